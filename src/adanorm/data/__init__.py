@@ -1,0 +1,1 @@
+"""Data: what exists, getting it verified, and one reader a kind."""

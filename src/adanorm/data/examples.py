@@ -1,0 +1,121 @@
+"""Examples in memory and their batches, alike for images and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Inputs, (B, 1, 28, 28) images or (B, T) token ids padded with 0, and targets (B,)."""
+
+    inputs: Tensor
+    targets: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device."""
+        return Batch(
+            self.inputs.to(device, non_blocking=True), self.targets.to(device, non_blocking=True)
+        )
+
+    def share(self, rank: int, world: int) -> Batch:
+        """Return every world-th example from `rank` on: one process's part, perhaps none."""
+        return self if world == 1 else Batch(self.inputs[rank::world], self.targets[rank::world])
+
+
+@dataclass(frozen=True)
+class ImageExamples:
+    """Images (N, 1, 28, 28) in float32 with targets (N,)."""
+
+    images: Tensor
+    targets: Tensor
+    batch_size: int
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def order(self, random: np.random.Generator | None) -> list[Indices]:
+        """Return the examples of each batch, shuffled if a generator is given."""
+        indices = np.arange(len(self)) if random is None else random.permutation(len(self))
+        return [indices[start : start + self.batch_size] for start in range(0, len(self), self.batch_size)]
+
+    def batch(self, indices: Indices) -> Batch:
+        """Return these examples as a batch."""
+        chosen = torch.from_numpy(indices)
+        return Batch(self.images[chosen], self.targets[chosen])
+
+
+@dataclass(frozen=True)
+class TextExamples:
+    """Sentences as arrays of token ids with targets (N,); a batch holds at most `batch_tokens`."""
+
+    sentences: Sequence[Indices]
+    targets: Tensor
+    batch_tokens: int
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def order(self, random: np.random.Generator | None) -> list[Indices]:
+        """Return the examples of each batch: sentences of about one length, in random order.
+
+        Padding counts as tokens; a sentence longer than `batch_tokens` is a batch of its own.
+        """
+        lengths = np.array([len(sentence) for sentence in self.sentences])
+        indices = np.arange(len(self)) if random is None else random.permutation(len(self))
+        indices = indices[np.argsort(lengths[indices], kind="stable")]
+        batches: list[Indices] = []
+        start = 0
+        for end in range(1, len(indices) + 1):
+            # Lengths ascend, so the next sentence sets the width of the batch.
+            if end == len(indices) or (end - start + 1) * lengths[indices[end]] > self.batch_tokens:
+                batches.append(indices[start:end])
+                start = end
+        if random is not None:
+            random.shuffle(batches)  # type: ignore[arg-type]
+        return batches
+
+    def batch(self, indices: Indices) -> Batch:
+        """Return these examples as a batch, padded with 0 to the longest."""
+        chosen = [torch.from_numpy(self.sentences[index]) for index in indices]
+        padded = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True)
+        return Batch(padded, self.targets[torch.from_numpy(indices)])
+
+
+Examples = ImageExamples | TextExamples
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of an order, each made when it is asked for."""
+
+    examples: Examples
+    order: Sequence[Indices]
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return map(self.examples.batch, self.order)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Training, validation and test examples, the labels' names, and the files' checksums."""
+
+    train: Examples
+    valid: Examples
+    test: Examples
+    labels: tuple[str, ...]
+    checksums: dict[str, str]
+    vocabulary: tuple[str, ...] = ()
+
+    def __getitem__(self, split: str) -> Examples:
+        return {"train": self.train, "valid": self.valid, "test": self.test}[split]

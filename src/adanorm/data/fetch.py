@@ -1,0 +1,160 @@
+"""Getting a source's files: verified before use, landed whole, resumed where a download broke off."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import urllib.parse
+from pathlib import Path
+from typing import Any, TextIO
+
+import pooch
+import requests
+from filelock import FileLock
+from tqdm import tqdm
+
+from adanorm.config import DataSection, cache_of, mirror_of, sha256
+from adanorm.data.catalogue import SOURCES, File, Source
+
+CONNECT_SECONDS, READ_SECONDS = 5, 60
+
+
+def fetch(source: str, data: DataSection) -> dict[str, Path]:
+    """Return the verified files of a source by name, downloading those that are missing.
+
+    Tried in this order: the cache, the mirror, the canonical addresses. Raises ValueError, with
+    every address tried and what went wrong there, where a file cannot be had.
+    """
+    entry = SOURCES[source]
+    return {file.name: _fetch_file(entry, file, data) for file in entry.files}
+
+
+def availability(source: str, data: DataSection) -> str | None:
+    """Return None if the files of a source can be had here, else why not; downloads nothing."""
+    if source not in SOURCES:
+        return None
+    entry = SOURCES[source]
+    mirror = mirror_of(data)
+    for file in entry.files:
+        if (cache_of(data) / entry.folder / file.name).is_file():
+            continue
+        if not any(_answers(address) for address in _addresses(entry, file, mirror)):
+            return f"{file.name} cannot be had (no network or no mirror)"
+    return None
+
+
+def _addresses(entry: Source, file: File, mirror: str | None) -> list[str]:
+    if mirror is None:
+        return list(file.addresses)
+    return [f"{mirror.rstrip('/')}/{entry.folder}/{file.name}", *file.addresses]
+
+
+def _fetch_file(entry: Source, file: File, data: DataSection) -> Path:
+    folder = cache_of(data) / entry.folder
+    cached = folder / file.name
+    if cached.is_file() and sha256(cached) == file.sha256:
+        return cached
+    problems: list[str] = []
+    for address in _addresses(entry, file, mirror_of(data)):
+        try:
+            local = _local(address)
+            if local is None:
+                return _download(address, folder, file)
+            found = sha256(local)
+            if found == file.sha256:
+                return local
+            problems.append(f"{address}: SHA-256 is {found[:12]}..., not {file.sha256[:12]}...")
+        except (OSError, ValueError) as error:
+            problems.append(f"{address}: {_reason(error)}")
+    raise ValueError(
+        f"cannot get {file.name}: {'; '.join(problems)}. Without a network, put it into"
+        f" {entry.folder}/ of a mirror folder and name that with ADANORM_MIRROR or data.mirror"
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, requests.ConnectionError):
+        return "no connection"
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, ValueError) and "hash" in str(error):
+        return "the bytes there have another checksum"
+    return " ".join(str(error).split())
+
+
+def _local(address: str) -> Path | None:
+    """Return the path an address names, or None for one of the network."""
+    scheme, _, rest = address.partition(":")
+    if scheme in ("http", "https"):
+        return None
+    if scheme == "package":
+        package, _, inside = rest.partition("/")
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise FileNotFoundError(f"the package {package} is not installed")
+        return Path(spec.submodule_search_locations[0]) / inside
+    return Path(address)
+
+
+def _answers(address: str) -> bool:
+    try:
+        local = _local(address)
+        if local is not None:
+            return local.is_file()
+        return requests.head(address, timeout=CONNECT_SECONDS, allow_redirects=True).ok
+    except OSError:
+        return False
+
+
+def _download(address: str, folder: Path, file: File) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{file.name}.lock"):
+        path = pooch.retrieve(
+            address,
+            known_hash=f"sha256:{file.sha256}",
+            fname=file.name,
+            path=folder,
+            downloader=_ResumingDownloader(folder / f"{file.name}.part", file.size),
+        )
+    return Path(path)
+
+
+class _ResumingDownloader:
+    """A downloader for pooch that goes on from what an earlier start had got."""
+
+    def __init__(self, part: Path, size: int) -> None:
+        self.part, self.size = part, size
+
+    def __call__(self, url: str, output_file: str | TextIO, pooch_instance: Any) -> None:
+        have = self.part.stat().st_size if self.part.exists() else 0
+        if have > self.size:
+            have = 0
+        if have < self.size:
+            self._continue(url, have)
+        # Out of the way before it is verified: wrong bytes must not be taken up again.
+        self.part.replace(str(output_file))
+
+    def _continue(self, url: str, have: int) -> None:
+        wanted = {"Range": f"bytes={have}-"} if have else {}
+        with requests.get(
+            url, headers=wanted, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)
+        ) as answer:
+            answer.raise_for_status()
+            goes_on = answer.status_code == requests.codes.partial_content
+            name = Path(urllib.parse.urlsplit(url).path).name
+            with (
+                self.part.open("ab" if goes_on else "wb") as part,
+                tqdm(
+                    total=self.size,
+                    initial=have if goes_on else 0,
+                    desc=name,
+                    unit="B",
+                    unit_scale=True,
+                    disable=not sys.stderr.isatty(),
+                ) as bar,
+            ):
+                for chunk in answer.iter_content(1 << 16):
+                    part.write(chunk)
+                    bar.update(len(chunk))

@@ -1,0 +1,33 @@
+"""Made-up data for scale=smoke and the tests: learnable, tiny, the same on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+
+
+def digits(*, train: int, test: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
+    """Return training images (N, 28, 28) and labels (N,), then test images and labels.
+
+    A class is a bright square of its own place under noise.
+    """
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 10, train + test).astype(np.uint8)
+    images = random.integers(0, 100, (train + test, 28, 28)).astype(np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        row, column = divmod(int(label), 4)
+        image[2 + 8 * row : 8 + 8 * row, 1 + 6 * column : 7 + 6 * column] += 120
+    return images[:train], labels[:train], images[train:], labels[train:]
+
+
+def sentences(count: int, *, seed: int) -> list[tuple[str, list[str]]]:
+    """Return labels and words: the label says whether "good" or "bad" stands among fillers."""
+    random = np.random.default_rng(seed)
+    made = []
+    for index in range(count):
+        label = index % 2
+        words = [f"word{word}" for word in random.integers(0, 20, random.integers(3, 12))]
+        words[random.integers(len(words))] = ("bad", "good")[label]
+        made.append((str(label), words))
+    return made

@@ -1,0 +1,162 @@
+"""Making one run: everything built, checked, trained, scored and recorded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from adanorm import tasks
+from adanorm.config import Experiment
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import norm_factory
+from adanorm.records import environment, loggers
+from adanorm.records.folder import RunFolder
+from adanorm.tasks.base import TrainingTask
+from adanorm.training import checkpoint
+from adanorm.training.distributed import joined
+from adanorm.training.loop import Outcome, Place, Row, Trainer
+from adanorm.training.progress import Progress
+from adanorm.training.seeding import seed_everything
+
+
+def make(experiment: Experiment) -> None:
+    """Train a run from where it is to its end, score its best weights and write its records.
+
+    Raises ValueError, before anything is written, for what the user can mend. Any other
+    exception is recorded as `failed` and raised.
+    """
+    torch.set_num_threads(experiment.threads)
+    device = _device(experiment)
+    loggers.check(experiment)
+    norm = experiment.norm
+    make_norm = norm_factory(norm.name, norm.params, numerics=norm.numerics, path=norm.path)
+    placed = PlacedNorms(make_norm, norm.placement)
+    task = tasks.build(experiment)
+    seed_everything(experiment.seed)  # the same initial weights under every norm
+    model = task.build_model(placed).to(device)
+    placed.check()
+    folder = RunFolder(experiment.folder())
+    with joined(device) as world, folder.held() if world.is_main else nullcontext():
+        seed_everything(experiment.seed + world.rank)  # dropout differs between processes
+        place = Place(device, experiment.precision, world, 60 * experiment.checkpoint_minutes)
+        if world.is_main:
+            _check_disk(folder, model)
+            _open(folder, experiment, place)
+        facts = _facts(experiment, task, model, placed)
+        try:
+            outcome = _train(experiment, task, model, place, folder)
+        except (OSError, KeyboardInterrupt):
+            raise  # the run can go on from its checkpoint
+        except Exception as error:
+            if world.is_main:
+                message = f"{type(error).__name__}: {error}"
+                folder.write_result({"status": "failed", **facts, "error": message})
+            raise
+        if world.is_main:
+            _close(folder, facts, outcome)
+
+
+def _device(experiment: Experiment) -> torch.device:
+    cuda = torch.cuda.is_available()
+    if experiment.device == "cuda" and not cuda:
+        raise ValueError("device=cuda: torch sees no CUDA device here; choose auto or cpu")
+    if experiment.device == "cpu" or not cuda:
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
+
+
+def _check_disk(folder: RunFolder, model: nn.Module) -> None:
+    """Raise ValueError where weights, optimizer state and the best weights would not fit, twice."""
+    values = sum(parameter.numel() for parameter in model.parameters())
+    needed = 2 * 4 * 4 * values + 10_000_000
+    free = shutil.disk_usage(folder.path).free
+    if free < needed:
+        raise ValueError(f"{folder.path}: {free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB")
+
+
+def _open(folder: RunFolder, experiment: Experiment, place: Place) -> None:
+    folder.write_config(experiment.identity())
+    described = environment.describe(
+        device=place.device,
+        precision=place.precision,
+        processes=place.world.size,
+        threads=experiment.threads,
+    )
+    folder.write_environment(described)
+
+
+def _facts(
+    experiment: Experiment, task: TrainingTask, model: nn.Module, placed: PlacedNorms
+) -> dict[str, Any]:
+    """Return what is known of a run before it is trained."""
+    norms = {f"{site}." for site in (*placed.swapped, *placed.kept)}
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    return {
+        "task": experiment.task.name,
+        "norm": experiment.norm.name,
+        "scale": experiment.scale,
+        "seed": experiment.seed,
+        "precision": experiment.precision,
+        "own_data": experiment.own_data,
+        "norm_sites": placed.swapped,
+        "layernorm_sites": placed.kept,
+        "parameters": sum(sizes.values()),
+        "norm_parameters": sum(n for name, n in sizes.items() if name.startswith(tuple(norms))),
+        "data": task.checksums,
+    }
+
+
+def _train(
+    experiment: Experiment, task: TrainingTask, model: nn.Module, place: Place, folder: RunFolder
+) -> Outcome:
+    trainer = Trainer(task, model, experiment.task, experiment.training, place)
+    trainer.resume(folder.checkpoint)
+    if place.world.is_main:
+        folder.keep_metrics(trainer.progressed.update)
+    metric = experiment.task.metric
+    batches = len(task.train_batches(0))
+    with (
+        Progress(experiment.training, batches, metric, shown=place.world.is_main) as progress,
+        loggers.opened(experiment, folder.path) as log_beside,
+    ):
+
+        def log(row: Row) -> None:
+            folder.add_metrics(row)
+            log_beside(row)
+            progress.print(_line(experiment, row))
+
+        return trainer.train(folder.checkpoint, log, progress)
+
+
+def _line(experiment: Experiment, row: Row) -> str:
+    metric = experiment.task.metric
+    return (
+        f"{experiment.task.name} {experiment.norm.name} seed {experiment.seed}"
+        f"  epoch {row['epoch']:>3}  update {row['update']:>6}  loss {row['train_loss']:.4f}"
+        f"  valid {row[f'valid_{metric}']:.2f}"
+    )
+
+
+def _close(folder: RunFolder, facts: dict[str, Any], outcome: Outcome) -> None:
+    """Write outputs, weights and, last, the result that ends the run."""
+    state = outcome.progressed
+    ended: dict[str, Any] = {"status": "diverged" if state.diverged else "done", **facts}
+    scored = outcome.test is not None and not state.diverged
+    ended["valid"] = state.valid if scored else None
+    ended["test"] = outcome.test.metrics if outcome.test and scored else None
+    ended |= {"best_step": state.best_update, "steps": state.update, "seconds": round(state.seconds, 1)}
+    if state.diverged:
+        ended["diverged"] = state.diverged
+    if outcome.test is not None and scored:
+        folder.write_outputs(outcome.test.outputs)
+    if outcome.weights:
+        checkpoint.save(folder.weights, outcome.weights)
+    folder.write_result(ended)
+    folder.checkpoint.unlink(missing_ok=True)

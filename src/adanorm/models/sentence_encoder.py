@@ -1,0 +1,135 @@
+"""The Transformer encoder that classifies sentences (RT, SST5)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from adanorm.models.norm_sites import PlacedNorms
+
+PADDING = 0  # the token id of padding
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and a feed-forward network, each with a residual and a norm.
+
+    Written out because nn.TransformerEncoderLayer has an inference path that reads LayerNorm's
+    weights and never calls the norm.
+    """
+
+    def __init__(
+        self,
+        make_norm: PlacedNorms,
+        site: str,
+        *,
+        dim: int,
+        heads: int,
+        ffn_dim: int,
+        dropout: float,
+        pre_norm: bool,
+    ) -> None:
+        super().__init__()
+        self.heads, self.pre_norm = heads, pre_norm
+        self.attention_norm = make_norm(dim, site=f"{site}.attention_norm")
+        self.query_key_value = nn.Linear(dim, 3 * dim)
+        self.attention_output = nn.Linear(dim, dim)
+        self.ffn_norm = make_norm(dim, site=f"{site}.ffn_norm")
+        self.ffn_input = nn.Linear(dim, ffn_dim)
+        self.ffn_output = nn.Linear(ffn_dim, dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return (B, T, H) from x (B, T, H); `mask` (B, 1, 1, T) is true at words."""
+        if self.pre_norm:
+            x = x + self.dropout(self._attend(self.attention_norm(x), mask))
+            return x + self.dropout(self._feed_forward(self.ffn_norm(x)))
+        x = self.attention_norm(x + self.dropout(self._attend(x, mask)))
+        normed: Tensor = self.ffn_norm(x + self.dropout(self._feed_forward(x)))
+        return normed
+
+    def _attend(self, x: Tensor, mask: Tensor) -> Tensor:
+        batch, time, dim = x.shape
+        heads = self.query_key_value(x).view(batch, time, 3, self.heads, dim // self.heads)
+        query, key, value = heads.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, time, dim))
+        return output
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.ffn_output(F.relu(self.ffn_input(x)))
+        return output
+
+
+class SentenceEncoder(nn.Module):
+    """Embeddings with sinusoidal positions, encoder layers, a closing norm, pooling, a linear layer."""
+
+    def __init__(
+        self,
+        make_norm: PlacedNorms,
+        *,
+        vocabulary: int,
+        classes: int,
+        layers: int,
+        dim: int,
+        heads: int,
+        ffn_dim: int,
+        dropout: float,
+        pre_norm: bool,
+        pooling: Literal["mean", "max", "first"],
+    ) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.embedding = nn.Embedding(vocabulary, dim, padding_idx=PADDING)
+        nn.init.normal_(self.embedding.weight, std=dim**-0.5)
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                make_norm,
+                f"layers.{index}",
+                dim=dim,
+                heads=heads,
+                ffn_dim=ffn_dim,
+                dropout=dropout,
+                pre_norm=pre_norm,
+            )
+            for index in range(layers)
+        )
+        # Post-norm layers end in a norm of their own.
+        self.closing_norm = (
+            make_norm(dim, site="closing_norm", closes_stack=True) if pre_norm else nn.Identity()
+        )
+        self.output = nn.Linear(dim, classes)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return logits (B, classes) of token ids (B, T) padded with 0; padding changes nothing."""
+        words = tokens != PADDING
+        dim = self.embedding.embedding_dim
+        x = self.embedding(tokens) * math.sqrt(dim) + sinusoids(tokens.shape[1], dim, tokens.device)
+        x = self.dropout(x)
+        mask = words[:, None, None, :]
+        for layer in self.layers:
+            x = layer(x, mask)
+        logits: Tensor = self.output(self.dropout(self._pool(self.closing_norm(x), words)))
+        return logits
+
+    def _pool(self, x: Tensor, words: Tensor) -> Tensor:
+        if self.pooling == "first":
+            return x[:, 0]
+        if self.pooling == "max":
+            return x.masked_fill(~words[:, :, None], -torch.inf).amax(1)
+        total = (x * words[:, :, None]).sum(1)
+        return total / words.sum(1, keepdim=True).clamp(min=1)
+
+
+def sinusoids(time: int, dim: int, device: torch.device) -> Tensor:
+    """Return position encodings (T, H): sines in the first half, cosines in the second.
+
+    Vaswani et al. 2017, section 3.5, with the frequencies ordered as in tensor2tensor.
+    """
+    frequencies = torch.exp(torch.arange(dim // 2, device=device) * (-math.log(10000.0) / (dim // 2)))
+    angles = torch.arange(time, device=device)[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], 1)

@@ -1,0 +1,122 @@
+"""The paper's norms as modules: (..., H) to (..., H), and none but LayerNorm has parameters."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from adanorm.norms.functional import Numerics, closed_form
+
+
+class NoNorm(nn.Identity):
+    """Return x itself: the paper's "w/o Norm"."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+
+
+class LayerNorm(nn.LayerNorm):
+    """Return g * y + b with y standardized over H and gain g, bias b (H,): torch's own.
+
+    Xu et al. 2019, equation 1; Ba et al. 2016. The same under either numerics: the released code
+    uses torch's too.
+    """
+
+    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
+        super().__init__(dim, eps=eps)
+
+
+class _ClosedFormNorm(nn.Module):
+    """One member of the family: see functional.closed_form."""
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        k: float = 0.0,
+        C: float = 1.0,
+        detach_mean: bool = False,
+        detach_variance: bool = False,
+        eps: float = 1e-5,
+        numerics: Numerics = "paper",
+    ) -> None:
+        super().__init__()
+        if eps <= 0:
+            raise ValueError(f"eps={eps}: must be above 0")
+        if numerics not in ("paper", "released"):
+            raise ValueError(f"numerics={numerics!r}: choose paper or released")
+        if numerics == "released" and dim < 2:
+            raise ValueError(f"released numerics divide by H - 1: H={dim} is too small")
+        self.dim, self.k, self.C, self.eps = dim, k, C, eps
+        self.detach_mean, self.detach_variance = detach_mean, detach_variance
+        self.numerics: Numerics = numerics
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"{type(self).__name__}({self.dim}): the last axis has {x.shape[-1]} features")
+        return closed_form(
+            x,
+            k=self.k,
+            C=self.C,
+            detach_mean=self.detach_mean,
+            detach_variance=self.detach_variance,
+            eps=self.eps,
+            numerics=self.numerics,
+        )
+
+    def extra_repr(self) -> str:
+        """Return the settings as they show in a printed model."""
+        shape = f"k={self.k}, C={self.C}, " if isinstance(self, AdaNorm) else ""
+        return f"{self.dim}, {shape}eps={self.eps}, numerics={self.numerics}"
+
+
+class LayerNormSimple(_ClosedFormNorm):
+    """Return y, x standardized over H: LayerNorm without gain and bias (paper, section 3.1)."""
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper") -> None:
+        super().__init__(dim, eps=eps, numerics=numerics)
+
+
+class DetachNorm(_ClosedFormNorm):
+    """Return y with the gradients of mean and variance stopped (paper, section 3.2)."""
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper") -> None:
+        super().__init__(dim, detach_mean=True, detach_variance=True, eps=eps, numerics=numerics)
+
+
+class DetachMean(_ClosedFormNorm):
+    """Return y with the gradient of the mean stopped (paper, table 3)."""
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper") -> None:
+        super().__init__(dim, detach_mean=True, eps=eps, numerics=numerics)
+
+
+class DetachVariance(_ClosedFormNorm):
+    """Return y with the gradient of the variance stopped (paper, table 3)."""
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper") -> None:
+        super().__init__(dim, detach_variance=True, eps=eps, numerics=numerics)
+
+
+class AdaNorm(_ClosedFormNorm):
+    """Return C * (1 - k*y) * y with y standardized over H (paper, section 4).
+
+    The factor carries no gradient; mean and variance keep theirs. k = 1/10 keeps the factor
+    positive for at least 99 % of the features (Chebyshev). Raises ValueError unless 0 <= k < 1
+    and C > 0.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        k: float = 0.1,
+        C: float = 1.0,
+        eps: float = 1e-5,
+        numerics: Numerics = "paper",
+    ) -> None:
+        if not 0 <= k < 1:
+            raise ValueError(f"k={k}: must be at least 0 and below 1")
+        if not 0 < C < float("inf"):
+            raise ValueError(f"C={C}: must be above 0 and finite")
+        super().__init__(dim, k=k, C=C, eps=eps, numerics=numerics)

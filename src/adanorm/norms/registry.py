@@ -1,0 +1,89 @@
+"""Finding a norm by name, and making it: a plain dict, entry points, or a dotted path."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from torch import nn
+
+from adanorm.norms import family
+
+NORMS: dict[str, type[nn.Module]] = {
+    "none": family.NoNorm,
+    "layernorm": family.LayerNorm,
+    "layernorm-simple": family.LayerNormSimple,
+    "detachnorm": family.DetachNorm,
+    "detach-mean": family.DetachMean,
+    "detach-var": family.DetachVariance,
+    "adanorm": family.AdaNorm,
+}
+
+
+class MakeNorm(Protocol):
+    """All that a model sees of a norm."""
+
+    def __call__(self, dim: int, *, site: str) -> nn.Module:
+        """Return the norm of `dim` features for the named site, mapping (..., dim) to itself."""
+
+
+def norm_class(name: str, path: str | None = None) -> Any:
+    """Return the class of a norm: of `path` ("package.module:Class") if given, else by name.
+
+    Names are those of NORMS and of the entry points in the group `adanorm.norms`. Raises
+    ValueError naming the choices.
+    """
+    if path is not None:
+        module, _, attribute = path.partition(":")
+        if not module or not attribute:
+            raise ValueError(f"norm.path={path!r}: write it as package.module:Class")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"norm.path={path!r}: {error}") from None
+    if name in NORMS:
+        return NORMS[name]
+    outside = {point.name: point for point in entry_points(group="adanorm.norms")}
+    if name in outside:
+        return outside[name].load()
+    raise ValueError(f"unknown norm {name!r}: choose from {', '.join([*NORMS, *sorted(outside)])}")
+
+
+def norm_factory(
+    name: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    numerics: str = "paper",
+    path: str | None = None,
+) -> MakeNorm:
+    """Return make_norm(dim, *, site) for a norm with its parameters.
+
+    Raises ValueError at once, before any model is built, for an unknown norm, an unknown
+    parameter or a value outside its range.
+    """
+    cls = norm_class(name, path)
+    accepted = [p for p in inspect.signature(cls).parameters if p not in ("dim", "numerics")]
+    settings: dict[str, Any] = dict(params or {})
+    for key, value in settings.items():
+        if key not in accepted:
+            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
+            raise ValueError(f"norm.params.{key}: {name} has no such parameter; {takes}")
+        if isinstance(value, str | bool) and name in NORMS:
+            raise ValueError(f"norm.params.{key}={value!r}: must be a number")
+    if "numerics" in inspect.signature(cls).parameters:
+        settings["numerics"] = numerics
+    elif name not in NORMS and numerics != "paper":
+        raise ValueError(f"norm.numerics={numerics}: {name} has no choice of numerics")
+
+    def make_norm(dim: int, *, site: str) -> nn.Module:
+        norm: nn.Module = cls(dim, **settings)
+        return norm
+
+    try:
+        make_norm(2, site="trial")
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"norm {name}: {error}") from None
+    return make_norm

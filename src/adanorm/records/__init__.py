@@ -1,0 +1,1 @@
+"""Records: what a run leaves behind, written whole, and read back without torch."""

@@ -1,0 +1,55 @@
+"""What a run was computed with."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from adanorm.config import PROJECT
+
+PACKAGES = ("torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
+CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numbers depend on
+
+
+def describe(*, device: torch.device, precision: str, processes: int, threads: int) -> dict[str, Any]:
+    """Return commit, versions and hardware as plain values; no path and no host name."""
+    return {
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": bool(_git("status", "--porcelain", "--", *CODE)),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu(),
+        "precision": precision,
+        "processes": processes,
+        "threads": threads,
+    }
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        return subprocess.run(
+            ["git", "-C", str(PROJECT), *arguments], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):  # an unpacked archive, or no git
+        return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -1,0 +1,109 @@
+"""A run's folder: who may write it, and what lies in it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+
+from adanorm.config import PROJECT
+
+SCHEMA = 1
+
+
+class RunFolder:
+    """The files of one run; the presence of result.json says that it has ended.
+
+    config.yaml environment.json metrics.jsonl result.json predictions.txt.gz, and while it runs
+    checkpoint.pt; afterwards weights.pt.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoint(self) -> Path:
+        """The training state of an unfinished run."""
+        return self.path / "checkpoint.pt"
+
+    @property
+    def weights(self) -> Path:
+        """The best weights of a finished run."""
+        return self.path / "weights.pt"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the folder if need be, and keep other processes out during a block.
+
+        Raises ValueError where another process is writing it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.path / "run.lock", timeout=0):
+                yield
+        except Timeout:
+            raise ValueError(f"{shown(self.path)} is being written by another process") from None
+
+    def write_config(self, identity: dict[str, Any]) -> None:
+        """Write what identifies the run."""
+        write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
+
+    def write_environment(self, environment: dict[str, Any]) -> None:
+        """Write what the run was computed with."""
+        write_whole(self.path / "environment.json", _json(environment))
+
+    def keep_metrics(self, update: int) -> None:
+        """Drop the rows after `update`: a resumed run writes them again."""
+        path = self.path / "metrics.jsonl"
+        rows = path.read_text().splitlines() if path.exists() else []
+        kept = [row for row in rows if _update_of(row) <= update]
+        if kept != rows:
+            write_whole(path, "".join(f"{row}\n" for row in kept).encode())
+
+    def add_metrics(self, row: dict[str, int | float]) -> None:
+        """Append a row to metrics.jsonl."""
+        with (self.path / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(row, allow_nan=False) + "\n")
+
+    def write_outputs(self, outputs: list[str]) -> None:
+        """Write the test set's outputs, a line an example; the same outputs give the same bytes."""
+        text = "".join(f"{output}\n" for output in outputs).encode()
+        write_whole(self.path / "predictions.txt.gz", gzip.compress(text, mtime=0))
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write result.json, which ends the run."""
+        write_whole(self.path / "result.json", _json({"schema": SCHEMA, **result}))
+
+
+def shown(path: Path) -> str:
+    """Return a path as a person at the project's root would write it."""
+    return str(path.relative_to(PROJECT)) if path.is_relative_to(PROJECT) else str(path)
+
+
+def _update_of(row: str) -> float:
+    try:
+        return float(json.loads(row)["update"])
+    except ValueError:  # the last line, cut off by a kill
+        return float("inf")
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it holds either its old or its new content, whatever happens."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

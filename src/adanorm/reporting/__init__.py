@@ -1,0 +1,1 @@
+"""Reporting: tables and comparisons from records alone, without torch."""

@@ -1,0 +1,135 @@
+"""One cell of a table: the runs of a task under a norm, over seeds, beside the paper's number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from adanorm.config import Experiment
+from adanorm.records import reader
+from adanorm.records.folder import shown
+from adanorm.reporting.published import Published, published
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The results of one cell; `wanted` is the number of seeds asked for."""
+
+    task: str
+    norm: str
+    metric: str
+    wanted: int
+    results: tuple[dict[str, Any], ...]
+    paper: Published | None
+
+    @property
+    def scores(self) -> list[float]:
+        """The test scores of the runs that ended well."""
+        return [result["test"][self.metric] for result in self.results if result["status"] == "done"]
+
+    def _count(self, status: str) -> int:
+        return sum(result["status"] == status for result in self.results)
+
+    @property
+    def text(self) -> str:
+        """`mean ± standard deviation`, `Diverge (k/n)`, `failed`, or `-`; and how many seeds lack."""
+        digits = 2
+        ended = len(self.results)
+        if ended == 0:
+            return "-"
+        diverged = self._count("diverged")
+        if diverged:
+            return f"Diverge ({diverged}/{ended})"
+        if not self.scores:
+            return "failed"
+        mean = f"{fmean(self.scores):.{digits}f}"
+        spread = f" ± {stdev(self.scores):.{digits}f}" if len(self.scores) > 1 else ""
+        lacking = f" ({len(self.scores)}/{self.wanted} seeds)" if len(self.scores) < self.wanted else ""
+        return mean + spread + lacking
+
+    @property
+    def verdict(self) -> str:
+        """Whether the paper's number, one seed's, may come from the runs' distribution.
+
+        *reproduced*: within two standard deviations of the mean, rounding included; *differs*:
+        outside the 95 % prediction interval of one more run, mean ± t(n-1) s sqrt(1 + 1/n);
+        *cannot be told apart*: between the two, or fewer than three runs.
+        """
+        if not self.results or self.paper is None:
+            return "not run" if not self.results else ""
+        diverged = self._count("diverged")
+        if diverged or self.paper.value is None:
+            agree = diverged == len(self.results) and self.paper.value is None
+            return "reproduced" if agree else f"diverges ({diverged}/{len(self.results)})"
+        count = len(self.scores)
+        if count < 3:
+            return "cannot be told apart"
+        from scipy.stats import t
+
+        distance = max(0.0, abs(self.paper.value - fmean(self.scores)) - self.paper.rounding)
+        spread = stdev(self.scores)
+        if distance <= 2 * spread:
+            return "reproduced"
+        reach = float(t.ppf(0.975, count - 1)) * spread * math.sqrt(1 + 1 / count)
+        return "differs" if distance > reach else "cannot be told apart"
+
+
+def cell(experiments: Sequence[Experiment]) -> Cell:
+    """Return the cell of runs that differ in nothing but their seed.
+
+    Each run is looked up by its digest, so no other run can enter.
+    """
+    first = experiments[0]
+    results = [reader.result(experiment.folder()) for experiment in experiments]
+    comparable = first.scale == "paper" and not first.own_data
+    return Cell(
+        first.task.name,
+        first.norm.name,
+        first.task.metric,
+        len(experiments),
+        tuple(result for result in results if result is not None),
+        published(first.task.name, first.norm.name) if comparable else None,
+    )
+
+
+def seeds_made(experiment: Experiment) -> list[Experiment]:
+    """Return the runs like this one, of every seed, that have a folder, and this one itself."""
+    siblings = experiment.folder().parent.glob(f"{experiment.scale}-seed*-*")
+    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings} | {experiment.seed}
+    alike = [experiment.model_copy(update={"seed": seed}) for seed in sorted(seeds)]
+    return [run for run in alike if run.seed == experiment.seed or run.folder().exists()]
+
+
+def beside_the_paper(experiment: Experiment) -> str:
+    """Return what a run came to, its cell over the seeds made, and the paper's number, in lines."""
+    runs = [run for run in seeds_made(experiment) if reader.result(run.folder()) is not None]
+    found = cell(runs)
+    result = reader.result(experiment.folder())
+    assert result is not None, "asked only after a run has ended"
+    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
+    lines = [f"{name} seed {experiment.seed}: {_ending(experiment, result)}"]
+    seeds = ", ".join(str(run.seed) for run in runs)
+    paper = published(experiment.task.name, experiment.norm.name)
+    lines.append(f"cell: {found.text} (test {found.metric}, seeds {seeds}){_paper(experiment, found, paper)}")
+    lines.append(f"record: {shown(experiment.folder())}")
+    return "\n".join(lines)
+
+
+def _ending(experiment: Experiment, result: dict[str, Any]) -> str:
+    metric = experiment.task.metric
+    if result["status"] == "done":
+        return f"test {metric} {result['test'][metric]:.2f}, validation {result['valid'][metric]:.2f}"
+    return f"{result['status']}: {result.get('diverged') or result.get('error')}"
+
+
+def _paper(experiment: Experiment, found: Cell, paper: Published | None) -> str:
+    if paper is None:
+        return ""
+    if found.paper is None:
+        reason = "own data" if experiment.own_data else f"{experiment.scale} scale"
+        return f"; the paper has {paper.text} (not comparable: {reason})"
+    return f"; the paper has {paper.text}: {found.verdict}"

@@ -1,0 +1,62 @@
+"""Train and score one run: `python -m adanorm.run task=rt norm=adanorm seed=2`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from adanorm import compose
+from adanorm.config import CONF, Experiment, parse
+
+def main() -> int:
+    """Run the command line; Hydra's own flags (-m, --cfg, --help) work as they do elsewhere."""
+    flags = [argument for argument in sys.argv[1:] if argument.startswith("-")]
+    overrides = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+    overrides = compose.prepare(overrides)
+    if "scale=auto" in overrides:
+        from adanorm.scale import resolve_auto
+
+        overrides = resolve_auto(overrides)
+    if not flags:
+        execute(compose.experiment(overrides))
+        return 0
+    import hydra
+    from omegaconf import DictConfig
+
+    @hydra.main(config_path=str(CONF), config_name="run", version_base="1.3")
+    def job(config: DictConfig) -> float | None:
+        return execute(parse(config))
+
+    sys.argv[1:] = [*flags, *overrides]
+    job()
+    return 0
+
+
+def execute(experiment: Experiment) -> float | None:
+    """Return the best validation score of a run, made now unless it has been made before.
+
+    None where the run diverged. Raises ValueError, before any work, for what the user can mend;
+    whatever breaks in training is recorded as `failed` and raised.
+    """
+    from adanorm.records import reader
+    from adanorm.records.folder import shown
+    from adanorm.reporting import cells
+
+    folder = experiment.folder()
+    result = reader.result(folder)
+    if result is None or result["status"] == "failed":
+        from adanorm.execution import make
+
+        make(experiment)
+        result = reader.result(folder)
+        assert result is not None, "a run that was made has a result"
+    else:
+        print(f"made before: {shown(folder)}")
+    if os.environ.get("RANK", "0") == "0":
+        print(cells.beside_the_paper(experiment), flush=True)
+    score: float | None = (result["valid"] or {}).get(experiment.task.metric)
+    return score
+
+
+if __name__ == "__main__":
+    compose.door(main)

@@ -1,0 +1,61 @@
+"""What the training loop asks of a task: four methods and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from adanorm.models.norm_sites import PlacedNorms
+
+
+class Loss(NamedTuple):
+    """A sum in nats and the number of units it sums over: means need no special case."""
+
+    total: Tensor
+    units: int
+
+
+class Evaluation(NamedTuple):
+    """Metrics by name, and an output a line for each example of the split, in its order."""
+
+    metrics: dict[str, float]
+    outputs: list[str]
+
+
+class Shareable(Protocol):
+    """A batch that can be moved and divided among processes."""
+
+    def to(self, device: torch.device) -> Any:
+        """Return the batch on a device."""
+
+    def share(self, rank: int, world: int) -> Any:
+        """Return one process's part of the batch, perhaps empty."""
+
+
+class Batches(Protocol):
+    """An epoch's batches; their number is known before they are made."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class TrainingTask(Protocol):
+    """A task: its model, its batches, its loss and its score."""
+
+    checksums: dict[str, str]
+
+    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
+        """Return the model, initialized from torch's global generator."""
+
+    def train_batches(self, epoch: int) -> Batches:
+        """Return the training batches of an epoch, the same whenever it is asked."""
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        """Return the loss of a batch: its sum, with a graph, and its units."""
+
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
+        """Return the metrics and outputs of a model, in evaluation mode, on `valid` or `test`."""

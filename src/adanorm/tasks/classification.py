@@ -1,0 +1,62 @@
+"""Classification of images and sentences: MNIST, RT, SST5 and the user's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from adanorm.config import Experiment, Images, MnistCnn
+from adanorm.data import images, text
+from adanorm.data.examples import Batch, Batches
+from adanorm.models import mnist_cnn, sentence_encoder
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.tasks.base import Evaluation, Loss
+
+
+class Classification:
+    """One label an example; accuracy in percent, loss in nats an example."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        data = experiment.data
+        self.splits = images.load(data) if isinstance(data, Images) else text.load(data)
+        self.checksums = self.splits.checksums
+        self._settings = experiment.model
+        self._seed = experiment.seed
+
+    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
+        """Return the network that the configuration names, with as many outputs as labels."""
+        settings = self._settings.model_dump(exclude={"name"})
+        classes = len(self.splits.labels)
+        if isinstance(self._settings, MnistCnn):
+            return mnist_cnn.MnistCnn(make_norm, classes=classes, **settings)
+        return sentence_encoder.SentenceEncoder(
+            make_norm, vocabulary=len(self.splits.vocabulary), classes=classes, **settings
+        )
+
+    def train_batches(self, epoch: int) -> Batches:
+        """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
+        train = self.splits.train
+        return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        """Return the cross-entropy summed over the batch in nats, and its size."""
+        logits = model(batch.inputs)
+        return Loss(F.cross_entropy(logits.float(), batch.targets, reduction="sum"), len(batch.targets))
+
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
+        """Return accuracy (%) and loss (nats an example), and the predicted label of each example."""
+        examples = self.splits[split]
+        device = next(model.parameters()).device
+        order = examples.order(None)
+        total, predicted = 0.0, torch.empty(len(examples), dtype=torch.long)
+        with torch.inference_mode():
+            for indices in order:
+                batch = examples.batch(indices).to(device)
+                logits = model(batch.inputs).float()
+                total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
+                predicted[torch.from_numpy(indices)] = logits.argmax(1).cpu()
+        accuracy = 100 * (predicted == examples.targets).double().mean().item()
+        outputs = [self.splits.labels[label] for label in predicted.tolist()]
+        return Evaluation({"accuracy": accuracy, "loss": total / len(examples)}, outputs)

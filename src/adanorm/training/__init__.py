@@ -1,0 +1,1 @@
+"""Training: one loop for all tasks. It knows no task, no norm and no file format."""

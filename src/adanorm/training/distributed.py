@@ -1,0 +1,77 @@
+"""Processes of one run, as torchrun starts them: PyTorch's own distribution."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+class World(NamedTuple):
+    """This process's place among those of the run."""
+
+    rank: int
+    size: int
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes the records."""
+        return self.rank == 0
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[World]:
+    """Join the processes that torchrun started, if it did, for the duration of a block."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World(0, 1)
+        return
+    # The others wait while the first evaluates: decoding a test set may take long.
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(hours=6))
+    try:
+        yield World(dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()
+
+
+def wrap(model: nn.Module, world: World) -> nn.Module:
+    """Return the model with its gradients averaged over the processes."""
+    if world.size == 1 or not any(parameter.requires_grad for parameter in model.parameters()):
+        return model
+    return DistributedDataParallel(model)
+
+
+T = TypeVar("T")
+
+
+def agreed(value: T, world: World) -> T:
+    """Return the first process's value on every process."""
+    if world.size == 1:
+        return value
+    box: list[Any] = [value]
+    dist.broadcast_object_list(box, src=0)
+    agreed_value: T = box[0]
+    return agreed_value
+
+
+def gathered(value: T, world: World) -> list[T]:
+    """Return every process's value, in the order of their ranks."""
+    if world.size == 1:
+        return [value]
+    values: list[Any] = [None] * world.size
+    dist.all_gather_object(values, value)
+    return values
+
+
+def summed(numbers: torch.Tensor, world: World) -> torch.Tensor:
+    """Return the sum of a tensor over the processes; it is changed in place."""
+    if world.size > 1:
+        dist.all_reduce(numbers)
+    return numbers

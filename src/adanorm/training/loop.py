@@ -1,0 +1,283 @@
+"""The training loop of all tasks: accumulate, clip, step, evaluate, keep the best, checkpoint."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from adanorm.config import Task, Training
+from adanorm.tasks.base import Evaluation, Shareable, TrainingTask
+from adanorm.training import checkpoint
+from adanorm.training.distributed import World, agreed, gathered, summed, wrap
+from adanorm.training.progress import Progress
+from adanorm.training.seeding import random_state, restore_random_state
+
+CHECK_EVERY = 100  # updates between looks at whether the loss is still finite
+
+Row = dict[str, int | float]
+
+
+class Place(NamedTuple):
+    """Where and how a run is computed; nothing of it but `precision` changes what is computed."""
+
+    device: torch.device
+    precision: str
+    world: World
+    checkpoint_seconds: float
+
+    def autocast(self) -> Any:
+        """Return the context that forward passes run in."""
+        if self.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+
+@dataclass
+class Progressed:
+    """How far a run is. Losses are means in nats a unit over the updates since an evaluation."""
+
+    epoch: int = 0
+    position: int = 0  # updates done in this epoch
+    update: int = 0
+    seconds: float = 0.0
+    first_loss: float | None = None  # of the very first update: the untrained model's
+    best_score: float | None = None
+    best_update: int = 0
+    worse_than_start: int = 0  # evaluations in a row
+    diverged: str | None = None
+    loss_sum: float = 0.0
+    loss_units: int = 0
+    valid: dict[str, float] = field(default_factory=dict)  # at the best update
+
+
+class Outcome(NamedTuple):
+    """What training came to; `test` is None where it diverged before any evaluation."""
+
+    progressed: Progressed
+    test: Evaluation | None
+    weights: dict[str, Tensor]
+
+
+class Trainer:
+    """One run's model and optimizer, and their state."""
+
+    def __init__(
+        self, task: TrainingTask, model: nn.Module, target: Task, settings: Training, place: Place
+    ) -> None:
+        self.task, self.target, self.settings, self.place = task, target, settings, place
+        self.model = model
+        self.shared_model = wrap(model, place.world)
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=settings.lr,
+            betas=settings.betas,
+            eps=settings.eps,
+            weight_decay=settings.weight_decay,
+        )
+        self.progressed = Progressed()
+        self.best: dict[str, Tensor] = {}
+        # The loss since the last look, kept on the device so that no update waits for it.
+        self._pending = torch.zeros((), dtype=torch.float64, device=place.device)
+        self._pending_units = 0
+
+    def train(self, path: Path, log: Callable[[Row], None], progress: Progress) -> Outcome:
+        """Train from where the run is to its end, with checkpoints at `path`; score the best weights.
+
+        `log` gets a row at each evaluation, on the first process.
+        """
+        self.model.train()
+        started, saved = time.monotonic() - self.progressed.seconds, time.monotonic()
+        while not self._finished():
+            for micro_batches in self._rest_of_epoch():
+                self._update(micro_batches)
+                if self.progressed.update % CHECK_EVERY == 0:
+                    self._look()
+                    progress.show(self.progressed)
+                due = self._evaluation_due()
+                if due and self.progressed.diverged is None:
+                    self.progressed.seconds = time.monotonic() - started
+                    self._evaluate(log)
+                    progress.show(self.progressed)
+                if due or self._checkpoint_due(saved):
+                    self.progressed.seconds = time.monotonic() - started
+                    self._save(path)
+                    saved = time.monotonic()
+                if self._finished():
+                    break
+            else:
+                self._close_epoch(log, progress, started)
+                self._save(path)
+                saved = time.monotonic()
+        return self._score()
+
+    def _rest_of_epoch(self) -> Iterator[list[Shareable]]:
+        batches = iter(self.task.train_batches(self.progressed.epoch))
+        size = self.settings.accumulate
+        done = self.progressed.position * size
+        next(islice(batches, done, done), None)
+        while group := list(islice(batches, size)):
+            yield group
+
+    def _update(self, micro_batches: list[Shareable]) -> None:
+        world, device = self.place.world, self.place.device
+        self.optimizer.zero_grad()
+        units = 0
+        for index, micro_batch in enumerate(micro_batches):
+            batch = micro_batch.share(world.rank, world.size).to(device)
+            last = index == len(micro_batches) - 1
+            silent = nullcontext() if last or world.size == 1 else self.shared_model.no_sync()  # type: ignore[operator]
+            with silent:
+                with self.place.autocast():
+                    loss = self.task.loss(self.shared_model, batch)
+                loss.total.backward()  # type: ignore[no-untyped-call]
+            self._pending += loss.total.detach()
+            units += loss.units
+        self._pending_units += units
+        self._step(units)
+
+    def _step(self, units: int) -> None:
+        """Step along the gradient of the mean loss over all units of all processes."""
+        state, settings, world = self.progressed, self.settings, self.place.world
+        if world.size > 1:
+            units = int(summed(torch.tensor(units, device=self.place.device), world).item())
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        # Gradients are of the sum, averaged over the processes.
+        torch._foreach_mul_(gradients, world.size / units)
+        if settings.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm)
+        state.update += 1
+        state.position += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(settings, state.update)
+        self.optimizer.step()
+        if state.first_loss is None:
+            self._look()
+            state.first_loss = state.loss_sum / state.loss_units if state.diverged is None else 0.0
+
+    def _look(self) -> None:
+        """Fetch the losses since the last look, and see whether they are finite."""
+        state, world = self.progressed, self.place.world
+        pending = torch.stack([self._pending, torch.full_like(self._pending, self._pending_units)])
+        total, units = summed(pending, world).tolist()
+        self._pending.zero_()
+        self._pending_units = 0
+        if math.isfinite(total):
+            state.loss_sum += total
+            state.loss_units += int(units)
+        elif state.diverged is None:
+            state.diverged = f"loss not finite at update {state.update}"
+
+    def _evaluation_due(self) -> bool:
+        every, update = self.settings.evaluate_every, self.progressed.update
+        return (every is not None and update % every == 0) or update == self.settings.max_updates
+
+    def _checkpoint_due(self, saved: float) -> bool:
+        world = self.place.world
+        if world.size > 1 and self.progressed.update % CHECK_EVERY:
+            return False  # the processes must agree, and asking costs a message
+        return agreed(time.monotonic() - saved > self.place.checkpoint_seconds, world)
+
+    def _close_epoch(self, log: Callable[[Row], None], progress: Progress, started: float) -> None:
+        state = self.progressed
+        state.epoch += 1
+        state.position = 0
+        if self.settings.evaluate_every is None and state.diverged is None:
+            state.seconds = time.monotonic() - started
+            self._evaluate(log)
+        progress.show(state)
+
+    def _evaluate(self, log: Callable[[Row], None]) -> None:
+        state, world = self.progressed, self.place.world
+        self._look()
+        if state.diverged is not None:
+            return
+        train_loss = state.loss_sum / state.loss_units
+        state.loss_sum, state.loss_units = 0.0, 0
+        assert state.first_loss is not None
+        worse = train_loss > state.first_loss
+        state.worse_than_start = state.worse_than_start + 1 if worse else 0
+        if state.worse_than_start >= self.settings.diverge_after:
+            state.diverged = (
+                f"training loss above its start at {state.worse_than_start} evaluations in a row,"
+                f" the last at update {state.update}"
+            )
+        valid = agreed(self._measure("valid").metrics if world.is_main else {}, world)
+        if not all(math.isfinite(value) for value in valid.values()):
+            state.diverged = f"validation loss not finite at update {state.update}"
+            return
+        if self._is_best(valid[self.target.metric]):
+            state.best_score, state.best_update = valid[self.target.metric], state.update
+            state.valid = valid
+            self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
+        if world.is_main:
+            row: Row = {"update": state.update, "epoch": state.epoch, "train_loss": train_loss}
+            row |= {f"valid_{name}": value for name, value in valid.items()}
+            row |= {"lr": learning_rate(self.settings, state.update), "seconds": round(state.seconds, 1)}
+            log(row)
+
+    def _is_best(self, score: float) -> bool:
+        best = self.progressed.best_score
+        if best is None:
+            return True
+        return score > best if self.target.goal == "max" else score < best
+
+    def _measure(self, split: str) -> Evaluation:
+        self.model.eval()
+        with self.place.autocast():
+            evaluation = self.task.evaluate(self.model, split)
+        self.model.train()
+        return evaluation
+
+    def _finished(self) -> bool:
+        state, settings = self.progressed, self.settings
+        epochs_done = settings.max_epochs is not None and state.epoch >= settings.max_epochs
+        updates_done = settings.max_updates is not None and state.update >= settings.max_updates
+        return state.diverged is not None or epochs_done or updates_done
+
+    def _score(self) -> Outcome:
+        if not self.best:
+            return Outcome(self.progressed, None, {})
+        self.model.load_state_dict(self.best)
+        test = self._measure("test") if self.place.world.is_main else None
+        return Outcome(self.progressed, test, self.best)
+
+    def _save(self, path: Path) -> None:
+        self._look()
+        random_states = gathered(random_state(), self.place.world)
+        if self.place.world.is_main:
+            state = {
+                "progressed": asdict(self.progressed),
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "best": self.best,
+                "random": random_states,
+            }
+            checkpoint.save(path, state)
+
+    def resume(self, path: Path) -> None:
+        """Take up the state of the checkpoint at `path`, if there is one."""
+        state = checkpoint.load(path, self.place.device)
+        if state is None:
+            return
+        self.progressed = Progressed(**state["progressed"])
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.best = state["best"]
+        mine = state["random"][self.place.world.rank % len(state["random"])]
+        restore_random_state([generator.cpu() for generator in mine])
+
+
+def learning_rate(settings: Training, update: int) -> float:
+    """Return the learning rate of an update, counted from 1: a linear warm-up, then constant."""
+    if update < settings.warmup_updates:
+        return settings.lr * update / settings.warmup_updates
+    return settings.lr
