@@ -283,10 +283,11 @@ def parse(config: DictConfig) -> Experiment:
     try:
         return Experiment.model_validate(values)
     except ValidationError as error:
-        raise ValueError(_first_problem(error)) from None
+        raise ValueError(first_problem(error)) from None
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
+    """Return the first of pydantic's complaints as one line that names the key and its value."""
     problem = error.errors()[0]
     tags = {"images", "text", "mnist_cnn", "sentence_encoder"}  # which class of a union was tried
     key = ".".join(str(part) for part in problem["loc"] if part not in tags)

@@ -8,17 +8,16 @@ import sys
 from adanorm import compose
 from adanorm.config import CONF, Experiment, parse
 
+
 def main() -> int:
     """Run the command line; Hydra's own flags (-m, --cfg, --help) work as they do elsewhere."""
-    flags = [argument for argument in sys.argv[1:] if argument.startswith("-")]
-    overrides = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-    overrides = compose.prepare(overrides)
-    if "scale=auto" in overrides:
+    arguments = compose.prepare(sys.argv[1:])
+    if "scale=auto" in arguments:
         from adanorm.scale import resolve_auto
 
-        overrides = resolve_auto(overrides)
-    if not flags:
-        execute(compose.experiment(overrides))
+        arguments = resolve_auto(arguments)
+    if not any(argument.startswith("-") for argument in arguments):
+        execute(compose.experiment(arguments))
         return 0
     import hydra
     from omegaconf import DictConfig
@@ -27,7 +26,7 @@ def main() -> int:
     def job(config: DictConfig) -> float | None:
         return execute(parse(config))
 
-    sys.argv[1:] = [*flags, *overrides]
+    sys.argv[1:] = arguments
     job()
     return 0
 

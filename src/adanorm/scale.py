@@ -25,7 +25,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
 
 
 def _choose(overrides: Sequence[str]) -> tuple[str, str]:
-    others = [override for override in overrides if override != "scale=auto"]
+    others = [o for o in overrides if "=" in o and not o.startswith("-") and o != "scale=auto"]
     # A sweep's first task decides: the scales of one table must not differ.
     others = [override.split(",")[0] if override.startswith(("task=", "norm=", "seed=")) else override
               for override in others]  # fmt: skip

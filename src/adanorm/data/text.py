@@ -142,6 +142,4 @@ def encode(corpora: dict[str, list[Sentence]], data: Text, checksums: dict[str, 
             data.batch_tokens,
         )
 
-    return Splits(
-        examples("train"), examples("valid"), examples("test"), labels, checksums, vocabulary
-    )
+    return Splits(examples("train"), examples("valid"), examples("test"), labels, checksums, vocabulary)

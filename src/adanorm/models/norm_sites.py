@@ -41,7 +41,9 @@ class PlacedNorms:
         """Raise ValueError, naming the sites, where a part of the placement matched none of them."""
         sites = [*self.swapped, *self.kept]
         if self._placement == "final" and not self._final:
-            raise ValueError(f"placement final: no norm closes a stack here; the sites are {', '.join(sites)}")
+            raise ValueError(
+                f"placement final: no norm closes a stack here; the sites are {', '.join(sites)}"
+            )
         globs = [] if isinstance(self._placement, str) else self._placement
         for glob in globs:
             if not any(fnmatchcase(site, glob) for site in sites):

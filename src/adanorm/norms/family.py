@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from torch import Tensor, nn
 
 from adanorm.norms.functional import Numerics, closed_form
+from adanorm.norms.reference import written_out
+
+
+class Settings(TypedDict):
+    """What tells the members of the family apart: the arguments of closed_form."""
+
+    k: float
+    C: float
+    detach_mean: bool
+    detach_variance: bool
+    eps: float
+    numerics: Numerics
 
 
 class NoNorm(nn.Identity):
@@ -46,28 +60,29 @@ class _ClosedFormNorm(nn.Module):
             raise ValueError(f"numerics={numerics!r}: choose paper or released")
         if numerics == "released" and dim < 2:
             raise ValueError(f"released numerics divide by H - 1: H={dim} is too small")
-        self.dim, self.k, self.C, self.eps = dim, k, C, eps
-        self.detach_mean, self.detach_variance = detach_mean, detach_variance
-        self.numerics: Numerics = numerics
+        self.dim = dim
+        self._settings: Settings = {
+            "k": k,
+            "C": C,
+            "detach_mean": detach_mean,
+            "detach_variance": detach_variance,
+            "eps": eps,
+            "numerics": numerics,
+        }
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
         if x.shape[-1] != self.dim:
             raise ValueError(f"{type(self).__name__}({self.dim}): the last axis has {x.shape[-1]} features")
-        return closed_form(
-            x,
-            k=self.k,
-            C=self.C,
-            detach_mean=self.detach_mean,
-            detach_variance=self.detach_variance,
-            eps=self.eps,
-            numerics=self.numerics,
-        )
+        return closed_form(x, **self._settings)
+
+    def reference(self, x: Tensor) -> Tensor:
+        """Return what forward does, by the written-out definition: (..., H)."""
+        return written_out(x, **self._settings)
 
     def extra_repr(self) -> str:
         """Return the settings as they show in a printed model."""
-        shape = f"k={self.k}, C={self.C}, " if isinstance(self, AdaNorm) else ""
-        return f"{self.dim}, {shape}eps={self.eps}, numerics={self.numerics}"
+        return ", ".join([str(self.dim), *(f"{key}={value}" for key, value in self._settings.items())])
 
 
 class LayerNormSimple(_ClosedFormNorm):

@@ -92,8 +92,9 @@ def _standardize(x: Tensor, eps: float, numerics: Numerics) -> tuple[Tensor, Ten
         y, _, inverse_std = torch.native_layer_norm(x, [x.shape[-1]], None, None, eps)
         return y, inverse_std, None
     features = x.shape[-1]
-    std, mean = torch.std_mean(x, -1, correction=1, keepdim=True)
+    centered = x - x.mean(-1, keepdim=True)
+    std = (centered.square().sum(-1, keepdim=True) / (features - 1)).sqrt()
     inverse_std = 1 / (std + eps)
     # A constant row has y = 0 and no variance term; its 0/0 must not reach the gradient.
     share = torch.where(std > 0, features / (features - 1) * (std + eps) / std, 0.0)
-    return (x - mean) * inverse_std, inverse_std, share
+    return centered * inverse_std, inverse_std, share

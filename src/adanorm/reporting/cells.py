@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -31,7 +30,8 @@ class Cell:
         """The test scores of the runs that ended well."""
         return [result["test"][self.metric] for result in self.results if result["status"] == "done"]
 
-    def _count(self, status: str) -> int:
+    def count(self, status: str) -> int:
+        """Return how many runs ended with a status."""
         return sum(result["status"] == status for result in self.results)
 
     @property
@@ -41,7 +41,7 @@ class Cell:
         ended = len(self.results)
         if ended == 0:
             return "-"
-        diverged = self._count("diverged")
+        diverged = self.count("diverged")
         if diverged:
             return f"Diverge ({diverged}/{ended})"
         if not self.scores:
@@ -61,7 +61,7 @@ class Cell:
         """
         if not self.results or self.paper is None:
             return "not run" if not self.results else ""
-        diverged = self._count("diverged")
+        diverged = self.count("diverged")
         if diverged or self.paper.value is None:
             agree = diverged == len(self.results) and self.paper.value is None
             return "reproduced" if agree else f"diverges ({diverged}/{len(self.results)})"

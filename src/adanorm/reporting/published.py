@@ -12,6 +12,7 @@ from adanorm.config import PROJECT
 class Published(NamedTuple):
     """One number of the paper; `value` is None where it says Diverge."""
 
+    metric: str
     value: float | None
     text: str
     source: str
@@ -28,6 +29,7 @@ def _rows() -> dict[tuple[str, str], Published]:
     with (PROJECT / "results" / "published.csv").open(newline="") as file:
         return {
             (row["task"], row["norm"]): Published(
+                row["metric"],
                 None if row["value"] == "Diverge" else float(row["value"]),
                 row["value"],
                 row["source"],

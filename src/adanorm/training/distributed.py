@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class World(NamedTuple):
-    """This process's place among those of the run."""
+    """A process's place among those of the run."""
 
     rank: int
     size: int

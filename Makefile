@@ -1,0 +1,100 @@
+# Everything goes through here; each target is one line over `python -m adanorm.<module>`.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+comma := ,
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+NORM ?= adanorm
+SEEDS ?= 1
+GPUS ?= 1
+WORKERS ?= 1
+PLACEMENT ?=
+SET ?=
+STUDY ?= table4
+# Without TASK, the quick demonstration: real images that come with a package.
+ifeq ($(origin TASK),undefined)
+TASK := mnist
+SCALE ?= mini
+else
+SCALE ?= auto
+endif
+
+# The first Python found that torch and fairseq have wheels for.
+PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null \
+	&& echo $$p && break; done)
+
+# Memory handed back to the system after every step costs a third of a small model's time on CPU.
+export MALLOC_TRIM_THRESHOLD_ ?= 1000000000
+export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
+
+LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m,$(BIN)/python -m)
+CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(SET)
+
+.PHONY: help reproduce data list study tables check-norm bench check format test clean
+
+help: ## Print this help
+	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
+	@echo
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
+	  | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'
+	@echo
+	@echo "  TASK=mnist|rt|sst5   NORM=adanorm|layernorm|...   SEEDS=1,2,3   GPUS=1"
+	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
+	@echo "  STUDY=table1|table2|table3|table4   WORKERS=1"
+	@echo
+	@echo "Start with: make reproduce"
+
+reproduce: $(VENV)/installed ## Train and score TASK under NORM, beside the paper's number
+	@$(LAUNCH) adanorm.run $(if $(findstring $(comma),$(SEEDS)),-m) task=$(TASK) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+
+data: $(VENV)/installed ## Get and verify the data of TASK
+	@$(BIN)/python -m adanorm.data task=$(TASK) scale=$(SCALE) $(SET)
+
+list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
+	@$(BIN)/python -m adanorm.listing
+
+study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
+	@$(BIN)/python -m adanorm.study $(STUDY) --workers $(WORKERS) $(if $(filter-out undefined,$(origin SEEDS)),$(if $(filter command% environment%,$(origin SEEDS)),--seeds $(SEEDS))) $(if $(filter command% environment%,$(origin SCALE)),--scale $(SCALE))
+
+tables: $(VENV)/installed ## Write results/tables from the records
+	@$(BIN)/python -m adanorm.reporting.tables
+
+check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
+	@$(BIN)/python -m adanorm.norms.check norm=$(NORM) $(SET)
+
+bench: $(VENV)/installed ## Measure our loop against a plain one, in one run
+	@$(BIN)/python scripts/bench_loop.py
+
+check: $(VENV)/installed-dev ## Check format, lint, types and import direction
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/installed-dev ## Rewrite the code in the project's format
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+test: $(VENV)/installed-dev ## Run the tests
+	$(BIN)/python -m pytest
+
+clean: ## Remove downloads, checkpoints, caches and the virtual environment; records stay
+	rm -rf $(VENV) data outputs wandb build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info
+	find results -name '*.pt' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete
+	find src scripts tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "error: needs Python 3.11 or 3.12; name one with PYTHON=" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing into $(VENV): a minute or two"
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .[dev]
+	@touch $@

@@ -1,0 +1,51 @@
+"""What there is, and what is done: `python -m adanorm.listing`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from adanorm import compose
+from adanorm.config import CONF, PROJECT, choices
+from adanorm.records import reader
+
+
+def main() -> None:
+    """Print tasks, norms, scales and studies with their first comment, then the runs on record."""
+    norms = [*choices("norm"), *compose.outside_norms()]
+    print(f"norms    {', '.join(norms)}")
+    print(f"scales   {', '.join(choices('scale'))}, auto")
+    print("tasks")
+    for name in choices("task"):
+        print(f"  {name:<8} {_about(CONF / 'task' / f'{name}.yaml')}")
+    print("studies")
+    for name in choices("study"):
+        title = (CONF / "study" / f"{name}.yaml").read_text().partition("\n")[0]
+        print(f"  {name:<8} {title.partition('title: ')[2].strip(chr(34))[:70]}")
+    print("runs on record (done, diverged or failed, over seeds)")
+    for line in _done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]:
+        print(line)
+
+
+def _about(path: Path) -> str:
+    comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
+    sentence = " ".join(line for line in comments if not line.startswith("@")).partition(". ")[0]
+    return sentence[:69]
+
+
+def _done() -> list[str]:
+    runs = PROJECT / "results" / "runs"
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for path in sorted(runs.glob("*/*/*/result.json")):
+        result = reader.result(path.parent)
+        if result is not None:
+            counts[result["task"], result["scale"], result["norm"], result["status"]] += 1
+    lines: dict[tuple[str, str], list[str]] = {}
+    for (task, scale, norm, status), count in counts.items():
+        text = f"{norm} {count}" + ("" if status == "done" else f" {status}")
+        lines.setdefault((task, scale), []).append(text)
+    return [f"  {task} {scale}: {', '.join(texts)}" for (task, scale), texts in sorted(lines.items())]
+
+
+if __name__ == "__main__":
+    compose.door(main)

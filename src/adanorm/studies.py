@@ -1,0 +1,75 @@
+"""Studies: grids of runs, written once in conf/study, that say what to run and what to print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from adanorm import compose
+from adanorm.config import CONF, Experiment, Section, choices, first_problem
+
+
+class Study(Section):
+    """Norms (rows) x tasks (columns) x seeds at one scale."""
+
+    title: str
+    rows: Annotated[list[str], Field(min_length=1)]
+    columns: Annotated[list[str], Field(min_length=1)]
+    scale: Literal["paper", "mini", "smoke"]
+    seeds: Annotated[list[int], Field(min_length=1)]
+    improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
+    overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
+
+
+def load(name: str, *, known_tasks: Sequence[str]) -> Study:
+    """Return the study conf/study/<name>.yaml.
+
+    Raises ValueError for an unknown study, for a key or value it cannot have, and for a column
+    that is neither a task of conf/task nor among `known_tasks` (the paper's, not all built yet).
+    """
+    if name not in choices("study"):
+        raise ValueError(f"unknown study {name!r}: choose from {', '.join(choices('study'))}")
+    try:
+        study = Study.model_validate(yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text()))
+    except ValidationError as error:
+        raise ValueError(f"study {name}: {first_problem(error)}") from None
+    tasks = {*choices("task"), *known_tasks}
+    norms = {*choices("norm"), *compose.outside_norms()}
+    for kind, names, known in (("task", study.columns, tasks), ("norm", study.rows, norms)):
+        for entry in names:
+            if entry not in known:
+                raise ValueError(
+                    f"study {name}: unknown {kind} {entry!r}: choose from {', '.join(sorted(known))}"
+                )
+    for pair in study.improvements:
+        for entry in pair:
+            if entry not in study.rows:
+                raise ValueError(f"study {name}: improvement of {entry!r}, which is not among the rows")
+    return study
+
+
+def cell(
+    study: Study,
+    task: str,
+    norm: str,
+    *,
+    scale: str | None = None,
+    seeds: Sequence[int] | None = None,
+    runs: str | None = None,
+) -> list[Experiment]:
+    """Return the runs of one cell, one a seed; none where the task is not in conf/task yet."""
+    if task not in choices("task"):
+        return []
+    overrides = [f"task={task}", f"norm={norm}", f"scale={scale or study.scale}", *study.overrides]
+    first = compose.experiment([*overrides, *([f"runs={runs}"] if runs else [])])
+    return [first.model_copy(update={"seed": seed}) for seed in seeds or study.seeds]
+
+
+def command_line(study: Study, run: Experiment) -> list[str]:
+    """Return the command line of one of a study's runs."""
+    places = [f"runs={run.runs}"] if run.runs else []
+    chosen = [f"task={run.task.name}", f"norm={run.norm.name}", f"scale={run.scale}"]
+    return [*chosen, f"seed={run.seed}", *study.overrides, *places]

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adanorm.data.examples import Batch, Batches, ImageExamples, TextExamples
+
+
+@given(
+    lengths=st.lists(st.integers(1, 60), min_size=1, max_size=80),
+    budget=st.integers(30, 300),
+    seed=st.none() | st.integers(0, 100),
+)
+@settings(max_examples=80, deadline=None)
+def test_text_batches_hold_every_sentence_once_within_the_budget(
+    lengths: list[int], budget: int, seed: int | None
+) -> None:
+    sentences = [np.arange(1, length + 1) for length in lengths]
+    examples = TextExamples(sentences, torch.arange(len(lengths)), budget)
+    order = examples.order(None if seed is None else np.random.default_rng(seed))
+    assert sorted(np.concatenate(order).tolist()) == list(range(len(lengths)))
+    for batch in Batches(examples, order):
+        assert batch.inputs.numel() <= budget or len(batch.targets) == 1
+        for row, target in zip(batch.inputs, batch.targets, strict=True):
+            words = row[row != 0]
+            assert len(words) == lengths[target]
+
+
+def test_the_order_depends_on_the_generator_alone() -> None:
+    examples = ImageExamples(torch.zeros(100, 1, 28, 28), torch.arange(100), 32)
+
+    def order(seed: tuple[int, int]) -> list[int]:
+        return np.concatenate(examples.order(np.random.default_rng(seed))).tolist()
+
+    assert order((1, 0)) == order((1, 0))
+    assert order((1, 0)) != order((1, 1))
+    assert order((1, 0)) != order((2, 0))
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
+def test_the_processes_share_a_batch_without_loss(world: int) -> None:
+    batch = Batch(torch.arange(5)[:, None], torch.arange(5))
+    shares = [batch.share(rank, world) for rank in range(world)]
+    assert sorted(torch.cat([share.targets for share in shares]).tolist()) == list(range(5))

@@ -1,0 +1,126 @@
+"""Getting files: from a mirror, and over HTTP from a server in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adanorm.compose import experiment
+from adanorm.config import DataSection
+from adanorm.data import catalogue, fetch
+from adanorm.data.catalogue import File, Source
+
+CONTENT = bytes(range(256)) * 4000
+
+
+class Ranges(http.server.SimpleHTTPRequestHandler):
+    """Serves byte ranges, which Python's own handler does not, and keeps the requests' ranges."""
+
+    asked: list[str | None]
+
+    def do_GET(self) -> None:
+        found = self.headers.get("Range")
+        type(self).asked.append(found)
+        content = Path(self.translate_path(self.path)).read_bytes()
+        start = int(re.fullmatch(r"bytes=(\d+)-", found)[1]) if found else 0  # type: ignore[index]
+        self.send_response(206 if found else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        self.wfile.write(content[start:])
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    folder = tmp_path / "served" / "numbers"
+    folder.mkdir(parents=True)
+    (folder / "numbers.bin").write_bytes(CONTENT)
+    Ranges.asked = []
+
+    def handler(*arguments: object) -> Ranges:
+        return Ranges(*arguments, directory=str(tmp_path / "served"))  # type: ignore[arg-type]
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source whose canonical address nobody answers at."""
+    file = File(
+        "numbers.bin", len(CONTENT), hashlib.sha256(CONTENT).hexdigest(), ("http://127.0.0.1:9/numbers.bin",)
+    )
+    monkeypatch.setitem(catalogue.SOURCES, "numbers", Source("numbers", "none", (file,)))
+
+
+def places(tmp_path: Path, mirror: str) -> DataSection:
+    return experiment([f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'"]).data
+
+
+@pytest.mark.usefixtures("numbers")
+def test_a_file_of_a_mirror_folder_is_used_in_place(tmp_path: Path, served: str) -> None:
+    data = places(tmp_path, str(tmp_path / "served"))
+    path = fetch.fetch("numbers", data)["numbers.bin"]
+    assert path == tmp_path / "served" / "numbers" / "numbers.bin"
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.usefixtures("numbers")
+def test_a_download_is_verified_and_kept(tmp_path: Path, served: str) -> None:
+    data = places(tmp_path, served)
+    for _ in range(2):
+        assert fetch.fetch("numbers", data)["numbers.bin"].read_bytes() == CONTENT
+    assert Ranges.asked == [None], "the second time nothing is downloaded"
+
+
+@pytest.mark.usefixtures("numbers")
+def test_a_broken_off_download_goes_on(tmp_path: Path, served: str) -> None:
+    folder = tmp_path / "cache" / "numbers"
+    folder.mkdir(parents=True)
+    (folder / "numbers.bin.part").write_bytes(CONTENT[:1000])
+    path = fetch.fetch("numbers", places(tmp_path, served))["numbers.bin"]
+    assert path.read_bytes() == CONTENT
+    assert Ranges.asked == ["bytes=1000-"]
+    assert not (folder / "numbers.bin.part").exists()
+
+
+@pytest.mark.usefixtures("numbers")
+def test_wrong_bytes_are_refused_and_not_kept(tmp_path: Path, served: str) -> None:
+    (tmp_path / "served" / "numbers" / "numbers.bin").write_bytes(CONTENT[::-1])
+    with pytest.raises(ValueError, match=r"cannot get numbers.bin: .*another checksum.*ADANORM_MIRROR"):
+        fetch.fetch("numbers", places(tmp_path, served))
+    left = [path.name for path in (tmp_path / "cache" / "numbers").iterdir() if path.suffix != ".lock"]
+    assert left == []
+
+
+@pytest.mark.usefixtures("numbers")
+def test_a_corrupted_mirror_file_is_named_with_its_checksum(tmp_path: Path, served: str) -> None:
+    (tmp_path / "served" / "numbers" / "numbers.bin").write_bytes(b"other")
+    with pytest.raises(ValueError, match=r"served/numbers/numbers.bin: SHA-256 is d9298a10d1b0\.\.\., not"):
+        fetch.fetch("numbers", places(tmp_path, str(tmp_path / "served")))
+
+
+@pytest.mark.usefixtures("numbers")
+def test_a_corrupted_cached_file_is_got_again(tmp_path: Path, served: str) -> None:
+    folder = tmp_path / "cache" / "numbers"
+    folder.mkdir(parents=True)
+    (folder / "numbers.bin").write_bytes(b"cut off")
+    assert fetch.fetch("numbers", places(tmp_path, served))["numbers.bin"].read_bytes() == CONTENT
+
+
+@pytest.mark.usefixtures("numbers")
+def test_availability_says_what_is_missing(tmp_path: Path, served: str) -> None:
+    there = places(tmp_path, str(tmp_path / "served"))
+    assert fetch.availability("numbers", there) is None
+    nowhere = places(tmp_path, str(tmp_path / "nowhere"))
+    assert "numbers.bin cannot be had" in str(fetch.availability("numbers", nowhere))

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import gzip
+import struct
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from adanorm.compose import experiment
+from adanorm.config import IDX_NAMES, Images, Text
+from adanorm.data import images, text
+
+
+def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
+    header = struct.pack(">HBB", 0, 8, values.ndim) + struct.pack(f">{values.ndim}I", *values.shape)
+    return header + values.tobytes()
+
+
+def write_idx_set(folder: Path, *, train: int = 60, test: int = 20, classes: int = 4) -> None:
+    random = np.random.default_rng(0)
+    for name in IDX_NAMES:
+        count = train if name.startswith("train") else test
+        shape = (count, 28, 28) if "images" in name else (count,)
+        values = random.integers(0, 256 if "images" in name else classes, shape).astype(np.uint8)
+        (folder / f"{name}.gz").write_bytes(gzip.compress(idx(values)))
+
+
+def images_of(*overrides: str) -> Images:
+    data = experiment(["task=mnist", *overrides]).data
+    assert isinstance(data, Images)
+    return data
+
+
+def text_of(*overrides: str) -> Text:
+    data = experiment(["task=rt", *overrides]).data
+    assert isinstance(data, Text)
+    return data
+
+
+def test_ones_own_images_are_read(tmp_path: Path) -> None:
+    write_idx_set(tmp_path)
+    splits = images.load(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
+    assert (len(splits.train), len(splits.valid), len(splits.test)) == (50, 10, 20)
+    assert splits.labels == ("0", "1", "2", "3")
+    assert set(splits.checksums) == {f"{name}.gz" for name in IDX_NAMES}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no IDX file"),
+        (b"not an idx file at all", "no IDX file"),
+        (idx(np.zeros((60, 28, 28), np.uint8))[:-5], "holds 47,035 values, its header says 47,040"),
+        (idx(np.zeros((60, 27, 28), np.uint8)), "need N images of 28 x 28"),
+        (idx(np.zeros((59, 28, 28), np.uint8)), "N labels"),
+    ],
+)
+def test_a_broken_image_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    write_idx_set(tmp_path)
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(content))
+    with pytest.raises(ValueError, match=message):
+        images.load(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
+
+
+def test_a_cut_off_gzip_file_is_named(tmp_path: Path) -> None:
+    write_idx_set(tmp_path)
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="train-images-idx3-ubyte.gz: no IDX file"):
+        images.load(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
+
+
+def test_the_packaged_images_are_mnists_and_balanced_over_splits() -> None:
+    splits = images.load(images_of("scale=mini"))
+    assert (len(splits.train), len(splits.valid), len(splits.test)) == (4000, 500, 500)
+    labels = torch.cat([splits[name].targets for name in ("train", "valid", "test")])
+    assert Counter(labels.tolist()) == dict.fromkeys(range(10), 500)
+    assert min(Counter(splits.test.targets.tolist()).values()) > 25
+
+
+def test_mnist_is_split_as_the_paper_does(mirror: Path) -> None:
+    splits = images.load(images_of(f"data.mirror={mirror}"))
+    assert (len(splits.train), len(splits.valid), len(splits.test)) == (55_000, 5_000, 10_000)
+    # The published training set starts 5, 0, 4, 1, 9: those are validation images.
+    assert splits.valid.targets[:5].tolist() == [5, 0, 4, 1, 9]
+    assert splits.test.targets[:5].tolist() == [7, 2, 1, 0, 4]
+
+
+def test_rt_is_the_groups_own_split(mirror: Path) -> None:
+    splits = text.load(text_of(f"data.mirror={mirror}"))
+    assert (len(splits.train), len(splits.valid), len(splits.test)) == (8_608, 964, 1_089)
+    assert splits.labels == ("0", "1")
+
+
+def test_sst5_is_the_canonical_split(mirror: Path) -> None:
+    corpora = text.read_sst(mirror / "sst5" / "trainDevTestTrees_PTB.zip")
+    assert [len(corpora[split]) for split in ("train", "valid", "test")] == [8_544, 1_101, 2_210]
+    with gzip.open(mirror / "sst5" / "stsa.fine.test.gz", "rt") as file:  # another group's copy
+        others = Counter(line.split()[0] for line in file)
+    assert Counter(sentence.label for sentence in corpora["test"]) == others
+
+
+LINES = "pos\ta good film\nneg\ta bad film\npos\tgood , good\nneg\tbad film\n"
+
+
+def write_corpus(folder: Path, **lines: str) -> list[str]:
+    for split in ("train", "valid", "test"):
+        (folder / f"{split}.tsv").write_text(lines.get(split, LINES))
+    return [f"data.{split}={folder / f'{split}.tsv'}" for split in ("train", "valid", "test")]
+
+
+def test_ones_own_text_is_read(tmp_path: Path) -> None:
+    splits = text.load(text_of(*write_corpus(tmp_path, test="neg\tA bad idea\n")))
+    assert splits.labels == ("neg", "pos")
+    # Words seen twice or more, by falling count, then by name.
+    assert splits.vocabulary == ("<pad>", "<unk>", "film", "good", "a", "bad")
+    test = splits.test
+    assert test.batch(np.array([0])).inputs.tolist() == [[4, 5, 1]]
+    assert test.targets.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ({"train": "pos a good film\n"}, r"train.tsv, line 1: expected `label<TAB>sentence`"),
+        ({"valid": LINES + "pos\t \n"}, r"valid.tsv, line 5: expected"),
+        ({"valid": ""}, r"valid.tsv: holds no line"),
+        ({"test": "meh\tso so\n"}, "test: label 'meh' is not among the training labels"),
+        ({"train": "pos\tgood\npos\tfine\n"}, "one label, 'pos'"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, lines: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        text.load(text_of(*write_corpus(tmp_path, **lines)))
+
+
+def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    own = write_corpus(tmp_path)
+    (tmp_path / "train.tsv").write_bytes(LINES.encode() + b"pos\tcaf\xe9\n")
+    with pytest.raises(ValueError, match=r"train.tsv, line 5: not UTF-8"):
+        text.load(text_of(*own))
+
+
+def test_own_files_identify_a_run_by_content_not_by_place(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first = experiment(["task=rt", *write_corpus(tmp_path / "a")])
+    moved = experiment(["task=rt", *write_corpus(tmp_path / "b")])
+    assert first.digest() == moved.digest() != experiment(["task=rt"]).digest()
+    changed = experiment(["task=rt", *write_corpus(tmp_path / "b", test="neg\tbad\n")])
+    assert changed.digest() != first.digest()
+    assert str(tmp_path) not in str(first.identity())

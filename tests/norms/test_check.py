@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from adanorm.norms import NORMS, MakeNorm, norm_factory
+from adanorm.norms import check as contract
+from adanorm.norms.check import CHECKS
+
+
+@pytest.mark.parametrize("numerics", ["paper", "released"])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", NORMS)
+def test_every_norm_keeps_the_contract(name: str, check: Callable[[MakeNorm], None], numerics: str) -> None:
+    check(norm_factory(name, numerics=numerics))
+
+
+class Base(nn.Module):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+
+class Unused(Base):
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class WrongGradient(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.layer_norm(x, [self.dim]) * (1 - 0.1 * x).detach()
+
+    def reference(self, x: Tensor) -> Tensor:
+        return nn.functional.layer_norm(x, [self.dim]) * (1 - 0.1 * x)
+
+
+class UndeclaredStop(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(-1, keepdim=True).detach()
+
+
+class OverTheBatch(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(0, keepdim=True)
+
+
+class NotFinite(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / x.std(-1, keepdim=True)
+
+
+class Widens(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.double()
+
+
+@pytest.mark.parametrize(
+    ("cls", "check"),
+    [
+        (Unused, contract.uses_its_parameters),
+        (WrongGradient, contract.gradient_is_right),
+        (UndeclaredStop, contract.gradient_is_right),
+        (OverTheBatch, contract.rows_are_independent),
+        (NotFinite, contract.constant_rows_are_finite),
+        (Widens, contract.keeps_dtype),
+    ],
+)
+def test_a_norm_that_breaks_the_contract_is_caught(
+    cls: type[Base], check: Callable[[MakeNorm], None]
+) -> None:
+    def make_norm(dim: int, *, site: str) -> nn.Module:
+        return cls(dim)
+
+    with pytest.raises((AssertionError, RuntimeError)):
+        check(make_norm)

@@ -1,0 +1,191 @@
+"""The paper's norms against formulas written out in float64 NumPy, without autograd."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from adanorm.norms import (
+    AdaNorm,
+    DetachMean,
+    DetachNorm,
+    DetachVariance,
+    LayerNorm,
+    LayerNormSimple,
+    NoNorm,
+)
+
+Array = np.ndarray[tuple[int], np.dtype[np.float64]]
+SIMPLE = (LayerNormSimple, DetachNorm, DetachMean, DetachVariance)
+EPS = 1e-5
+
+
+def standard_deviation(x: Array, numerics: str) -> float:
+    if numerics == "paper":
+        return float(np.sqrt(np.sum((x - x.mean()) ** 2) / len(x) + EPS))
+    return float(np.sqrt(np.sum((x - x.mean()) ** 2) / (len(x) - 1)) + EPS)
+
+
+def frozen_forward(cls: type[nn.Module], x: Array, at: Array, numerics: str, k: float, C: float) -> Array:
+    """The paper's definition at x, with whatever is detached held at its value for `at`."""
+    mean = at.mean() if cls in (DetachNorm, DetachMean) else x.mean()
+    std = standard_deviation(at if cls in (DetachNorm, DetachVariance) else x, numerics)
+    y = (x - mean) / std
+    if cls is not AdaNorm:
+        return y
+    y_at = (at - at.mean()) / standard_deviation(at, numerics)
+    return C * (1 - k * y_at) * y
+
+
+def gradient_by_differences(cls: type[nn.Module], x: Array, weights: Array, *rest: object) -> Array:
+    step = 1e-6
+    gradient = np.zeros_like(x)
+    for i in range(len(x)):
+        shift = np.zeros_like(x)
+        shift[i] = step
+        plus = frozen_forward(cls, x + shift, x, *rest)  # type: ignore[arg-type]
+        minus = frozen_forward(cls, x - shift, x, *rest)  # type: ignore[arg-type]
+        gradient[i] = weights @ (plus - minus) / (2 * step)
+    return gradient
+
+
+def forward_and_gradient(norm: nn.Module, x: Array, weights: Array) -> tuple[Array, Array]:
+    leaf = torch.tensor(x, requires_grad=True)
+    z = norm(leaf)
+    z.backward(torch.tensor(weights))
+    assert leaf.grad is not None
+    return z.detach().numpy(), leaf.grad.numpy()
+
+
+@pytest.mark.parametrize("numerics", ["paper", "released"])
+@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
+@pytest.mark.parametrize("features", [2, 7, 64])
+def test_forward_and_gradient_follow_the_definition(
+    cls: type[nn.Module], numerics: str, features: int
+) -> None:
+    random = np.random.default_rng(features)
+    x, weights = 3 * random.normal(size=features) + 2, random.normal(size=features)
+    k, C = (0.2, 1.5) if cls is AdaNorm else (0.0, 1.0)
+    norm = cls(features, numerics=numerics, **({"k": k, "C": C} if cls is AdaNorm else {}))
+    z, gradient = forward_and_gradient(norm, x, weights)
+    np.testing.assert_allclose(z, frozen_forward(cls, x, x, numerics, k, C), rtol=1e-12, atol=1e-12)
+    expected = gradient_by_differences(cls, x, weights, numerics, k, C)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_layernorm_is_torchs_to_the_bit() -> None:
+    ours, theirs = LayerNorm(33), nn.LayerNorm(33)
+    x = torch.randn(5, 33)
+    for norm in (ours, theirs):
+        nn.init.normal_(norm.weight, generator=torch.Generator().manual_seed(0))
+        nn.init.normal_(norm.bias, generator=torch.Generator().manual_seed(1))
+    results = []
+    for norm in (ours, theirs):
+        leaf = x.clone().requires_grad_()
+        z = norm(leaf)
+        z.square().sum().backward()
+        results.append((z, leaf.grad, norm.weight.grad, norm.bias.grad))
+    for a, b in zip(*results, strict=True):
+        assert a is not None
+        assert b is not None
+        assert torch.equal(a, b)
+
+
+def test_layernorm_simple_is_torchs_layernorm_without_affine() -> None:
+    x = torch.randn(5, 33)
+    expected = nn.functional.layer_norm(x, [33])
+    assert torch.equal(LayerNormSimple(33)(x), expected)
+
+
+def test_without_norm_nothing_happens() -> None:
+    x = torch.randn(5, 33)
+    assert NoNorm(33)(x) is x
+
+
+@given(
+    seed=st.integers(0, 2**20),
+    features=st.integers(2, 100),
+    spread=st.floats(0.1, 100),
+    offset=st.floats(-100, 100),
+)
+@settings(max_examples=60, deadline=None)
+def test_theorem_1(seed: int, features: int, spread: float, offset: float) -> None:
+    """Mean and variance over the features of dl/dx, from those of dl/dy (paper, theorem 1)."""
+    random = np.random.default_rng(seed)
+    x = spread * random.normal(size=features) + offset
+    g = random.normal(size=features)
+    tiny = 1e-12  # eps, which the theorem does not have, must not show
+    sigma = np.sqrt(np.mean((x - x.mean()) ** 2) + tiny)
+    gradients = {cls: forward_and_gradient(cls(features, eps=tiny), x, g)[1] for cls in SIMPLE}
+    unit = 1 / sigma
+    for cls in (LayerNormSimple, DetachVariance):
+        assert gradients[cls].mean() == pytest.approx(0, abs=1e-9 * unit)
+    for cls in (DetachNorm, DetachMean):
+        assert gradients[cls].mean() == pytest.approx(g.mean() / sigma, abs=1e-9 * unit)
+    for cls in (DetachNorm, DetachVariance):
+        assert gradients[cls].var() == pytest.approx(g.var() / sigma**2, rel=1e-9)
+    for cls in (LayerNormSimple, DetachMean):
+        assert gradients[cls].var() <= g.var() / sigma**2 * (1 + 1e-9)
+
+
+@given(seed=st.integers(0, 2**20), features=st.integers(2, 200), C=st.floats(0.1, 3))
+@settings(max_examples=40, deadline=None)
+def test_adanorm_scales_by_C_on_average_and_is_bounded(seed: int, features: int, C: float) -> None:
+    """Theorem 2's conditions: the factor's mean is C, and |mean z| is bounded (by C k here)."""
+    x = torch.randn(features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    y = LayerNormSimple(features)(x)
+    z = AdaNorm(features, C=C)(x)
+    factor = z / y
+    assert factor.mean().item() == pytest.approx(C, rel=1e-6)
+    assert abs(z.mean().item()) <= C * 0.1 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
+def test_released_numerics_differ_by_the_unbiased_factor(cls: type[nn.Module]) -> None:
+    x = torch.randn(4, 512, dtype=torch.float64)
+    paper, released = cls(512), cls(512, numerics="released")
+    if cls is AdaNorm:
+        paper, released = cls(512, k=0.0), cls(512, k=0.0, numerics="released")
+    ratio = paper(x) / released(x)
+    torch.testing.assert_close(ratio, torch.full_like(ratio, (512 / 511) ** 0.5), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("numerics", ["paper", "released"])
+@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
+def test_constant_rows_have_finite_gradients(cls: type[nn.Module], numerics: str) -> None:
+    x = torch.full((2, 8), 3.0, requires_grad=True)
+    cls(8, numerics=numerics)(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
+def test_a_second_derivative_is_refused_clearly(cls: type[nn.Module]) -> None:
+    x = torch.randn(2, 8, requires_grad=True)
+    (gradient,) = torch.autograd.grad(cls(8)(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [({"k": 1.0}, "k=1.0"), ({"k": -0.1}, "k=-0.1"), ({"C": 0.0}, "C=0.0"), ({"eps": 0.0}, "eps=0.0")],
+)
+def test_adanorm_refuses_values_outside_their_range(settings_: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AdaNorm(8, **settings_)  # type: ignore[arg-type]
+
+
+def test_a_norm_of_another_width_is_refused() -> None:
+    with pytest.raises(ValueError, match="the last axis has 7"):
+        AdaNorm(8)(torch.zeros(2, 7))
+
+
+def test_bfloat16_input_is_computed_in_float32() -> None:
+    x = torch.randn(4, 512).bfloat16()
+    exact = AdaNorm(512)(x.float())
+    assert torch.equal(AdaNorm(512)(x), exact.bfloat16())

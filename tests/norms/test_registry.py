@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from adanorm.compose import experiment
+from adanorm.config import choices
+from adanorm.norms import NORMS, norm_factory
+
+OUTSIDE = """
+import torch
+from torch import nn
+
+class Doubled(nn.Module):
+    def __init__(self, dim, *, factor=2.0):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return self.factor * x
+"""
+
+
+@pytest.fixture
+def outside_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installed package that offers the norm `doubled` as an entry point."""
+    (tmp_path / "outside_norms.py").write_text(OUTSIDE)
+    info = tmp_path / "outside_norms-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside-norms\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[adanorm.norms]\ndoubled = outside_norms:Doubled\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    yield
+    sys.modules.pop("outside_norms", None)
+
+
+def test_every_norm_has_a_configuration_and_every_configuration_a_norm() -> None:
+    assert set(choices("norm")) == set(NORMS)
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_a_configuration_states_the_defaults_of_its_class(name: str) -> None:
+    params = experiment([f"norm={name}"]).norm.params
+    configured, default = norm_factory(name, params), norm_factory(name)
+    x = torch.randn(3, 8)
+    assert torch.equal(configured(8, site="a")(x), default(8, site="a")(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("adanorn", {}, "unknown norm 'adanorn': choose from none, layernorm"),
+        ("adanorm", {"K": 0.1}, "norm.params.K: adanorm has no such parameter; it takes k, C"),
+        ("adanorm", {"k": 2}, "k=2: must be at least 0 and below 1"),
+        ("adanorm", {"k": "much"}, "norm.params.k='much': must be a number"),
+        ("none", {"k": 0.1}, "it takes none"),
+    ],
+)
+def test_mistakes_name_the_thing_and_the_choices(name: str, params: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        norm_factory(name, params)
+
+
+@pytest.mark.usefixtures("outside_package")
+def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
+    norm = experiment(["norm=doubled", "+norm.params.factor=3"]).norm
+    assert norm.name == "doubled"
+    make_norm = norm_factory(norm.name, norm.params)
+    assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 3.0))
+
+
+@pytest.mark.usefixtures("outside_package")
+def test_a_norm_is_found_by_its_path() -> None:
+    norm = experiment(["norm.path=outside_norms:Doubled"]).norm
+    assert norm.name == "Doubled"
+    make_norm = norm_factory(norm.name, norm.params, path=norm.path)
+    assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 2.0))
+
+
+@pytest.mark.usefixtures("outside_package")
+def test_released_numerics_of_a_norm_without_them_are_refused() -> None:
+    with pytest.raises(ValueError, match="has no choice of numerics"):
+        norm_factory("doubled", numerics="released")
