@@ -57,6 +57,6 @@ class Classification:
                 logits = model(batch.inputs).float()
                 total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
                 predicted[torch.from_numpy(indices)] = logits.argmax(1).cpu()
-        accuracy = 100 * (predicted == examples.targets).double().mean().item()
+        accuracy = 100 * int((predicted == examples.targets).sum()) / len(examples)
         outputs = [self.splits.labels[label] for label in predicted.tolist()]
         return Evaluation({"accuracy": accuracy, "loss": total / len(examples)}, outputs)
