@@ -11,6 +11,7 @@ SEEDS ?= 1
 GPUS ?= 1
 WORKERS ?= 1
 PLACEMENT ?=
+RUNS ?=
 SET ?=
 STUDY ?= table4
 # Without TASK, the quick demonstration: real images that come with a package.
@@ -31,7 +32,7 @@ export MALLOC_TRIM_THRESHOLD_ ?= 1000000000
 export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
 LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m,$(BIN)/python -m)
-CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(SET)
+CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS)) $(SET)
 
 .PHONY: help reproduce data list study tables check-norm bench check format test clean
 
@@ -44,6 +45,7 @@ help: ## Print this help
 	@echo "  TASK=mnist|rt|sst5   NORM=adanorm|layernorm|...   SEEDS=1,2,3   GPUS=1"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table1|table2|table3|table4   WORKERS=1"
+	@echo "  RUNS=FOLDER: records go there, and runs made before are made anew"
 	@echo
 	@echo "Start with: make reproduce"
 
@@ -66,7 +68,7 @@ check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
 	@$(BIN)/python -m adanorm.norms.check norm=$(NORM) $(SET)
 
 bench: $(VENV)/installed ## Measure our loop against a plain one, in one run
-	@$(BIN)/python scripts/bench_loop.py
+	@$(BIN)/python -m adanorm.bench.loop
 
 check: $(VENV)/installed-dev ## Check format, lint, types and import direction
 	$(BIN)/ruff format --check .
@@ -81,7 +83,7 @@ format: $(VENV)/installed-dev ## Rewrite the code in the project's format
 test: $(VENV)/installed-dev ## Run the tests
 	$(BIN)/python -m pytest
 
-clean: ## Remove downloads, checkpoints, caches and the virtual environment; records stay
+clean: ## Remove what is not a record: downloads, weights, caches, $(VENV)
 	rm -rf $(VENV) data outputs wandb build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info
 	find results -name '*.pt' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete
 	find src scripts tests -name __pycache__ -prune -exec rm -rf {} +

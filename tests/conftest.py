@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from adanorm.config import PROJECT, Experiment, mirror_of
 from adanorm.compose import experiment
+from adanorm.config import PROJECT, Experiment, mirror_of
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"

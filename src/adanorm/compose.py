@@ -96,7 +96,8 @@ def _suggestion(key: str) -> str:
 def fail(error: Exception | str) -> NoReturn:
     """Print one line on standard error and leave with exit code 2."""
     text = error if isinstance(error, str) else one_line(error)
-    print(f"error: {text}", file=sys.stderr)
+    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        print(f"error: {text}", file=sys.stderr)
     raise SystemExit(2)
 
 

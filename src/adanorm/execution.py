@@ -18,7 +18,7 @@ from adanorm.records import environment, loggers
 from adanorm.records.folder import RunFolder
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
-from adanorm.training.distributed import joined
+from adanorm.training.distributed import agreed, joined
 from adanorm.training.loop import Outcome, Place, Row, Trainer
 from adanorm.training.progress import Progress
 from adanorm.training.seeding import seed_everything
@@ -59,6 +59,7 @@ def make(experiment: Experiment) -> None:
             raise
         if world.is_main:
             _close(folder, facts, outcome)
+        agreed(None, world)  # nobody leaves before the record is written
 
 
 def _device(experiment: Experiment) -> torch.device:
@@ -119,12 +120,12 @@ def _train(
     trainer = Trainer(task, model, experiment.task, experiment.training, place)
     trainer.resume(folder.checkpoint)
     if place.world.is_main:
-        folder.keep_metrics(trainer.progressed.update)
+        folder.keep_metrics(trainer.progressed.rows)
     metric = experiment.task.metric
     batches = len(task.train_batches(0))
     with (
         Progress(experiment.training, batches, metric, shown=place.world.is_main) as progress,
-        loggers.opened(experiment, folder.path) as log_beside,
+        loggers.opened(experiment, folder.path, used=place.world.is_main) as log_beside,
     ):
 
         def log(row: Row) -> None:

@@ -50,7 +50,7 @@ def execute(experiment: Experiment) -> float | None:
         result = reader.result(folder)
         assert result is not None, "a run that was made has a result"
     else:
-        print(f"made before: {shown(folder)}")
+        print(f"made before: {shown(folder)} (runs=FOLDER makes it anew, in a folder of your own)")
     if os.environ.get("RANK", "0") == "0":
         print(cells.beside_the_paper(experiment), flush=True)
     score: float | None = (result["valid"] or {}).get(experiment.task.metric)

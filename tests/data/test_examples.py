@@ -33,7 +33,8 @@ def test_the_order_depends_on_the_generator_alone() -> None:
     examples = ImageExamples(torch.zeros(100, 1, 28, 28), torch.arange(100), 32)
 
     def order(seed: tuple[int, int]) -> list[int]:
-        return np.concatenate(examples.order(np.random.default_rng(seed))).tolist()
+        indices: list[int] = np.concatenate(examples.order(np.random.default_rng(seed))).tolist()
+        return indices
 
     assert order((1, 0)) == order((1, 0))
     assert order((1, 0)) != order((1, 1))

@@ -69,7 +69,7 @@ def test_a_cut_off_gzip_file_is_named(tmp_path: Path) -> None:
     write_idx_set(tmp_path)
     path = tmp_path / "train-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="train-images-idx3-ubyte.gz: no IDX file"):
+    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.gz: no IDX file"):
         images.load(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
 
 

@@ -119,7 +119,7 @@ def test_the_norm_over_all_axes_standardizes_an_image_and_over_channels_a_positi
     for axes, dims in (("all", (1,)), ("channels", (3,))):
         model = cnn(PlacedNorms(norm_factory("layernorm-simple"), "all"), axes)
         seen: list[torch.Tensor] = []
-        model.norms[1].register_forward_hook(lambda *call, seen=seen: seen.append(call[2]))  # type: ignore[misc]
+        model.norms[1].register_forward_hook(lambda *call, seen=seen: seen.append(call[2]))
         model(images)
         assert seen[0].shape == ((2, 6 * 8 * 8) if axes == "all" else (2, 8, 8, 6))
         torch.testing.assert_close(

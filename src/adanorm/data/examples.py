@@ -77,12 +77,12 @@ class TextExamples:
                 batches.append(indices[start:end])
                 start = end
         if random is not None:
-            random.shuffle(batches)  # type: ignore[arg-type]
+            random.shuffle(batches)
         return batches
 
     def batch(self, indices: Indices) -> Batch:
         """Return these examples as a batch, padded with 0 to the longest."""
-        chosen = [torch.from_numpy(self.sentences[index]) for index in indices]
+        chosen = [torch.from_numpy(self.sentences[int(index)]) for index in indices]
         padded = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True)
         return Batch(padded, self.targets[torch.from_numpy(indices)])
 

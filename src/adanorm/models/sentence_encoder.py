@@ -46,10 +46,11 @@ class EncoderLayer(nn.Module):
         """Return (B, T, H) from x (B, T, H); `mask` (B, 1, 1, T) is true at words."""
         if self.pre_norm:
             x = x + self.dropout(self._attend(self.attention_norm(x), mask))
-            return x + self.dropout(self._feed_forward(self.ffn_norm(x)))
-        x = self.attention_norm(x + self.dropout(self._attend(x, mask)))
-        normed: Tensor = self.ffn_norm(x + self.dropout(self._feed_forward(x)))
-        return normed
+            x = x + self.dropout(self._feed_forward(self.ffn_norm(x)))
+        else:
+            x = self.attention_norm(x + self.dropout(self._attend(x, mask)))
+            x = self.ffn_norm(x + self.dropout(self._feed_forward(x)))
+        return x
 
     def _attend(self, x: Tensor, mask: Tensor) -> Tensor:
         batch, time, dim = x.shape

@@ -63,7 +63,7 @@ class _ClosedForm(torch.autograd.Function):
         return torch.addcmul(C * y, y, y, value=-C * k).to(x.dtype)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         y, inverse_std, variance_share = ctx.saved_tensors
         k, C, detach_mean, detach_variance, dtype = ctx.settings

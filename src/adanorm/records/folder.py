@@ -59,13 +59,12 @@ class RunFolder:
         """Write what the run was computed with."""
         write_whole(self.path / "environment.json", _json(environment))
 
-    def keep_metrics(self, update: int) -> None:
-        """Drop the rows after `update`: a resumed run writes them again."""
+    def keep_metrics(self, count: int) -> None:
+        """Drop the rows after the first `count`: a resumed run writes them again."""
         path = self.path / "metrics.jsonl"
-        rows = path.read_text().splitlines() if path.exists() else []
-        kept = [row for row in rows if _update_of(row) <= update]
-        if kept != rows:
-            write_whole(path, "".join(f"{row}\n" for row in kept).encode())
+        rows = path.read_text().splitlines(keepends=True) if path.exists() else []
+        if len(rows) > count:
+            write_whole(path, "".join(rows[:count]).encode())
 
     def add_metrics(self, row: dict[str, int | float]) -> None:
         """Append a row to metrics.jsonl."""
@@ -85,13 +84,6 @@ class RunFolder:
 def shown(path: Path) -> str:
     """Return a path as a person at the project's root would write it."""
     return str(path.relative_to(PROJECT)) if path.is_relative_to(PROJECT) else str(path)
-
-
-def _update_of(row: str) -> float:
-    try:
-        return float(json.loads(row)["update"])
-    except ValueError:  # the last line, cut off by a kill
-        return float("inf")
 
 
 def _json(value: dict[str, Any]) -> bytes:

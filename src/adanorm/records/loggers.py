@@ -13,20 +13,25 @@ Row = dict[str, int | float]
 
 
 @contextmanager
-def opened(experiment: Experiment, folder: Path) -> Iterator[Callable[[Row], None]]:
-    """Yield what takes a row of metrics to the configured logger; for `files`, nowhere else."""
-    if experiment.logger.name == "tensorboard":
+def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Callable[[Row], None]]:
+    """Yield what takes a row of metrics to the configured logger, if it is used in this process.
+
+    For `files` a row goes nowhere else than into the run's folder.
+    """
+    if experiment.logger.name == "files" or not used:
+        yield lambda row: None
+    elif experiment.logger.name == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
-        writer = SummaryWriter(str(folder / "tensorboard"))  # type: ignore[no-untyped-call]
+        writer = SummaryWriter(str(folder / "tensorboard"))
 
         def to_tensorboard(row: Row) -> None:
             for name, value in row.items():
-                writer.add_scalar(name, value, row["update"])  # type: ignore[no-untyped-call]
+                writer.add_scalar(name, value, row["update"])
 
         yield to_tensorboard
-        writer.close()  # type: ignore[no-untyped-call]
-    elif experiment.logger.name == "wandb":
+        writer.close()
+    else:
         import wandb
 
         with wandb.init(
@@ -39,8 +44,6 @@ def opened(experiment: Experiment, folder: Path) -> Iterator[Callable[[Row], Non
             settings=wandb.Settings(silent=True),
         ) as run:
             yield lambda row: run.log(row, step=int(row["update"]))
-    else:
-        yield lambda row: None
 
 
 def check(experiment: Experiment) -> None:

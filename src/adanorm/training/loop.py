@@ -53,6 +53,7 @@ class Progressed:
     best_score: float | None = None
     best_update: int = 0
     worse_than_start: int = 0  # evaluations in a row
+    rows: int = 0  # logged
     diverged: str | None = None
     loss_sum: float = 0.0
     loss_units: int = 0
@@ -218,6 +219,7 @@ class Trainer:
             state.best_score, state.best_update = valid[self.target.metric], state.update
             state.valid = valid
             self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
+        state.rows += 1
         if world.is_main:
             row: Row = {"update": state.update, "epoch": state.epoch, "train_loss": train_loss}
             row |= {f"valid_{name}": value for name, value in valid.items()}

@@ -1,0 +1,203 @@
+"""Cells and tables from records made by hand, with known answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adanorm import studies
+from adanorm.compose import experiment
+from adanorm.config import PROJECT, Experiment
+from adanorm.reporting import tables
+from adanorm.reporting.cells import cell, seeds_made
+from adanorm.reporting.published import published, published_tasks
+
+
+def record(run: Experiment, **result: Any) -> None:
+    folder = run.folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    base = {"schema": 1, "status": "done", "task": run.task.name, "norm": run.norm.name, "seed": run.seed}
+    (folder / "result.json").write_text(json.dumps({**base, **result}))
+
+
+def score(accuracy: float) -> dict[str, Any]:
+    return {"valid": {"accuracy": accuracy}, "test": {"accuracy": accuracy}}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Experiment]:
+    """Three seeds of RT under LayerNorm, for which the paper has 77.21."""
+    first = experiment(["task=rt", "norm=layernorm", f"runs={tmp_path}"])
+    return [first.model_copy(update={"seed": seed}) for seed in (1, 2, 3)]
+
+
+def test_the_papers_numbers_are_typed_in_full() -> None:
+    assert published_tasks() == ["en-de", "de-en", "en-vi", "enwik8", "rt", "sst5", "mnist", "ptb"]
+    norms = ("none", "layernorm", "layernorm-simple", "detachnorm", "adanorm", "detach-mean", "detach-var")
+    for task in published_tasks():
+        assert all(published(task, norm) is not None for norm in norms)
+    assert published("mnist", "adanorm").value == 99.35  # type: ignore[union-attr]
+    assert published("en-de", "none").value is None  # type: ignore[union-attr]
+    assert [n for n in norms if not published("rt", n).confirmed] == ["detach-mean", "detach-var"]  # type: ignore[union-attr]
+
+
+def test_an_empty_cell_is_a_dash_and_not_run(runs: list[Experiment]) -> None:
+    assert (cell(runs).text, cell(runs).verdict) == ("-", "not run")
+
+
+def test_a_cell_is_mean_and_standard_deviation_over_seeds(runs: list[Experiment]) -> None:
+    for run, accuracy in zip(runs, (76.0, 77.0, 78.0), strict=True):
+        record(run, **score(accuracy))
+    assert (cell(runs).text, cell(runs).verdict) == ("77.00 ± 1.00", "reproduced")
+
+
+def test_missing_seeds_are_said(runs: list[Experiment]) -> None:
+    record(runs[0], **score(76.0))
+    assert (cell(runs).text, cell(runs).verdict) == ("76.00 (1/3 seeds)", "cannot be told apart")
+    record(runs[1], **score(77.0))
+    assert (cell(runs).text, cell(runs).verdict) == ("76.50 ± 0.71 (2/3 seeds)", "cannot be told apart")
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "verdict"),
+    [
+        ((75.0, 76.0, 77.0), "reproduced"),  # 1.2 standard deviations away
+        ((74.0, 74.2, 74.4), "differs"),  # 15 away; the prediction interval reaches 4.97
+        ((76.3, 76.4, 76.5), "differs"),
+        ((76.7, 76.9, 77.1), "reproduced"),
+        ((76.3, 76.5, 76.7), "cannot be told apart"),  # 3.5 away
+    ],
+)
+def test_verdicts(runs: list[Experiment], accuracies: tuple[float, ...], verdict: str) -> None:
+    for run, accuracy in zip(runs, accuracies, strict=True):
+        record(run, **score(accuracy))
+    assert cell(runs).verdict == verdict
+
+
+def test_the_papers_rounding_counts(runs: list[Experiment]) -> None:
+    for run in runs:  # 77.21 may stand for 77.2149
+        record(run, **score(77.2149))
+    assert cell(runs).verdict == "reproduced"
+    for run in runs:
+        record(run, **score(77.2160))
+    assert cell(runs).verdict == "differs"
+
+
+def test_divergence_and_failure_are_shown(runs: list[Experiment]) -> None:
+    record(runs[0], status="diverged", valid=None, test=None)
+    record(runs[1], **score(76.0))
+    assert (cell(runs).text, cell(runs).verdict) == ("Diverge (1/2)", "diverges (1/2)")
+    record(runs[1], status="failed")
+    (runs[0].folder() / "result.json").unlink()
+    assert cell(runs).text == "failed"
+
+
+def test_what_is_half_written_or_of_another_schema_is_not_counted(runs: list[Experiment]) -> None:
+    record(runs[0], **score(70.0))
+    record(runs[1], **score(10.0))
+    path = runs[1].folder() / "result.json"
+    path.write_text(path.read_text()[:40])
+    record(runs[2], **score(10.0), **{"schema": 99})
+    with pytest.warns(UserWarning, match="not counted"):
+        assert cell(runs).text == "70.00 (1/3 seeds)"
+
+
+def test_stray_runs_cannot_enter_a_cell(runs: list[Experiment], tmp_path: Path) -> None:
+    record(experiment(["task=rt", "norm=layernorm", "training.lr=0.5", f"runs={tmp_path}"]), **score(1.0))
+    assert cell(runs).text == "-"
+    record(runs[1], **score(76.0))
+    assert [run.seed for run in seeds_made(runs[0])] == [1, 2]
+
+
+def test_smaller_scales_and_own_data_have_no_paper_number(tmp_path: Path) -> None:
+    mini = experiment(["task=rt", "norm=layernorm", "scale=mini", f"runs={tmp_path}"])
+    record(mini, **score(70.0))
+    assert cell([mini]).paper is None
+    for split in ("train", "valid", "test"):
+        (tmp_path / split).write_text("a\tone\nb\ttwo\n")
+    own = experiment(
+        ["task=rt", f"runs={tmp_path}", *(f"data.{s}={tmp_path / s}" for s in ("train", "valid", "test"))]
+    )
+    assert cell([own]).paper is None
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> tables.Table:
+    study = studies.load("table4", known_tasks=published_tasks())
+    for norm, accuracies in (("layernorm", (99.1, 99.2, 99.3)), ("adanorm", (99.3, 99.3, 99.3))):
+        for run, accuracy in zip(
+            studies.cell(study, "mnist", norm, runs=str(tmp_path)), accuracies, strict=True
+        ):
+            record(run, **score(accuracy))
+    return tables.Table(study, runs=str(tmp_path))
+
+
+def test_a_table_has_the_papers_layout(table: tables.Table) -> None:
+    lines = tables.markdown(table).splitlines()
+    header, *body = [[field.strip() for field in line.strip("|").split("|")] for line in lines if "|" in line]
+    assert header[0] == "Model"
+    assert header[7] == "MNIST (accuracy)"
+    cells = {row[0] if row[0][0] != "·" else f"{body[i - 1][0]}{row[0]}": row for i, row in enumerate(body)}
+    assert cells["LayerNorm"][7] == "99.20 ± 0.10"
+    assert cells["LayerNorm· paper"][7] == "99.13"
+    assert cells["LayerNorm"][1] == "-"
+    assert cells["AdaNorm over LayerNorm"][7] == "+0.10"
+    assert cells["AdaNorm over LayerNorm· paper"][7] == "+0.22"
+
+
+def test_improvement_means_lower_for_bits_per_character(table: tables.Table) -> None:
+    assert table.improvement("layernorm", "adanorm", "enwik8") == ("-", "+0.00")
+    study = studies.load("table2", known_tasks=published_tasks())
+    second = tables.Table(study, runs="nowhere")
+    assert second.improvement("none", "detachnorm", "enwik8") == ("-", "-0.08")
+    assert second.improvement("none", "detachnorm", "en-de") == ("-", "-")  # both diverge
+
+
+def test_the_csv_holds_every_cell_unrounded(table: tables.Table) -> None:
+    found = list(csv.DictReader(io.StringIO(tables.comma_separated(table))))
+    assert len(found) == 2 * 8
+    (mnist,) = [row for row in found if (row["task"], row["norm"]) == ("mnist", "layernorm")]
+    assert (mnist["scores"], mnist["mean"], mnist["paper"]) == ("99.1000 99.2000 99.3000", "99.2000", "99.13")
+    assert mnist["verdict"] == "reproduced"
+
+
+def test_the_latex_table_has_as_many_columns_in_every_row(table: tables.Table) -> None:
+    rows = [line for line in tables.latex(table).splitlines() if line.endswith(r"\\")]
+    assert {row.count("&") for row in rows} == {8}
+    assert r"99.20 $\pm$ 0.10" in tables.latex(table)
+
+
+def test_the_terminal_shows_a_table_within_80_columns(table: tables.Table) -> None:
+    text = tables.terminal(table)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "no runs yet: En-De, De-En" in text
+
+
+def test_unconfirmed_numbers_are_marked() -> None:
+    study = studies.load("table3", known_tasks=published_tasks())
+    text = tables.markdown(tables.Table(study, runs="nowhere"))
+    assert "77.04†" in text
+    assert "76.66 |" in text
+    assert "no public source confirms" in text
+
+
+def test_the_committed_tables_are_those_of_the_committed_records(tmp_path: Path) -> None:
+    git = ["git", "-C", str(PROJECT), "ls-files", "results/runs"]
+    listed = subprocess.run(git, capture_output=True, text=True, check=False).stdout.split()
+    if not listed:
+        pytest.skip("no git repository here, so no committed records")
+    for name in listed:
+        path = tmp_path / Path(name).relative_to("results")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(PROJECT / name)
+    for name in ("table1", "table2", "table3", "table4"):
+        table = tables.Table(studies.load(name, known_tasks=published_tasks()), runs=str(tmp_path / "runs"))
+        for path in tables.write(table, name, tmp_path):
+            committed = PROJECT / "results" / "tables" / path.name
+            assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from adanorm import studies
+from adanorm.compose import experiment
+from adanorm.config import CONF, PROJECT, choices
+from adanorm.reporting.published import published_tasks
+from adanorm.scale import resolve_auto
+from tests.conftest import Command
+
+TASKS = published_tasks()
+
+
+@pytest.mark.parametrize("name", choices("study"))
+def test_every_study_loads_and_its_runs_compose(name: str) -> None:
+    study = studies.load(name, known_tasks=TASKS)
+    for task in study.columns:
+        for norm in study.rows:
+            runs = studies.cell(study, task, norm)
+            assert len(runs) == (len(study.seeds) if task in choices("task") else 0)
+            for run in runs:
+                assert experiment(studies.command_line(study, run)).digest() == run.digest()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("rows: [layernom]", "unknown norm 'layernom': choose from adanorm"),
+        ("columns: [mnits]", "unknown task 'mnits': choose from de-en"),
+        ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
+        ("seed: [1]", "seed=.*extra inputs are not permitted"),
+        ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),
+    ],
+)
+def test_a_mistake_in_a_study_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, message: str
+) -> None:
+    (tmp_path / "study").mkdir()
+    base = "title: t\nrows: [adanorm]\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n"
+    key = change.partition(":")[0]
+    kept = [line for line in base.splitlines() if not line.startswith(f"{key}:")]
+    (tmp_path / "study" / "own.yaml").write_text("\n".join([*kept, change]))
+    for group in ("task", "norm"):
+        (tmp_path / group).symlink_to(CONF / group)
+    monkeypatch.setattr("adanorm.config.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.studies.CONF", tmp_path)
+    with pytest.raises(ValueError, match=message):
+        studies.load("own", known_tasks=TASKS)
+
+
+def test_an_unknown_study_is_named(command: Command) -> None:
+    done = command("adanorm.study", "table9")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "unknown study 'table9': choose from table1, table2" in done.stderr
+
+
+def test_auto_is_the_papers_scale_where_its_data_are(
+    mirror: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_auto(["task=rt", "scale=auto", "device=cpu", f"data.mirror={mirror}"])
+    assert "scale=paper" in resolved
+    assert capsys.readouterr().out.startswith("scale paper: a run of rt takes about")
+
+
+NOWHERE = "data.mirror=nowhere"
+
+
+@pytest.fixture
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses of the network do not answer; a proxy that is not there refuses them at once."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+
+@pytest.mark.usefixtures("_no_network")
+def test_auto_is_mini_where_the_papers_data_cannot_be_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_auto(["task=mnist", "scale=auto", f"data.cache={tmp_path}", NOWHERE])
+    assert "scale=mini" in resolved
+    assert "train-images-idx3-ubyte.gz cannot be had" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_network")
+def test_auto_says_what_to_do_where_no_scales_data_can_be_had(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"rt-polarity.all.train cannot be had .*ADANORM_MIRROR"):
+        resolve_auto(["task=rt", "scale=auto", f"data.cache={tmp_path}", NOWHERE])
+
+
+def test_help_is_what_plain_make_prints() -> None:
+    text = subprocess.run(["make", "-s"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    for target in ("reproduce", "data", "list", "study", "tables", "check-norm", "check", "test", "clean"):
+        assert f"\n  {target} " in text
+    assert max(len(line) for line in text.splitlines()) <= 80

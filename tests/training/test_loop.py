@@ -1,0 +1,194 @@
+"""The loop on real, tiny experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from adanorm import tasks
+from adanorm.config import Experiment
+from adanorm.data.examples import TextExamples
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import norm_factory
+from adanorm.tasks.base import Loss, TrainingTask
+from adanorm.tasks.classification import Classification
+from adanorm.training.distributed import World
+from adanorm.training.loop import Outcome, Place, Row, Trainer, learning_rate
+from adanorm.training.progress import Progress
+from adanorm.training.seeding import seed_everything
+
+Smoke = Callable[..., Experiment]
+
+
+class KillError(Exception):
+    """Stands for a kill in the middle of an epoch."""
+
+
+def start(experiment: Experiment, task: TrainingTask | None = None, *, minutes: float = 1e9) -> Trainer:
+    task = task or tasks.build(experiment)
+    norm = experiment.norm
+    placed = PlacedNorms(norm_factory(norm.name, norm.params), norm.placement)
+    seed_everything(experiment.seed)
+    model = task.build_model(placed)
+    seed_everything(experiment.seed)
+    place = Place(torch.device("cpu"), experiment.precision, World(0, 1), 60 * minutes)
+    return Trainer(task, model, experiment.task, experiment.training, place)
+
+
+def run(trainer: Trainer, path: Path) -> tuple[Outcome, list[Row]]:
+    rows: list[Row] = []
+    with Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
+        outcome = trainer.train(path, rows.append, progress)
+    return outcome, [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+class Stops(Classification):
+    """The task, cut off after a number of batches."""
+
+    left: int
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        self.left -= 1
+        if self.left < 0:
+            raise KillError
+        return super().loss(model, batch)
+
+
+@pytest.mark.parametrize("stop_after", [1, 5, 6, 9, 14])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_resumed_equals_uninterrupted_bit_for_bit(
+    smoke: Smoke, tmp_path: Path, stop_after: int, accumulate: int
+) -> None:
+    experiment = smoke("norm=layernorm", "training.max_epochs=3", f"training.accumulate={accumulate}")
+    whole, rows = run(start(experiment), tmp_path / "whole.pt")
+    stopping = Stops(experiment)
+    stopping.left = stop_after
+    broken = start(experiment, stopping, minutes=0)  # a checkpoint after each update
+    kept: list[Row] = []
+    with pytest.raises(KillError), Progress(experiment.training, 6, "accuracy", shown=False) as progress:
+        broken.train(tmp_path / "broken.pt", kept.append, progress)
+    torch.rand(100)  # another process would have another random state
+    resumed = start(experiment)
+    resumed.resume(tmp_path / "broken.pt")
+    assert resumed.progressed.update == stop_after // accumulate
+    outcome, later = run(resumed, tmp_path / "broken.pt")
+    kept = [{key: value for key, value in row.items() if key != "seconds"} for row in kept]
+    assert kept + later == rows
+    assert outcome.test == whole.test
+    assert all(torch.equal(outcome.weights[name], whole.weights[name]) for name in whole.weights)
+    final, reference = resumed.model.state_dict(), outcome.weights
+    assert final.keys() == reference.keys()
+
+
+def test_the_same_experiment_twice_gives_the_same_numbers(smoke: Smoke, tmp_path: Path) -> None:
+    experiment = smoke("task=mnist", "norm=adanorm")
+    (first, rows), (second, rows_again) = (run(start(experiment), tmp_path / f"{i}.pt") for i in "ab")
+    assert rows == rows_again
+    assert first.test == second.test
+
+
+def test_accumulation_equals_a_larger_batch(smoke: Smoke, tmp_path: Path) -> None:
+    large = smoke("task=mnist", "training.max_updates=4", "data.batch_size=32")
+    small = smoke("task=mnist", "training.max_updates=4", "data.batch_size=16", "training.accumulate=2")
+    (one, rows), (two, rows_of_two) = (run(start(e), tmp_path / f"{e.digest()}.pt") for e in (large, small))
+    assert [row["update"] for row in rows] == [row["update"] for row in rows_of_two] == [4]
+    assert rows[0]["train_loss"] == pytest.approx(rows_of_two[0]["train_loss"], rel=1e-5)
+    for name, weight in one.weights.items():
+        torch.testing.assert_close(two.weights[name], weight, rtol=1e-4, atol=1e-5)
+
+
+def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path) -> None:
+    experiment = smoke("training.max_epochs=6")
+    trainer = start(experiment)
+    outcome, rows = run(trainer, tmp_path / "c.pt")
+    scores = [row["valid_accuracy"] for row in rows]
+    best = scores.index(max(scores))
+    assert outcome.progressed.best_update == rows[best]["update"]
+    trainer.model.load_state_dict(outcome.weights)
+    trainer.model.eval()
+    assert trainer.task.evaluate(trainer.model, "valid").metrics["accuracy"] == max(scores)
+    assert outcome.test == trainer.task.evaluate(trainer.model, "test")
+
+
+class Scaled(Classification):
+    """The task with a loss that is multiplied by a number of the update."""
+
+    factors: Iterator[float]
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        loss = super().loss(model, batch)
+        return Loss(loss.total * next(self.factors), loss.units)
+
+
+def scaled(experiment: Experiment, factors: list[float]) -> Trainer:
+    task = Scaled(experiment)
+    task.factors = iter([*factors, *([factors[-1]] * 1000)])
+    return start(experiment, task)
+
+
+def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
+    experiment = smoke("training.max_epochs=3")
+    outcome, rows = run(scaled(experiment, [1.0] * 8 + [float("nan")]), tmp_path / "c.pt")
+    assert outcome.progressed.diverged == "loss not finite at update 12"
+    assert len(rows) == 1
+
+
+def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
+    experiment = smoke("training.max_epochs=9", "training.lr=1e-6")
+    outcome, rows = run(scaled(experiment, [1.0] * 6 + [5.0]), tmp_path / "c.pt")
+    assert outcome.progressed.diverged is not None
+    assert "above its start at 3 evaluations in a row" in outcome.progressed.diverged
+    assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
+
+
+def test_a_loss_above_its_start_and_back_is_not_divergence(smoke: Smoke, tmp_path: Path) -> None:
+    experiment = smoke("training.max_epochs=6", "training.lr=1e-6")
+    factors = ([5.0] * 12 + [0.5] * 6) * 2
+    outcome, _ = run(scaled(experiment, [1.0, *factors[1:]]), tmp_path / "c.pt")
+    assert outcome.progressed.diverged is None
+
+
+def test_a_gradient_is_clipped_to_its_norm(smoke: Smoke) -> None:
+    experiment = smoke("training.clip_norm=0.01")
+    trainer = start(experiment)
+    trainer._update([next(iter(trainer.task.train_batches(0)))])
+    total = torch.stack([p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]).norm()
+    assert total.item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_evaluation_comes_every_so_many_updates(smoke: Smoke, tmp_path: Path) -> None:
+    experiment = smoke("training.evaluate_every=4", "training.max_updates=10")
+    _, rows = run(start(experiment), tmp_path / "c.pt")
+    assert [row["update"] for row in rows] == [4, 8, 10]
+
+
+def test_the_learning_rate_warms_up_linearly_then_stays(smoke: Smoke) -> None:
+    training = smoke("training.warmup_updates=4", "training.lr=0.4").training
+    rates = [learning_rate(training, update) for update in range(1, 7)]
+    assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
+
+
+def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) -> None:
+    rows = {p: run(start(smoke(f"precision={p}")), tmp_path / f"{p}.pt")[1] for p in ("fp32", "bf16")}
+    assert rows["bf16"] != rows["fp32"]
+    assert rows["bf16"][-1]["train_loss"] == pytest.approx(rows["fp32"][-1]["train_loss"], rel=0.05)
+
+
+def test_the_order_of_evaluation_batches_changes_nothing(smoke: Smoke) -> None:
+    experiment = smoke()
+    trainer = start(experiment)
+    task = trainer.task
+    assert isinstance(task, Classification)
+    trainer.model.eval()
+    whole = task.evaluate(trainer.model, "test")
+    assert isinstance(task.splits.test, TextExamples)
+    task.splits = replace(task.splits, test=replace(task.splits.test, batch_tokens=13))
+    small = task.evaluate(trainer.model, "test")
+    assert small.outputs == whole.outputs
+    assert small.metrics == pytest.approx(whole.metrics)
