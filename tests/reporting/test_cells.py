@@ -13,7 +13,7 @@ import pytest
 
 from adanorm import studies
 from adanorm.compose import experiment
-from adanorm.config import PROJECT, Experiment
+from adanorm.config import PROJECT, Experiment, choices
 from adanorm.reporting import tables
 from adanorm.reporting.cells import cell, seeds_made
 from adanorm.reporting.published import published, published_tasks
@@ -196,8 +196,11 @@ def test_the_committed_tables_are_those_of_the_committed_records(tmp_path: Path)
         path = tmp_path / Path(name).relative_to("results")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(PROJECT / name)
-    for name in ("table1", "table2", "table3", "table4"):
+    for name in choices("study"):
         table = tables.Table(studies.load(name, known_tasks=published_tasks()), runs=str(tmp_path / "runs"))
         for path in tables.write(table, name, tmp_path):
             committed = PROJECT / "results" / "tables" / path.name
             assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"
+        if name == "overview":
+            readme = (PROJECT / "README.md").read_text()
+            assert tables.into_readme(readme, table) == readme, "run `make tables`: the README's is stale"

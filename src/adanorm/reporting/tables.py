@@ -231,12 +231,37 @@ def write(table: Table, name: str, folder: Path | None = None) -> list[Path]:
     return [folder / f"{stem}{suffix}" for suffix in texts]
 
 
+MARKS = ("<!-- overview: written by `make tables` -->", "<!-- /overview -->")
+
+
+def compact(table: Table) -> str:
+    """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
+    study = table.study
+    tasks = [t for t in study.columns if any(table.ours(norm, t) != "-" for norm in study.rows)]
+    header = ["Model", *(f"{_title(task)} ({_unit(table, task)})" for task in tasks)]
+    lines = [_row(header), _row(["---"] * len(header))]
+    for norm in study.rows:
+        cells = [f"{table.ours(norm, task)} [{table.paper(norm, task)}]" for task in tasks]
+        lines.append(_row([_title(norm), *cells]))
+    return "\n".join(lines)
+
+
+def into_readme(readme: str, table: Table) -> str:
+    """Return the README's text with the compact table between its marks."""
+    before, _, rest = readme.partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    return f"{before}{MARKS[0]}\n{compact(table)}\n{MARKS[1]}{after}"
+
+
 def main() -> None:
-    """Write the table of every study, or of those named on the command line."""
+    """Write the table of every study, or of those named on the command line, and the README's."""
     for name in sys.argv[1:] or choices("study"):
         table = Table(studies.load(name, known_tasks=published_tasks()))
         paths = write(table, name)
         print(f"{shown(paths[0])} and .csv, .tex")
+        if name == "overview":
+            readme = PROJECT / "README.md"
+            write_whole(readme, into_readme(readme.read_text(), table).encode())
 
 
 if __name__ == "__main__":
