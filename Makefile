@@ -18,6 +18,7 @@ STUDY ?= table4
 ifeq ($(origin TASK),undefined)
 TASK := mnist
 SCALE ?= mini
+DEMONSTRATION := scale mini: no TASK was named; 5,000 MNIST images that come with a package, about a minute
 else
 SCALE ?= auto
 endif
@@ -50,10 +51,11 @@ help: ## Print this help
 	@echo "Start with: make reproduce"
 
 reproduce: $(VENV)/installed ## Train and score TASK under NORM, beside the paper's number
+	@$(if $(DEMONSTRATION),echo "$(DEMONSTRATION)")
 	@$(LAUNCH) adanorm.run $(if $(findstring $(comma),$(SEEDS)),-m) task=$(TASK) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 data: $(VENV)/installed ## Get and verify the data of TASK
-	@$(BIN)/python -m adanorm.data task=$(TASK) scale=$(SCALE) $(SET)
+	@$(BIN)/python -m adanorm.get task=$(TASK) scale=$(SCALE) $(SET)
 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(BIN)/python -m adanorm.listing
@@ -62,7 +64,7 @@ study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print i
 	@$(BIN)/python -m adanorm.study $(STUDY) --workers $(WORKERS) $(if $(filter-out undefined,$(origin SEEDS)),$(if $(filter command% environment%,$(origin SEEDS)),--seeds $(SEEDS))) $(if $(filter command% environment%,$(origin SCALE)),--scale $(SCALE))
 
 tables: $(VENV)/installed ## Write results/tables from the records
-	@$(BIN)/python -m adanorm.reporting.tables
+	@$(BIN)/python -m adanorm.tables
 
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
 	@$(BIN)/python -m adanorm.norms.check norm=$(NORM) $(SET)

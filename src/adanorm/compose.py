@@ -37,12 +37,11 @@ def prepare(overrides: Sequence[str]) -> list[str]:
             prepared.append(override)
             continue
         known = choices(key)
-        plugged = outside_norms() if key == "norm" else []
+        plugged = outside_norms() if key == "norm" else ["auto"] if key == "scale" else []
         for name in value.split(","):
             if name not in known and name not in plugged:
-                names = [*known, *plugged, *(["auto"] if key == "scale" else [])]
-                raise ValueError(f"unknown {key} {name!r}: choose from {', '.join(names)}")
-        if value in plugged and value not in known:
+                raise ValueError(f"unknown {key} {name!r}: choose from {', '.join([*known, *plugged])}")
+        if key == "norm" and value in plugged and value not in known:
             prepared += ["norm=none", f"norm.name={value}"]
         else:
             prepared.append(override)

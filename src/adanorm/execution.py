@@ -19,9 +19,10 @@ from adanorm.records.folder import RunFolder
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
 from adanorm.training.distributed import agreed, joined
-from adanorm.training.loop import Outcome, Place, Row, Trainer
+from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress
 from adanorm.training.seeding import seed_everything
+from adanorm.training.state import Outcome, Place, Row
 
 
 def make(experiment: Experiment) -> None:
@@ -41,11 +42,11 @@ def make(experiment: Experiment) -> None:
     model = task.build_model(placed).to(device)
     placed.check()
     folder = RunFolder(experiment.folder())
+    _check_disk(folder, model)
     with joined(device) as world, folder.held() if world.is_main else nullcontext():
         seed_everything(experiment.seed + world.rank)  # dropout differs between processes
         place = Place(device, experiment.precision, world, 60 * experiment.checkpoint_minutes)
         if world.is_main:
-            _check_disk(folder, model)
             _open(folder, experiment, place)
         facts = _facts(experiment, task, model, placed)
         try:
@@ -56,7 +57,7 @@ def make(experiment: Experiment) -> None:
             if world.is_main:
                 message = f"{type(error).__name__}: {error}"
                 folder.write_result({"status": "failed", **facts, "error": message})
-            raise
+            raise RuntimeError(f"{experiment.task.name} {norm.name}: broke in training") from error
         if world.is_main:
             _close(folder, facts, outcome)
         agreed(None, world)  # nobody leaves before the record is written
@@ -77,7 +78,8 @@ def _check_disk(folder: RunFolder, model: nn.Module) -> None:
     """Raise ValueError where weights, optimizer state and the best weights would not fit, twice."""
     values = sum(parameter.numel() for parameter in model.parameters())
     needed = 2 * 4 * 4 * values + 10_000_000
-    free = shutil.disk_usage(folder.path).free
+    existing = next(path for path in (folder.path, *folder.path.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
     if free < needed:
         raise ValueError(f"{folder.path}: {free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB")
 
@@ -120,7 +122,7 @@ def _train(
     trainer = Trainer(task, model, experiment.task, experiment.training, place)
     trainer.resume(folder.checkpoint)
     if place.world.is_main:
-        folder.keep_metrics(trainer.progressed.rows)
+        folder.keep_metrics(trainer.state.rows)
     metric = experiment.task.metric
     batches = len(task.train_batches(0))
     with (
@@ -147,15 +149,14 @@ def _line(experiment: Experiment, row: Row) -> str:
 
 def _close(folder: RunFolder, facts: dict[str, Any], outcome: Outcome) -> None:
     """Write outputs, weights and, last, the result that ends the run."""
-    state = outcome.progressed
+    state = outcome.state
     ended: dict[str, Any] = {"status": "diverged" if state.diverged else "done", **facts}
-    scored = outcome.test is not None and not state.diverged
-    ended["valid"] = state.valid if scored else None
-    ended["test"] = outcome.test.metrics if outcome.test and scored else None
+    ended["valid"] = state.valid if outcome.test else None
+    ended["test"] = outcome.test.metrics if outcome.test else None
     ended |= {"best_step": state.best_update, "steps": state.update, "seconds": round(state.seconds, 1)}
     if state.diverged:
         ended["diverged"] = state.diverged
-    if outcome.test is not None and scored:
+    if outcome.test:
         folder.write_outputs(outcome.test.outputs)
     if outcome.weights:
         checkpoint.save(folder.weights, outcome.weights)

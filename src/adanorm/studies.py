@@ -9,7 +9,8 @@ import yaml
 from pydantic import Field, ValidationError
 
 from adanorm import compose
-from adanorm.config import CONF, Experiment, Section, choices, first_problem
+from adanorm.config import CONF, Experiment, choices, first_problem
+from adanorm.sections import Section
 
 
 class Study(Section):

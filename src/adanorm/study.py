@@ -12,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from adanorm import compose, studies
 from adanorm.config import PROJECT, Experiment, choices
 from adanorm.records import reader
-from adanorm.reporting import tables
+from adanorm.reporting.formats import terminal
 from adanorm.reporting.published import published_tasks
+from adanorm.reporting.tables import Table
+from adanorm.tables import write
 
 
 def main() -> int:
@@ -36,9 +38,9 @@ def main() -> int:
         + (f", about {hours:.1f} hours on CPU" if missing else "")
     )
     failed = _run_all(study, missing, arguments.workers)
-    table = tables.Table(study, scale=arguments.scale, seeds=seeds)
-    tables.write(table, arguments.study)
-    print(tables.terminal(table))
+    table = Table(study, scale=arguments.scale, seeds=seeds)
+    write(table, arguments.study)
+    print(terminal(table))
     for run in failed:
         print(f"failed: {run.task.name} {run.norm.name} seed {run.seed}", file=sys.stderr)
     return 1 if failed else 0

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from adanorm.compose import experiment
-from adanorm.config import DataSection
 from adanorm.data import catalogue, fetch
 from adanorm.data.catalogue import File, Source
+from adanorm.sections import DataSection
 
 CONTENT = bytes(range(256)) * 4000
 

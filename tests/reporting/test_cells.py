@@ -14,9 +14,10 @@ import pytest
 from adanorm import studies
 from adanorm.compose import experiment
 from adanorm.config import PROJECT, Experiment, choices
-from adanorm.reporting import tables
+from adanorm.reporting import formats, tables
 from adanorm.reporting.cells import cell, seeds_made
 from adanorm.reporting.published import published, published_tasks
+from adanorm.tables import write
 
 
 def record(run: Experiment, **result: Any) -> None:
@@ -139,7 +140,7 @@ def table(tmp_path: Path) -> tables.Table:
 
 
 def test_a_table_has_the_papers_layout(table: tables.Table) -> None:
-    lines = tables.markdown(table).splitlines()
+    lines = formats.markdown(table).splitlines()
     header, *body = [[field.strip() for field in line.strip("|").split("|")] for line in lines if "|" in line]
     assert header[0] == "Model"
     assert header[7] == "MNIST (accuracy)"
@@ -160,7 +161,7 @@ def test_improvement_means_lower_for_bits_per_character(table: tables.Table) -> 
 
 
 def test_the_csv_holds_every_cell_unrounded(table: tables.Table) -> None:
-    found = list(csv.DictReader(io.StringIO(tables.comma_separated(table))))
+    found = list(csv.DictReader(io.StringIO(formats.comma_separated(table))))
     assert len(found) == 2 * 8
     (mnist,) = [row for row in found if (row["task"], row["norm"]) == ("mnist", "layernorm")]
     assert (mnist["scores"], mnist["mean"], mnist["paper"]) == ("99.1000 99.2000 99.3000", "99.2000", "99.13")
@@ -168,20 +169,20 @@ def test_the_csv_holds_every_cell_unrounded(table: tables.Table) -> None:
 
 
 def test_the_latex_table_has_as_many_columns_in_every_row(table: tables.Table) -> None:
-    rows = [line for line in tables.latex(table).splitlines() if line.endswith(r"\\")]
+    rows = [line for line in formats.latex(table).splitlines() if line.endswith(r"\\")]
     assert {row.count("&") for row in rows} == {8}
-    assert r"99.20 $\pm$ 0.10" in tables.latex(table)
+    assert r"99.20 $\pm$ 0.10" in formats.latex(table)
 
 
 def test_the_terminal_shows_a_table_within_80_columns(table: tables.Table) -> None:
-    text = tables.terminal(table)
+    text = formats.terminal(table)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "no runs yet: En-De, De-En" in text
 
 
 def test_unconfirmed_numbers_are_marked() -> None:
     study = studies.load("table3", known_tasks=published_tasks())
-    text = tables.markdown(tables.Table(study, runs="nowhere"))
+    text = formats.markdown(tables.Table(study, runs="nowhere"))
     assert "77.04†" in text
     assert "76.66 |" in text
     assert "no public source confirms" in text
@@ -198,9 +199,9 @@ def test_the_committed_tables_are_those_of_the_committed_records(tmp_path: Path)
         path.symlink_to(PROJECT / name)
     for name in choices("study"):
         table = tables.Table(studies.load(name, known_tasks=published_tasks()), runs=str(tmp_path / "runs"))
-        for path in tables.write(table, name, tmp_path):
+        for path in write(table, name, tmp_path):
             committed = PROJECT / "results" / "tables" / path.name
             assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"
         if name == "overview":
             readme = (PROJECT / "README.md").read_text()
-            assert tables.into_readme(readme, table) == readme, "run `make tables`: the README's is stale"
+            assert formats.into_readme(readme, table) == readme, "run `make tables`: the README's is stale"

@@ -19,9 +19,10 @@ from adanorm.norms import norm_factory
 from adanorm.tasks.base import Loss, TrainingTask
 from adanorm.tasks.classification import Classification
 from adanorm.training.distributed import World
-from adanorm.training.loop import Outcome, Place, Row, Trainer, learning_rate
+from adanorm.training.loop import Trainer, learning_rate
 from adanorm.training.progress import Progress
 from adanorm.training.seeding import seed_everything
+from adanorm.training.state import Outcome, Place, Row
 
 Smoke = Callable[..., Experiment]
 
@@ -76,7 +77,7 @@ def test_resumed_equals_uninterrupted_bit_for_bit(
     torch.rand(100)  # another process would have another random state
     resumed = start(experiment)
     resumed.resume(tmp_path / "broken.pt")
-    assert resumed.progressed.update == stop_after // accumulate
+    assert resumed.state.update == stop_after // accumulate
     outcome, later = run(resumed, tmp_path / "broken.pt")
     kept = [{key: value for key, value in row.items() if key != "seconds"} for row in kept]
     assert kept + later == rows
@@ -109,7 +110,7 @@ def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path)
     outcome, rows = run(trainer, tmp_path / "c.pt")
     scores = [row["valid_accuracy"] for row in rows]
     best = scores.index(max(scores))
-    assert outcome.progressed.best_update == rows[best]["update"]
+    assert outcome.state.best_update == rows[best]["update"]
     trainer.model.load_state_dict(outcome.weights)
     trainer.model.eval()
     assert trainer.task.evaluate(trainer.model, "valid").metrics["accuracy"] == max(scores)
@@ -135,15 +136,15 @@ def scaled(experiment: Experiment, factors: list[float]) -> Trainer:
 def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.max_epochs=3")
     outcome, rows = run(scaled(experiment, [1.0] * 8 + [float("nan")]), tmp_path / "c.pt")
-    assert outcome.progressed.diverged == "loss not finite at update 12"
+    assert outcome.state.diverged == "loss not finite at update 12"
     assert len(rows) == 1
 
 
 def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.max_epochs=9", "training.lr=1e-6")
     outcome, rows = run(scaled(experiment, [1.0] * 6 + [5.0]), tmp_path / "c.pt")
-    assert outcome.progressed.diverged is not None
-    assert "above its start at 3 evaluations in a row" in outcome.progressed.diverged
+    assert outcome.state.diverged is not None
+    assert "above its start at 3 evaluations in a row" in outcome.state.diverged
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
 
 
@@ -151,7 +152,7 @@ def test_a_loss_above_its_start_and_back_is_not_divergence(smoke: Smoke, tmp_pat
     experiment = smoke("training.max_epochs=6", "training.lr=1e-6")
     factors = ([5.0] * 12 + [0.5] * 6) * 2
     outcome, _ = run(scaled(experiment, [1.0, *factors[1:]]), tmp_path / "c.pt")
-    assert outcome.progressed.diverged is None
+    assert outcome.state.diverged is None
 
 
 def test_a_gradient_is_clipped_to_its_norm(smoke: Smoke) -> None:

@@ -26,8 +26,9 @@ from adanorm.records.environment import describe
 from adanorm.tasks.base import Evaluation
 from adanorm.tasks.classification import Classification
 from adanorm.training.distributed import World
-from adanorm.training.loop import Place, Trainer
+from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress
+from adanorm.training.state import Place
 
 ROUNDS = 7
 UPDATES = {"mnist": 300, "rt": 12}

@@ -13,8 +13,9 @@ import requests
 from filelock import FileLock
 from tqdm import tqdm
 
-from adanorm.config import DataSection, cache_of, mirror_of, sha256
+from adanorm.config import cache_of, mirror_of, sha256
 from adanorm.data.catalogue import SOURCES, File, Source
+from adanorm.sections import DataSection
 
 CONNECT_SECONDS, READ_SECONDS = 5, 60
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from adanorm.config import IDX_NAMES, Images, sha256
+from adanorm.config import sha256
 from adanorm.data import synthetic
 from adanorm.data.examples import ImageExamples, Splits
 from adanorm.data.fetch import fetch
+from adanorm.sections import IDX_NAMES, Images
 
 SIDE = 28  # pixels
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]

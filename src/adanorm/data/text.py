@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from adanorm.config import Text, sha256
+from adanorm.config import sha256
 from adanorm.data import synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch
+from adanorm.sections import Text
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
 

@@ -47,3 +47,9 @@ def published(task: str, norm: str) -> Published | None:
 def published_tasks() -> list[str]:
     """Return the tasks of the paper in the order of its columns."""
     return list(dict.fromkeys(task for task, _ in _rows()))
+
+
+def published_metric(task: str) -> str:
+    """Return the paper's metric of a task, or an empty string."""
+    number = published(task, "layernorm")
+    return number.metric if number else ""

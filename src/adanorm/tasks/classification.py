@@ -7,11 +7,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from adanorm.config import Experiment, Images, MnistCnn
+from adanorm.config import Experiment
 from adanorm.data import images, text
 from adanorm.data.examples import Batch, Batches
 from adanorm.models import mnist_cnn, sentence_encoder
 from adanorm.models.norm_sites import PlacedNorms
+from adanorm.sections import Images, MnistCnn
 from adanorm.tasks.base import Evaluation, Loss
 
 

@@ -6,66 +6,22 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from adanorm.config import Task, Training
-from adanorm.tasks.base import Evaluation, Shareable, TrainingTask
+from adanorm.sections import Task, Training
+from adanorm.tasks.base import Batches, Evaluation, Shareable, TrainingTask
 from adanorm.training import checkpoint
-from adanorm.training.distributed import World, agreed, gathered, summed, wrap
+from adanorm.training.distributed import agreed, gathered, summed, wrap
 from adanorm.training.progress import Progress
 from adanorm.training.seeding import random_state, restore_random_state
+from adanorm.training.state import Outcome, Place, Row, State
 
-CHECK_EVERY = 100  # updates between looks at whether the loss is still finite
-
-Row = dict[str, int | float]
-
-
-class Place(NamedTuple):
-    """Where and how a run is computed; nothing of it but `precision` changes what is computed."""
-
-    device: torch.device
-    precision: str
-    world: World
-    checkpoint_seconds: float
-
-    def autocast(self) -> Any:
-        """Return the context that forward passes run in."""
-        if self.precision == "fp32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
-
-
-@dataclass
-class Progressed:
-    """How far a run is. Losses are means in nats a unit over the updates since an evaluation."""
-
-    epoch: int = 0
-    position: int = 0  # updates done in this epoch
-    update: int = 0
-    seconds: float = 0.0
-    first_loss: float | None = None  # of the very first update: the untrained model's
-    best_score: float | None = None
-    best_update: int = 0
-    worse_than_start: int = 0  # evaluations in a row
-    rows: int = 0  # logged
-    diverged: str | None = None
-    loss_sum: float = 0.0
-    loss_units: int = 0
-    valid: dict[str, float] = field(default_factory=dict)  # at the best update
-
-
-class Outcome(NamedTuple):
-    """What training came to; `test` is None where it diverged before any evaluation."""
-
-    progressed: Progressed
-    test: Evaluation | None
-    weights: dict[str, Tensor]
+CHECK_EVERY = 20  # updates between looks at whether the loss is still finite
 
 
 class Trainer:
@@ -84,7 +40,7 @@ class Trainer:
             eps=settings.eps,
             weight_decay=settings.weight_decay,
         )
-        self.progressed = Progressed()
+        self.state = State()
         self.best: dict[str, Tensor] = {}
         # The loss since the last look, kept on the device so that no update waits for it.
         self._pending = torch.zeros((), dtype=torch.float64, device=place.device)
@@ -96,36 +52,34 @@ class Trainer:
         `log` gets a row at each evaluation, on the first process.
         """
         self.model.train()
-        started, saved = time.monotonic() - self.progressed.seconds, time.monotonic()
+        state, saved = self.state, time.monotonic()
+        started = saved - state.seconds
         while not self._finished():
-            for micro_batches in self._rest_of_epoch():
+            batches = self.task.train_batches(state.epoch)
+            updates = math.ceil(len(batches) / self.settings.accumulate)
+            for micro_batches in self._from_position(batches):
                 self._update(micro_batches)
-                if self.progressed.update % CHECK_EVERY == 0:
+                if state.position == updates:
+                    state.epoch, state.position = state.epoch + 1, 0
+                if state.update % CHECK_EVERY == 0:
                     self._look()
-                    progress.show(self.progressed)
+                progress.show(state)
+                state.seconds = time.monotonic() - started
                 due = self._evaluation_due()
-                if due and self.progressed.diverged is None:
-                    self.progressed.seconds = time.monotonic() - started
+                if due:
                     self._evaluate(log)
-                    progress.show(self.progressed)
                 if due or self._checkpoint_due(saved):
-                    self.progressed.seconds = time.monotonic() - started
                     self._save(path)
                     saved = time.monotonic()
                 if self._finished():
                     break
-            else:
-                self._close_epoch(log, progress, started)
-                self._save(path)
-                saved = time.monotonic()
         return self._score()
 
-    def _rest_of_epoch(self) -> Iterator[list[Shareable]]:
-        batches = iter(self.task.train_batches(self.progressed.epoch))
+    def _from_position(self, batches: Batches) -> Iterator[list[Shareable]]:
+        """Yield the micro-batches of each update that this epoch still has."""
         size = self.settings.accumulate
-        done = self.progressed.position * size
-        next(islice(batches, done, done), None)
-        while group := list(islice(batches, size)):
+        rest = islice(iter(batches), self.state.position * size, None)
+        while group := list(islice(rest, size)):
             yield group
 
     def _update(self, micro_batches: list[Shareable]) -> None:
@@ -147,7 +101,7 @@ class Trainer:
 
     def _step(self, units: int) -> None:
         """Step along the gradient of the mean loss over all units of all processes."""
-        state, settings, world = self.progressed, self.settings, self.place.world
+        state, settings, world = self.state, self.settings, self.place.world
         if world.size > 1:
             units = int(summed(torch.tensor(units, device=self.place.device), world).item())
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
@@ -166,7 +120,7 @@ class Trainer:
 
     def _look(self) -> None:
         """Fetch the losses since the last look, and see whether they are finite."""
-        state, world = self.progressed, self.place.world
+        state, world = self.state, self.place.world
         pending = torch.stack([self._pending, torch.full_like(self._pending, self._pending_units)])
         total, units = summed(pending, world).tolist()
         self._pending.zero_()
@@ -178,26 +132,17 @@ class Trainer:
             state.diverged = f"loss not finite at update {state.update}"
 
     def _evaluation_due(self) -> bool:
-        every, update = self.settings.evaluate_every, self.progressed.update
-        return (every is not None and update % every == 0) or update == self.settings.max_updates
+        every, state = self.settings.evaluate_every, self.state
+        return self._finished() or (state.position == 0 if every is None else state.update % every == 0)
 
     def _checkpoint_due(self, saved: float) -> bool:
         world = self.place.world
-        if world.size > 1 and self.progressed.update % CHECK_EVERY:
+        if world.size > 1 and self.state.update % CHECK_EVERY:
             return False  # the processes must agree, and asking costs a message
         return agreed(time.monotonic() - saved > self.place.checkpoint_seconds, world)
 
-    def _close_epoch(self, log: Callable[[Row], None], progress: Progress, started: float) -> None:
-        state = self.progressed
-        state.epoch += 1
-        state.position = 0
-        if self.settings.evaluate_every is None and state.diverged is None:
-            state.seconds = time.monotonic() - started
-            self._evaluate(log)
-        progress.show(state)
-
     def _evaluate(self, log: Callable[[Row], None]) -> None:
-        state, world = self.progressed, self.place.world
+        state, world = self.state, self.place.world
         self._look()
         if state.diverged is not None:
             return
@@ -227,7 +172,7 @@ class Trainer:
             log(row)
 
     def _is_best(self, score: float) -> bool:
-        best = self.progressed.best_score
+        best = self.state.best_score
         if best is None:
             return True
         return score > best if self.target.goal == "max" else score < best
@@ -240,41 +185,41 @@ class Trainer:
         return evaluation
 
     def _finished(self) -> bool:
-        state, settings = self.progressed, self.settings
+        state, settings = self.state, self.settings
         epochs_done = settings.max_epochs is not None and state.epoch >= settings.max_epochs
         updates_done = settings.max_updates is not None and state.update >= settings.max_updates
         return state.diverged is not None or epochs_done or updates_done
 
     def _score(self) -> Outcome:
-        if not self.best:
-            return Outcome(self.progressed, None, {})
+        if not self.best or self.state.diverged is not None:
+            return Outcome(self.state, None, self.best)
         self.model.load_state_dict(self.best)
         test = self._measure("test") if self.place.world.is_main else None
-        return Outcome(self.progressed, test, self.best)
+        return Outcome(self.state, test, self.best)
 
     def _save(self, path: Path) -> None:
         self._look()
         random_states = gathered(random_state(), self.place.world)
         if self.place.world.is_main:
-            state = {
-                "progressed": asdict(self.progressed),
+            saved = {
+                "state": asdict(self.state),
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "best": self.best,
                 "random": random_states,
             }
-            checkpoint.save(path, state)
+            checkpoint.save(path, saved)
 
     def resume(self, path: Path) -> None:
         """Take up the state of the checkpoint at `path`, if there is one."""
-        state = checkpoint.load(path, self.place.device)
-        if state is None:
+        saved = checkpoint.load(path, self.place.device)
+        if saved is None:
             return
-        self.progressed = Progressed(**state["progressed"])
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.best = state["best"]
-        mine = state["random"][self.place.world.rank % len(state["random"])]
+        self.state = State(**saved["state"])
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.best = saved["best"]
+        mine = saved["random"][self.place.world.rank % len(saved["random"])]
         restore_random_state([generator.cpu() for generator in mine])
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from adanorm.config import Training
+from adanorm.sections import Training
+from adanorm.training.state import State
 
-if TYPE_CHECKING:
-    from adanorm.training.loop import Progressed
+SECONDS = 0.5  # between two looks of the bar
 
 
 class Progress:
@@ -23,17 +23,28 @@ class Progress:
         totals = [epochs * updates_an_epoch] if epochs is not None else []
         totals += [settings.max_updates] if settings.max_updates is not None else []
         self._metric = metric
+        self._text = ""
+        self._shown_at = 0.0
         self._bar = tqdm(
-            total=min(totals), unit="update", disable=not (shown and sys.stderr.isatty()), ncols=80
+            total=min(totals),
+            unit="update",
+            disable=not (shown and sys.stderr.isatty()),
+            ncols=80,
+            leave=False,
         )
 
-    def show(self, state: Progressed) -> None:
-        """Show the updates done, the loss and the best validation score so far."""
+    def show(self, state: State) -> None:
+        """Show the updates done, the loss and the best validation score so far, twice a second."""
+        if self._bar.disable or time.monotonic() - self._shown_at < SECONDS:
+            return
+        if self._shown_at == 0:
+            self._bar.initial = state.update  # the time left is reckoned from this start's updates
+        self._shown_at = time.monotonic()
         self._bar.n = state.update
-        texts = [f"loss {state.loss_sum / state.loss_units:.3f}"] if state.loss_units else []
-        if state.best_score is not None:
-            texts.append(f"best {self._metric} {state.best_score:.2f}")
-        self._bar.set_postfix_str(", ".join(texts))
+        if state.loss_units:
+            best = "" if state.best_score is None else f", best {self._metric} {state.best_score:.2f}"
+            self._text = f"loss {state.loss_sum / state.loss_units:.3f}{best}"
+        self._bar.set_postfix_str(self._text)
 
     def print(self, line: str) -> None:
         """Print a line without breaking the bar."""

@@ -1,0 +1,42 @@
+"""Write the tables of the studies from the records: `python -m adanorm.tables`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from adanorm import compose, studies
+from adanorm.config import PROJECT, choices
+from adanorm.records.folder import shown, write_whole
+from adanorm.reporting.formats import comma_separated, into_readme, latex, markdown
+from adanorm.reporting.published import published_tasks
+from adanorm.reporting.tables import Table
+
+
+def write(table: Table, name: str, folder: Path | None = None) -> list[Path]:
+    """Write a study's table in its three formats and return the files.
+
+    Other scales than the study's own get a file of their own.
+    """
+    folder = folder or PROJECT / "results" / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = name if table.scale == table.study.scale else f"{name}-{table.scale}"
+    texts = {".md": markdown(table), ".csv": comma_separated(table), ".tex": latex(table)}
+    for suffix, text in texts.items():
+        write_whole(folder / f"{stem}{suffix}", text.encode())
+    return [folder / f"{stem}{suffix}" for suffix in texts]
+
+
+def main() -> None:
+    """Write the table of every study, or of those named on the command line, and the README's."""
+    for name in sys.argv[1:] or choices("study"):
+        table = Table(studies.load(name, known_tasks=published_tasks()))
+        paths = write(table, name)
+        print(f"{shown(paths[0])} and .csv, .tex")
+        if name == "overview":
+            readme = PROJECT / "README.md"
+            write_whole(readme, into_readme(readme.read_text(), table).encode())
+
+
+if __name__ == "__main__":
+    compose.door(main)

@@ -1,0 +1,57 @@
+"""What a run carries along: its place, how far it is, what it came to."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from adanorm.tasks.base import Evaluation
+from adanorm.training.distributed import World
+
+Row = dict[str, int | float]
+
+
+class Place(NamedTuple):
+    """Where and how a run is computed; nothing of it but `precision` changes what is computed."""
+
+    device: torch.device
+    precision: str
+    world: World
+    checkpoint_seconds: float
+
+    def autocast(self) -> Any:
+        """Return the context that forward passes run in."""
+        if self.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+
+@dataclass
+class State:
+    """How far a run is. Losses are means in nats a unit over the updates since an evaluation."""
+
+    epoch: int = 0
+    position: int = 0  # updates done in this epoch
+    update: int = 0
+    seconds: float = 0.0
+    first_loss: float | None = None  # of the very first update: the untrained model's
+    best_score: float | None = None
+    best_update: int = 0
+    worse_than_start: int = 0  # evaluations in a row
+    rows: int = 0  # logged
+    diverged: str | None = None
+    loss_sum: float = 0.0
+    loss_units: int = 0
+    valid: dict[str, float] = field(default_factory=dict)  # at the best update
+
+
+class Outcome(NamedTuple):
+    """What training came to; `test` is None where it diverged before any evaluation."""
+
+    state: State
+    test: Evaluation | None
+    weights: dict[str, Tensor]
