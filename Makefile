@@ -11,13 +11,13 @@ SEEDS ?= 1
 GPUS ?= 1
 WORKERS ?= 1
 PLACEMENT ?=
-RUNS ?=
 SET ?=
 STUDY ?= table4
 # Without TASK, the quick demonstration: real images that come with a package.
 ifeq ($(origin TASK),undefined)
 TASK := mnist
 SCALE ?= mini
+RUNS ?= runs
 DEMONSTRATION := scale mini: no TASK was named; 5,000 MNIST images that come with a package, about a minute
 else
 SCALE ?= auto
