@@ -35,6 +35,9 @@ export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m,$(BIN)/python -m)
 CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS)) $(SET)
 
+# Only what the user set: a study has its own seeds and scale.
+given = $(if $(filter command% environment%,$(origin $1)),$2 $($1))
+
 .PHONY: help reproduce data list study tables check-norm bench check format test clean
 
 help: ## Print this help
@@ -61,7 +64,7 @@ list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(BIN)/python -m adanorm.listing
 
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
-	@$(BIN)/python -m adanorm.study $(STUDY) --workers $(WORKERS) $(if $(filter-out undefined,$(origin SEEDS)),$(if $(filter command% environment%,$(origin SEEDS)),--seeds $(SEEDS))) $(if $(filter command% environment%,$(origin SCALE)),--scale $(SCALE))
+	@$(BIN)/python -m adanorm.study $(STUDY) --workers $(WORKERS) $(call given,SEEDS,--seeds) $(call given,SCALE,--scale) $(call given,RUNS,--runs)
 
 tables: $(VENV)/installed ## Write results/tables from the records
 	@$(BIN)/python -m adanorm.tables

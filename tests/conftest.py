@@ -45,11 +45,9 @@ def command() -> Command:
     def run(
         module: str, *arguments: str, launcher: Sequence[str] = (sys.executable, "-m")
     ) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "HYDRA_FULL_ERROR": "0"}
         return subprocess.run(
             [*launcher, module, *arguments],
             cwd=PROJECT,
-            env=environment,
             capture_output=True,
             text=True,
             check=False,

@@ -53,6 +53,34 @@ def test_a_mistake_in_a_study_is_named(
         studies.load("own", known_tasks=TASKS)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("table1", "--seeds", "1,b"), "'1,b': write whole numbers"),
+        (("table1", "--scale", "huge"), "invalid choice: 'huge' (choose from"),
+        (("table1", "--workers", "0"), "--workers 0: must be at least 1"),
+        ((), "the following arguments are required: study"),
+    ],
+)
+def test_mistakes_on_a_studys_command_line_are_one_line(
+    command: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    done = command("adanorm.study", *arguments)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
+
+
+def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, command: Command) -> None:
+    arguments = ("table4", "--scale", "smoke", "--seeds", "1", "--workers", "2", "--runs", str(tmp_path))
+    done = command("adanorm.study", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "6 runs, 0 made before, 6 to run with 2 worker(s)" in done.stdout
+    assert "AdaNorm" in (tmp_path / "tables" / "table4-smoke.md").read_text()
+    again = command("adanorm.study", *arguments)
+    assert "6 runs, 6 made before, 0 to run" in again.stdout
+    assert max(len(line) for line in again.stdout.splitlines()) <= 80
+
+
 def test_an_unknown_study_is_named(command: Command) -> None:
     done = command("adanorm.study", "table9")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

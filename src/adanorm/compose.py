@@ -92,21 +92,15 @@ def _suggestion(key: str) -> str:
     return f": {hint}`python -m adanorm.run --cfg job` shows every key"
 
 
-def fail(error: Exception | str) -> NoReturn:
-    """Print one line on standard error and leave with exit code 2."""
-    text = error if isinstance(error, str) else one_line(error)
-    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-        print(f"error: {text}", file=sys.stderr)
-    raise SystemExit(2)
-
-
 def door(main: Callable[[], int | None]) -> NoReturn:
     """Run a command; the user's mistakes, a full disk among them, end it with one line and code 2."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     try:
         raise SystemExit(main())
     except (ValueError, HydraException, OmegaConfBaseException, OSError) as error:
-        fail(error)
+        if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+            print(f"error: {one_line(error)}", file=sys.stderr)
+        raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("interrupted: the next start goes on from the last checkpoint", file=sys.stderr)
         raise SystemExit(130) from None

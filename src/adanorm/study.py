@@ -8,6 +8,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NoReturn
 
 from adanorm import compose, studies
 from adanorm.config import PROJECT, Experiment, choices
@@ -25,7 +27,7 @@ def main() -> int:
     # Every cell gets its first seed before any gets its second.
     seeds = arguments.seeds or study.seeds
     grids = [
-        studies.cell(study, task, norm, scale=arguments.scale, seeds=seeds)
+        studies.cell(study, task, norm, scale=arguments.scale, seeds=seeds, runs=arguments.runs)
         for task in study.columns
         for norm in study.rows
     ]
@@ -38,20 +40,28 @@ def main() -> int:
         + (f", about {hours:.1f} hours on CPU" if missing else "")
     )
     failed = _run_all(study, missing, arguments.workers)
-    table = Table(study, scale=arguments.scale, seeds=seeds)
-    write(table, arguments.study)
+    table = Table(study, scale=arguments.scale, seeds=seeds, runs=arguments.runs)
+    write(table, arguments.study, Path(arguments.runs) / "tables" if arguments.runs else None)
     print(terminal(table))
     for run in failed:
         print(f"failed: {run.task.name} {run.norm.name} seed {run.seed}", file=sys.stderr)
     return 1 if failed else 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints go through the door: one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="adanorm.study", description=__doc__)
+    parser = _Parser(prog="adanorm.study", description=__doc__)
     parser.add_argument("study", help=f"one of {', '.join(choices('study'))}")
     parser.add_argument("--scale", choices=choices("scale"), help="default: the study's own")
     parser.add_argument("--seeds", type=_seeds, help="such as 1,2,3; default: the study's own")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time, a thread each")
+    parser.add_argument("--runs", help="folder of the records and tables; default: results/")
     parsed = parser.parse_args()
     if parsed.workers < 1:
         raise ValueError(f"--workers {parsed.workers}: must be at least 1")
@@ -59,6 +69,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _seeds(text: str) -> list[int]:
+    if not all(seed.isdecimal() for seed in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers, such as 1,2,3")
     return [int(seed) for seed in text.split(",")]
 
 
