@@ -28,11 +28,19 @@ def outside_norms() -> list[str]:
 def prepare(overrides: Sequence[str]) -> list[str]:
     """Return the overrides with norms of other packages spelled as Hydra can compose them.
 
-    Raises ValueError naming the choices where a task, norm, scale or logger does not exist.
+    Such a norm is named by its entry point (norm=name) or by its path: norm=package.module:Class, or
+    norm.path=package.module:Class, which replaces whatever norm is named beside it. Raises
+    ValueError naming the choices where a task, norm, scale or logger does not exist.
     """
     prepared: list[str] = []
+    by_path = any(override.startswith("norm.path=") for override in overrides)
     for override in overrides:
         key, _, value = override.partition("=")
+        if key == "norm" and by_path:
+            continue  # the parameters of a norm of ours are none of another's
+        if key == "norm" and ":" in value:
+            prepared += ["norm=none", f"norm.path={value}"]
+            continue
         if key not in GROUPS or not value:
             prepared.append(override)
             continue
@@ -45,7 +53,7 @@ def prepare(overrides: Sequence[str]) -> list[str]:
             prepared += ["norm=none", f"norm.name={value}"]
         else:
             prepared.append(override)
-    return prepared
+    return ["norm=none", *prepared] if by_path and "norm=none" not in prepared else prepared
 
 
 def experiment(overrides: Sequence[str]) -> Experiment:

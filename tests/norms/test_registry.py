@@ -76,9 +76,17 @@ def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
 
 
 @pytest.mark.usefixtures("outside_package")
-def test_a_norm_is_found_by_its_path() -> None:
-    norm = experiment(["norm.path=outside_norms:Doubled"]).norm
-    assert norm.name == "Doubled"
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["norm=outside_norms:Doubled"],
+        ["norm.path=outside_norms:Doubled"],
+        ["norm=adanorm", "norm.path=outside_norms:Doubled"],  # whose k and C it does not have
+    ],
+)
+def test_a_norm_is_found_by_its_path(overrides: list[str]) -> None:
+    norm = experiment(overrides).norm
+    assert (norm.name, norm.params) == ("Doubled", {})
     make_norm = norm_factory(norm.name, norm.params, path=norm.path)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 2.0))
 

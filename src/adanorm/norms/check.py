@@ -44,7 +44,7 @@ def _gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, 
 
 
 def keeps_shape(make_norm: MakeNorm) -> None:
-    """Maps (..., H) to (..., H) for any leading shape, no rows included, contiguous or not."""
+    """Any leading shape is kept, no rows included, contiguous or not."""
     norm = make_norm(H, site="check").double()
     for shape in ((0, H), (1, H), (5, H), (2, 3, H), (2, 3, 4, H)):
         assert norm(_inputs(*shape)).shape == shape, f"shape {shape} is not kept"
@@ -53,7 +53,7 @@ def keeps_shape(make_norm: MakeNorm) -> None:
 
 
 def keeps_dtype(make_norm: MakeNorm) -> None:
-    """Float64, float32 and bfloat16 stay what they are; all agree to their precision."""
+    """Float64, float32 and bfloat16 are kept, and agree to their precision."""
     exact = make_norm(H, site="check").double()(_inputs(4, H))
     for dtype in FLOATS:
         z = make_norm(H, site="check").to(dtype)(_inputs(4, H, dtype=dtype))
@@ -63,7 +63,7 @@ def keeps_dtype(make_norm: MakeNorm) -> None:
 
 
 def runs_under_autocast(make_norm: MakeNorm) -> None:
-    """Half precision between autocast layers: a finite value, a finite gradient."""
+    """Between layers in half precision value and gradient are finite."""
     norm, linear = make_norm(H, site="check"), nn.Linear(H, H)
     x = _inputs(4, H, dtype=torch.float32).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
@@ -73,7 +73,7 @@ def runs_under_autocast(make_norm: MakeNorm) -> None:
 
 
 def gradient_is_right(make_norm: MakeNorm) -> None:
-    """The gradient equals the written-out definition's, or finite differences, in float64."""
+    """The float64 gradient is that of `reference`, or of finite differences."""
     norm = _perturbed(make_norm(H, site="check").double())
     x = _inputs(3, H)
     reference: Callable[[Tensor], Tensor] | None = getattr(norm, "reference", None)
@@ -86,7 +86,7 @@ def gradient_is_right(make_norm: MakeNorm) -> None:
 
 
 def constant_rows_are_finite(make_norm: MakeNorm) -> None:
-    """A row without variance gives a finite value and a finite gradient."""
+    """A constant row has a finite value and a finite gradient."""
     for value in (0.0, 1.0, -1e4):
         norm = make_norm(H, site="check")
         z, gradient = _gradient(norm, torch.full((2, H), value))
@@ -95,7 +95,7 @@ def constant_rows_are_finite(make_norm: MakeNorm) -> None:
 
 
 def rows_are_independent(make_norm: MakeNorm) -> None:
-    """A row's result does not depend on the others, padding among them, unless declared."""
+    """A row depends on no other row, padding among them, unless declared."""
     norm = make_norm(H, site="check").double()
     if getattr(norm, "depends_on_batch", False):
         return
@@ -114,7 +114,7 @@ def saves_and_loads(make_norm: MakeNorm) -> None:
 
 
 def uses_its_parameters(make_norm: MakeNorm) -> None:
-    """Every parameter gets a gradient: an unused one breaks distributed training and counts."""
+    """Every parameter gets a gradient: DistributedDataParallel needs it."""
     norm = make_norm(H, site="check")
     z = norm(_inputs(4, H, dtype=torch.float32))
     if z.requires_grad:
@@ -145,7 +145,7 @@ def main() -> int:
         problem = _problem(check, make_norm)
         broken += problem is not None
         assert check.__doc__
-        print(f"{'FAIL' if problem else 'ok':<5}{check.__name__.replace('_', ' ')}: {check.__doc__}")
+        print(f"{'FAIL' if problem else 'ok':<5}{check.__doc__}")
         if problem:
             print(f"     {problem}")
     print(f"{norm.name}: {len(CHECKS) - broken} of {len(CHECKS)} checks hold")
