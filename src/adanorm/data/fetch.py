@@ -138,9 +138,11 @@ class _ResumingDownloader:
         self.part.replace(str(output_file))
 
     def _continue(self, url: str, have: int) -> None:
-        wanted = {"Range": f"bytes={have}-"} if have else {}
+        headers = {"Accept-Encoding": "identity"}  # the file's own bytes: they are what is counted
+        if have:
+            headers["Range"] = f"bytes={have}-"
         with requests.get(
-            url, headers=wanted, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)
+            url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)
         ) as answer:
             answer.raise_for_status()
             goes_on = answer.status_code == requests.codes.partial_content

@@ -37,7 +37,6 @@ class Cell:
     @property
     def text(self) -> str:
         """`mean ± standard deviation`, `Diverge (k/n)`, `failed`, or `-`; and how many seeds lack."""
-        digits = 2
         ended = len(self.results)
         if ended == 0:
             return "-"
@@ -46,8 +45,8 @@ class Cell:
             return f"Diverge ({diverged}/{ended})"
         if not self.scores:
             return "failed"
-        mean = f"{fmean(self.scores):.{digits}f}"
-        spread = f" ± {stdev(self.scores):.{digits}f}" if len(self.scores) > 1 else ""
+        mean = f"{fmean(self.scores):.2f}"
+        spread = f" ± {stdev(self.scores):.2f}" if len(self.scores) > 1 else ""
         lacking = f" ({len(self.scores)}/{self.wanted} seeds)" if len(self.scores) < self.wanted else ""
         return mean + spread + lacking
 

@@ -73,7 +73,7 @@ def markdown(table: Table) -> str:
     header = ["Model", *(f"{_title(task)} ({_unit(table, task)})" for task in study.columns)]
     lines = [f"# {study.title}", "", _row(header), _row(["---"] * len(header))]
     lines += [_row(row) for row in _grid(table)]
-    return "\n".join([*lines, "", *("\n".join(_notes(table)).split("\n")), ""]).replace("\n*", "\n\n*")
+    return "\n".join([*lines, "", "\n\n".join(_notes(table)), ""])
 
 
 def _row(fields: Sequence[str]) -> str:
