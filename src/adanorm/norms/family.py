@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Required, TypedDict, Unpack
 
 from torch import Tensor, nn
 
@@ -10,15 +10,15 @@ from adanorm.norms.functional import Numerics, closed_form
 from adanorm.norms.reference import written_out
 
 
-class Settings(TypedDict):
+class Settings(TypedDict, total=False):
     """What tells the members of the family apart: the arguments of closed_form."""
 
     k: float
     C: float
     detach_mean: bool
     detach_variance: bool
-    eps: float
-    numerics: Numerics
+    eps: Required[float]
+    numerics: Required[Numerics]
 
 
 class NoNorm(nn.Identity):
@@ -40,35 +40,18 @@ class LayerNorm(nn.LayerNorm):
 
 
 class _ClosedFormNorm(nn.Module):
-    """One member of the family: see functional.closed_form."""
+    """One member of the family: see functional.closed_form for its settings."""
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        k: float = 0.0,
-        C: float = 1.0,
-        detach_mean: bool = False,
-        detach_variance: bool = False,
-        eps: float = 1e-5,
-        numerics: Numerics = "paper",
-    ) -> None:
+    def __init__(self, dim: int, **settings: Unpack[Settings]) -> None:
         super().__init__()
+        eps, numerics = settings["eps"], settings["numerics"]
         if eps <= 0:
             raise ValueError(f"eps={eps}: must be above 0")
         if numerics not in ("paper", "released"):
             raise ValueError(f"numerics={numerics!r}: choose paper or released")
         if numerics == "released" and dim < 2:
             raise ValueError(f"released numerics divide by H - 1: H={dim} is too small")
-        self.dim = dim
-        self._settings: Settings = {
-            "k": k,
-            "C": C,
-            "detach_mean": detach_mean,
-            "detach_variance": detach_variance,
-            "eps": eps,
-            "numerics": numerics,
-        }
+        self.dim, self._settings = dim, settings
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
