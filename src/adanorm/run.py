@@ -42,17 +42,16 @@ def execute(experiment: Experiment) -> float | None:
     from adanorm.reporting import cells
 
     folder = experiment.folder()
-    result = reader.result(folder)
-    if result is None or result["status"] == "failed":
+    if not reader.is_made(folder):
         from adanorm.execution import make
 
         make(experiment)
-        result = reader.result(folder)
-        assert result is not None, "a run that was made has a result"
     else:
         print(f"made before: {shown(folder)} (runs=FOLDER makes it anew, in a folder of your own)")
     if os.environ.get("RANK", "0") == "0":
         print(cells.beside_the_paper(experiment), flush=True)
+    result = reader.result(folder)
+    assert result is not None, "a run that was made has a result"
     score: float | None = (result["valid"] or {}).get(experiment.task.metric)
     return score
 

@@ -32,7 +32,7 @@ def main() -> int:
         for norm in study.rows
     ]
     runs = [grid[index] for index in range(len(seeds)) for grid in grids if grid]
-    missing = [run for run in runs if not _ended(run)]
+    missing = [run for run in runs if not reader.is_made(run.folder())]
     hours = sum(run.cost.cpu_hours for run in missing) / arguments.workers
     print(
         f"{arguments.study}: {len(runs)} runs, {len(runs) - len(missing)} made before,"
@@ -72,11 +72,6 @@ def _seeds(text: str) -> list[int]:
     if not all(seed.isdecimal() for seed in text.split(",")):
         raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers, such as 1,2,3")
     return [int(seed) for seed in text.split(",")]
-
-
-def _ended(run: Experiment) -> bool:
-    result = reader.result(run.folder())
-    return result is not None and result["status"] != "failed"
 
 
 def _run_all(study: studies.Study, runs: Sequence[Experiment], workers: int) -> list[Experiment]:

@@ -32,6 +32,12 @@ def result(folder: Path) -> dict[str, Any] | None:
     return found
 
 
+def is_made(folder: Path) -> bool:
+    """Return whether a run need not be made again: it is done or diverged; a failed one is tried anew."""
+    found = result(folder)
+    return found is not None and found["status"] != "failed"
+
+
 def metrics(folder: Path) -> list[dict[str, float]]:
     """Return the rows of a run's metrics.jsonl, one an evaluation."""
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
