@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from adanorm.compose import experiment
 from adanorm.config import PROJECT, choices
+from adanorm.execution import make
 from tests.conftest import Command
 
 
@@ -119,6 +120,17 @@ def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path, comm
     assert done.returncode == 2
     assert "is being written by another process" in done.stderr
     assert not (folder / "config.yaml").exists()
+
+
+def test_a_run_made_by_another_process_meanwhile_is_not_made_again(tmp_path: Path) -> None:
+    run = experiment(["task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"])
+    make(run)
+    before = {path.name: path.stat().st_mtime_ns for path in run.folder().iterdir()}
+    make(run)  # what a process does that looked for the result before it was there
+    after = {path.name: path.stat().st_mtime_ns for path in run.folder().iterdir()}
+    assert {k: v for k, v in after.items() if k != "run.lock"} == {
+        k: v for k, v in before.items() if k != "run.lock"
+    }
 
 
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, command: Command) -> None:

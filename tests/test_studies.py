@@ -18,13 +18,13 @@ TASKS = published_tasks()
 @pytest.mark.parametrize("name", choices("study"))
 def test_every_study_loads_and_its_runs_compose(name: str) -> None:
     study = studies.load(name, known_tasks=TASKS)
-    for task in study.columns:
-        for norm in study.rows:
-            runs = studies.cell(study, task, norm)
-            assert len(runs) == (len(study.seeds) if task in choices("task") else 0)
-            if runs and norm == study.rows[-1]:
-                again = experiment(studies.command_line(study, runs[-1]))
-                assert again.digest() == runs[-1].digest()
+    grid = studies.grid(study)
+    assert list(grid) == [(norm, task) for task in study.columns for norm in study.rows]
+    for (norm, task), runs in grid.items():
+        assert len(runs) == (len(study.seeds) if task in choices("task") else 0)
+        if runs and norm == study.rows[-1]:
+            again = experiment(studies.command_line(study, runs[-1]))
+            assert again.digest() == runs[-1].digest()
 
 
 @pytest.mark.parametrize(

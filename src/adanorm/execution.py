@@ -14,7 +14,7 @@ from adanorm import tasks
 from adanorm.config import Experiment
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
-from adanorm.records import environment, loggers
+from adanorm.records import environment, loggers, reader
 from adanorm.records.folder import RunFolder
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
@@ -46,6 +46,9 @@ def make(experiment: Experiment) -> None:
     with joined(device) as world, folder.held() if world.is_main else nullcontext():
         seed_everything(experiment.seed + world.rank)  # dropout differs between processes
         place = Place(device, experiment.precision, world, 60 * experiment.checkpoint_minutes)
+        # Another process may have made the run between the look at its result and the lock.
+        if agreed(world.is_main and reader.is_made(folder.path), world):
+            return
         if world.is_main:
             _open(folder, experiment, place)
         facts = _facts(experiment, task, model, placed)

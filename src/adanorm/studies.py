@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import yaml
 from pydantic import Field, ValidationError
@@ -52,21 +52,22 @@ def load(name: str, *, known_tasks: Sequence[str]) -> Study:
     return study
 
 
-def cell(
-    study: Study,
-    task: str,
-    norm: str,
-    *,
-    scale: str | None = None,
-    seeds: Sequence[int] | None = None,
-    runs: str | None = None,
-) -> list[Experiment]:
-    """Return the runs of one cell, one a seed; none where the task is not in conf/task yet."""
-    if task not in choices("task"):
-        return []
-    overrides = [f"task={task}", f"norm={norm}", f"scale={scale or study.scale}", *study.overrides]
+Grid: TypeAlias = dict[tuple[str, str], list[Experiment]]  # (norm, task) -> its runs, one a seed
+
+
+def grid(study: Study, *, runs: str | None = None) -> Grid:
+    """Return the runs of every cell; none where the task is not in conf/task yet."""
+    return {
+        (norm, task): _cell(study, task, norm, runs) if task in choices("task") else []
+        for task in study.columns
+        for norm in study.rows
+    }
+
+
+def _cell(study: Study, task: str, norm: str, runs: str | None) -> list[Experiment]:
+    overrides = [f"task={task}", f"norm={norm}", f"scale={study.scale}", *study.overrides]
     first = compose.experiment([*overrides, *([f"runs={runs}"] if runs else [])])
-    return [first.model_copy(update={"seed": seed}) for seed in seeds or study.seeds]
+    return [first.model_copy(update={"seed": seed}) for seed in study.seeds]
 
 
 def command_line(study: Study, run: Experiment) -> list[str]:

@@ -24,14 +24,16 @@ def main() -> int:
     """Run a study; the code is 1 if some run failed."""
     arguments = _arguments()
     study = studies.load(arguments.study, known_tasks=published_tasks())
+    # At another scale than the study's own, the table is another.
+    name = (
+        arguments.study
+        if (scale := arguments.scale or study.scale) == study.scale
+        else f"{arguments.study}-{scale}"
+    )
+    study = study.model_copy(update={"scale": scale, "seeds": arguments.seeds or study.seeds})
+    grid = studies.grid(study, runs=arguments.runs)
     # Every cell gets its first seed before any gets its second.
-    seeds = arguments.seeds or study.seeds
-    grids = [
-        studies.cell(study, task, norm, scale=arguments.scale, seeds=seeds, runs=arguments.runs)
-        for task in study.columns
-        for norm in study.rows
-    ]
-    runs = [grid[index] for index in range(len(seeds)) for grid in grids if grid]
+    runs = [cell[index] for index in range(len(study.seeds)) for cell in grid.values() if cell]
     missing = [run for run in runs if not reader.is_made(run.folder())]
     hours = sum(run.cost.cpu_hours for run in missing) / arguments.workers
     print(
@@ -40,8 +42,8 @@ def main() -> int:
         + (f", about {hours:.1f} hours on CPU" if missing else "")
     )
     failed = _run_all(study, missing, arguments.workers)
-    table = Table(study, scale=arguments.scale, seeds=seeds, runs=arguments.runs)
-    write(table, arguments.study, Path(arguments.runs) / "tables" if arguments.runs else None)
+    table = Table(study, grid)
+    write(table, name, Path(arguments.runs) / "tables" if arguments.runs else None)
     print(terminal(table))
     for run in failed:
         print(f"failed: {run.task.name} {run.norm.name} seed {run.seed}", file=sys.stderr)

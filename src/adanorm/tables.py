@@ -14,23 +14,20 @@ from adanorm.reporting.tables import Table
 
 
 def write(table: Table, name: str, folder: Path | None = None) -> list[Path]:
-    """Write a study's table in its three formats and return the files.
-
-    Other scales than the study's own get a file of their own.
-    """
+    """Write a table in its three formats and return the files."""
     folder = folder or PROJECT / "results" / "tables"
     folder.mkdir(parents=True, exist_ok=True)
-    stem = name if table.scale == table.study.scale else f"{name}-{table.scale}"
     texts = {".md": markdown(table), ".csv": comma_separated(table), ".tex": latex(table)}
     for suffix, text in texts.items():
-        write_whole(folder / f"{stem}{suffix}", text.encode())
-    return [folder / f"{stem}{suffix}" for suffix in texts]
+        write_whole(folder / f"{name}{suffix}", text.encode())
+    return [folder / f"{name}{suffix}" for suffix in texts]
 
 
 def main() -> None:
     """Write the table of every study, or of those named on the command line, and the README's."""
     for name in sys.argv[1:] or choices("study"):
-        table = Table(studies.load(name, known_tasks=published_tasks()))
+        study = studies.load(name, known_tasks=published_tasks())
+        table = Table(study, studies.grid(study))
         paths = write(table, name)
         print(f"{shown(paths[0])} and .csv, .tex")
         if name == "overview":

@@ -131,12 +131,11 @@ def test_smaller_scales_and_own_data_have_no_paper_number(tmp_path: Path) -> Non
 @pytest.fixture
 def table(tmp_path: Path) -> tables.Table:
     study = studies.load("table4", known_tasks=published_tasks())
+    grid = studies.grid(study, runs=str(tmp_path))
     for norm, accuracies in (("layernorm", (99.1, 99.2, 99.3)), ("adanorm", (99.3, 99.3, 99.3))):
-        for run, accuracy in zip(
-            studies.cell(study, "mnist", norm, runs=str(tmp_path)), accuracies, strict=True
-        ):
+        for run, accuracy in zip(grid[norm, "mnist"], accuracies, strict=True):
             record(run, **score(accuracy))
-    return tables.Table(study, runs=str(tmp_path))
+    return tables.Table(study, grid)
 
 
 def test_a_table_has_the_papers_layout(table: tables.Table) -> None:
@@ -155,7 +154,7 @@ def test_a_table_has_the_papers_layout(table: tables.Table) -> None:
 def test_improvement_means_lower_for_bits_per_character(table: tables.Table) -> None:
     assert table.improvement("layernorm", "adanorm", "enwik8") == ("-", "+0.00")
     study = studies.load("table2", known_tasks=published_tasks())
-    second = tables.Table(study, runs="nowhere")
+    second = tables.Table(study, studies.grid(study, runs="nowhere"))
     assert second.improvement("none", "detachnorm", "enwik8") == ("-", "-0.08")
     assert second.improvement("none", "detachnorm", "en-de") == ("-", "-")  # both diverge
 
@@ -182,7 +181,7 @@ def test_the_terminal_shows_a_table_within_80_columns(table: tables.Table) -> No
 
 def test_unconfirmed_numbers_are_marked() -> None:
     study = studies.load("table3", known_tasks=published_tasks())
-    text = formats.markdown(tables.Table(study, runs="nowhere"))
+    text = formats.markdown(tables.Table(study, studies.grid(study, runs="nowhere")))
     assert "77.04†" in text
     assert "76.66 |" in text
     assert "no public source confirms" in text
@@ -198,7 +197,8 @@ def test_the_committed_tables_are_those_of_the_committed_records(tmp_path: Path)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(PROJECT / name)
     for name in choices("study"):
-        table = tables.Table(studies.load(name, known_tasks=published_tasks()), runs=str(tmp_path / "runs"))
+        study = studies.load(name, known_tasks=published_tasks())
+        table = tables.Table(study, studies.grid(study, runs=str(tmp_path / "runs")))
         for path in write(table, name, tmp_path):
             committed = PROJECT / "results" / "tables" / path.name
             assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"

@@ -36,7 +36,7 @@ def _title(name: str) -> str:
 def _notes(table: Table) -> list[str]:
     notes = [
         f"Test score at the best validation step, mean ± standard deviation over seeds"
-        f" {', '.join(map(str, table.seeds))}; `-`: not run. Scale: {table.scale}."
+        f" {', '.join(map(str, table.study.seeds))}; `-`: not run. Scale: {table.study.scale}."
     ]
     if not table.comparable:
         return [*notes, "Not the paper's data or settings: its numbers are not comparable."]
@@ -102,7 +102,7 @@ def comma_separated(table: Table) -> str:
                 task,
                 norm,
                 _unit(table, task),
-                table.scale,
+                table.study.scale,
                 " ".join(f"{score:.4f}" for score in scores),
                 f"{fmean(scores):.4f}" if scores else "",
                 *counts,
@@ -142,7 +142,7 @@ def terminal(table: Table) -> str:
     for task in study.columns:
         if all(table.ours(norm, task) == "-" for norm in study.rows):
             continue
-        lines.append(f"{_title(task)}, test {_unit(table, task)}, {table.scale}")
+        lines.append(f"{_title(task)}, test {_unit(table, task)}, {table.study.scale}")
         for norm in study.rows:
             quoted = (
                 f"paper {table.paper(norm, task):<8} {table.verdict(norm, task)}" if table.comparable else ""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import fmean
 
-from adanorm import studies
 from adanorm.reporting.cells import Cell, cell
 from adanorm.reporting.published import published, published_metric
-from adanorm.studies import Study
+from adanorm.studies import Grid, Study
 
 LOWER_IS_BETTER = ("BPC",)
 UNCONFIRMED = "†"
@@ -17,23 +15,12 @@ UNCONFIRMED = "†"
 class Table:
     """The cells of a study, by (norm, task)."""
 
-    def __init__(
-        self,
-        study: Study,
-        *,
-        scale: str | None = None,
-        seeds: Sequence[int] | None = None,
-        runs: str | None = None,
-    ) -> None:
+    def __init__(self, study: Study, grid: Grid) -> None:
         self.study = study
-        self.scale = scale or study.scale
-        self.seeds = list(seeds or study.seeds)
-        self.comparable = self.scale == "paper" and not study.overrides
-        self.cells: dict[tuple[str, str], Cell | None] = {}
-        for task in study.columns:
-            for norm in study.rows:
-                grid = studies.cell(study, task, norm, scale=scale, seeds=seeds, runs=runs)
-                self.cells[norm, task] = cell(grid) if grid else None
+        self.comparable = study.scale == "paper" and not study.overrides
+        self.cells: dict[tuple[str, str], Cell | None] = {
+            place: cell(runs) if runs else None for place, runs in grid.items()
+        }
 
     def ours(self, norm: str, task: str) -> str:
         """Return the text of a cell; `-` where no run has ended."""
