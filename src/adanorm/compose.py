@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from adanorm.config import CONF, Experiment, choices, parse
 
-GROUPS = ("task", "norm", "scale", "logger")
+GROUPS = ("task", "norm", "scale", "preset", "logger")
 
 
 def outside_norms() -> list[str]:

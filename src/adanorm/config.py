@@ -14,10 +14,13 @@ from pydantic import Field, ValidationError, model_validator
 from adanorm.sections import (
     Cost,
     DataSection,
+    Decoding,
+    FairseqTransformer,
     Images,
     Logger,
     MnistCnn,
     Norm,
+    Parallel,
     Positive,
     Section,
     SentenceEncoder,
@@ -37,8 +40,9 @@ class Experiment(Section):
     norm: Norm
     scale: Literal["paper", "mini", "smoke"]
     seed: Annotated[int, Field(ge=0, lt=2**31)]
-    data: Annotated[Images | Text, Field(discriminator="reader")]
-    model: Annotated[MnistCnn | SentenceEncoder, Field(discriminator="name")]
+    data: Annotated[Images | Text | Parallel, Field(discriminator="reader")]
+    model: Annotated[MnistCnn | SentenceEncoder | FairseqTransformer, Field(discriminator="name")]
+    decoding: Decoding | None = None
     training: Training
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["fp32", "bf16"]
@@ -50,7 +54,9 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _model_reads_the_data(self) -> Experiment:
-        reads = {"mnist_cnn": "images", "sentence_encoder": "text"}[self.model.name]
+        reads = {"mnist_cnn": "images", "sentence_encoder": "text", "fairseq_transformer": "parallel"}[
+            self.model.name
+        ]
         if self.data.reader != reads:
             raise ValueError(f"model.name={self.model.name} reads {reads}, not {self.data.reader}")
         return self
@@ -65,7 +71,7 @@ class Experiment(Section):
         places = {"device", "threads", "checkpoint_minutes", "runs", "logger", "cost"}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=places, exclude_none=True)
         own = self.data.own_files()
-        for key in ("cache", "mirror", "path", *own):
+        for key in ("cache", "mirror", "path", *(own and ("train", "valid", "test"))):
             identity["data"].pop(key, None)
         if own:
             identity["data"]["source"] = "own"
@@ -124,7 +130,8 @@ def parse(config: DictConfig) -> Experiment:
 def first_problem(error: ValidationError) -> str:
     """Return the first of pydantic's complaints as one line that names the key and its value."""
     problem = error.errors()[0]
-    tags = {"images", "text", "mnist_cnn", "sentence_encoder"}  # which class of a union was tried
+    # Which class of a union was tried is no part of a key.
+    tags = {"images", "text", "parallel", "mnist_cnn", "sentence_encoder", "fairseq_transformer"}
     key = ".".join(str(part) for part in problem["loc"] if part not in tags)
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "value_error":

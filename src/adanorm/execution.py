@@ -126,10 +126,11 @@ def _train(
     trainer.resume(folder.checkpoint)
     if place.world.is_main:
         folder.keep_metrics(trainer.state.rows)
-    metric = experiment.task.metric
     batches = len(task.train_batches(0))
     with (
-        Progress(experiment.training, batches, metric, shown=place.world.is_main) as progress,
+        Progress(
+            experiment.training, batches, experiment.task.criterion, shown=place.world.is_main
+        ) as progress,
         loggers.opened(experiment, folder.path, used=place.world.is_main) as log_beside,
     ):
 
@@ -142,11 +143,11 @@ def _train(
 
 
 def _line(experiment: Experiment, row: Row) -> str:
-    metric = experiment.task.metric
+    criterion = experiment.task.criterion
     return (
         f"{experiment.task.name} {experiment.norm.name} seed {experiment.seed}"
         f"  epoch {row['epoch']:>3}  update {row['update']:>6}  loss {row['train_loss']:.4f}"
-        f"  valid {row[f'valid_{metric}']:.2f}"
+        f"  valid {row[f'valid_{criterion}']:.2f}"
     )
 
 
@@ -157,6 +158,10 @@ def _close(folder: RunFolder, facts: dict[str, Any], outcome: Outcome) -> None:
     ended["valid"] = state.valid if outcome.test else None
     ended["test"] = outcome.test.metrics if outcome.test else None
     ended |= {"best_step": state.best_update, "steps": state.update, "seconds": round(state.seconds, 1)}
+    if state.kept:
+        ended["averaged"] = [update for _, update in state.kept]
+    if outcome.test and outcome.test.signatures:
+        ended["signatures"] = outcome.test.signatures
     if state.diverged:
         ended["diverged"] = state.diverged
     if outcome.test:
@@ -164,4 +169,5 @@ def _close(folder: RunFolder, facts: dict[str, Any], outcome: Outcome) -> None:
     if outcome.weights:
         checkpoint.save(folder.weights, outcome.weights)
     folder.write_result(ended)
-    folder.checkpoint.unlink(missing_ok=True)
+    for leftover in (folder.checkpoint, *folder.path.glob("kept-*.pt")):
+        leftover.unlink(missing_ok=True)

@@ -52,7 +52,7 @@ def execute(experiment: Experiment) -> float | None:
         print(cells.beside_the_paper(experiment), flush=True)
     result = reader.result(folder)
     assert result is not None, "a run that was made has a result"
-    score: float | None = (result["valid"] or {}).get(experiment.task.metric)
+    score: float | None = (result["valid"] or {}).get(experiment.task.criterion)
     return score
 
 

@@ -25,9 +25,15 @@ class Task(Section):
     """What is solved, and the validation metric that picks the best weights."""
 
     name: str
-    kind: Literal["classification"]
+    kind: Literal["classification", "translation"]
     metric: str
     goal: Literal["max", "min"]
+    selected_by: str | None = None  # validation metric that `goal` is of; null: `metric`
+
+    @property
+    def criterion(self) -> str:
+        """The validation metric that picks the best weights."""
+        return self.selected_by or self.metric
 
 
 class Norm(Section):
@@ -123,6 +129,76 @@ class Text(DataSection):
         return named
 
 
+class Parallel(DataSection):
+    """Pairs of sentences that translate each other, and how they become subwords."""
+
+    reader: Literal["parallel"]
+    languages: tuple[str, str]
+    path: str | None
+    train: str | None
+    valid: str | None
+    test: str | None
+    train_pairs: Positive | None
+    valid_every: Annotated[int, Field(gt=1)] | None
+    normalize: bool
+    tokenize: bool
+    lowercase: bool
+    clean: Literal["words", "subwords"]
+    longest: Positive
+    ratio: Annotated[float, Field(ge=1)]
+    bpe_merges: Positive | None
+    joined_dictionary: bool
+    dictionary_size: Positive | None
+    batch_tokens: Positive
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the user's own files by role: six texts, or those of a fairseq data-bin.
+
+        Raises ValueError where only some are given or one does not exist.
+        """
+        given = {split: getattr(self, split) for split in ("train", "valid", "test")}
+        if self.path is not None:
+            if any(given.values()):
+                raise ValueError("data.path (a data-bin) and data.train exclude each other")
+            return data_bin_files(Path(self.path), self.languages)
+        if not any(given.values()):
+            return {}
+        if missing := ", ".join(f"data.{split}" for split, prefix in given.items() if not prefix):
+            raise ValueError(f"own text needs data.train, data.valid and data.test: {missing} is not set")
+        return {
+            f"{split}.{language}": _text_file(split, prefix, language)
+            for split, prefix in given.items()
+            for language in self.languages
+        }
+
+
+def _text_file(split: str, prefix: str, language: str) -> Path:
+    for path in (Path(f"{prefix}.{language}"), Path(f"{prefix}.{language}.gz")):
+        if path.is_file():
+            return path
+    raise ValueError(f"data.{split}={prefix}: there is no {prefix}.{language}, nor with .gz")
+
+
+def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
+    """Return the files of a fairseq data-bin by name.
+
+    Raises ValueError where one is missing.
+    """
+    first, second = languages
+    pair = next(
+        (p for p in (f"{first}-{second}", f"{second}-{first}") if any(folder.glob(f"train.{p}.*"))), None
+    )
+    if pair is None:
+        raise ValueError(f"data.path={folder}: holds no train.{first}-{second}.{first}.bin")
+    names = [f"dict.{language}.txt" for language in languages]
+    for split in ("train", "valid", "test"):
+        names += [f"{split}.{pair}.{language}.{end}" for language in languages for end in ("bin", "idx")]
+    for name in names:
+        if not (folder / name).is_file():
+            raise ValueError(f"data.path={folder}: holds no {name}")
+    return {name: folder / name for name in names}
+
+
 class MnistCnn(Section):
     """Settings of models.mnist_cnn."""
 
@@ -151,6 +227,46 @@ class SentenceEncoder(Section):
         return self
 
 
+class FairseqTransformer(Section):
+    """Settings of models.fairseq_transformer; null: the architecture's own."""
+
+    name: Literal["fairseq_transformer"]
+    architecture: Literal["transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t"]
+    layers: Positive | None
+    dim: Positive | None
+    ffn_dim: Positive | None
+    heads: Positive | None
+    pre_norm: bool
+    init: Literal["km", "xavier", "released"]
+    share_embeddings: Literal["all", "decoder", "none"]
+    dropout: Fraction
+    attention_dropout: Fraction
+    activation_dropout: Fraction
+
+    @model_validator(mode="after")
+    def _heads_divide_dim(self) -> FairseqTransformer:
+        if self.dim and self.heads and (self.dim % self.heads or self.dim % 2):
+            raise ValueError(f"dim {self.dim}: must be even and a multiple of heads ({self.heads})")
+        return self
+
+
+class Decoding(Section):
+    """Beam search; a translation has at most `max_ratio` x source length + `max_extra` subwords."""
+
+    beam: Positive
+    length_penalty: float
+    max_ratio: Annotated[float, Field(ge=0)]
+    max_extra: Positive
+    batch_tokens: Positive
+
+
+class Average(Section):
+    """Weights averaged over evaluations before the test: the last ones or the best by validation."""
+
+    of: Literal["last", "best"]
+    count: Positive
+
+
 class Training(Section):
     """Optimization, evaluation and the rule of divergence."""
 
@@ -165,6 +281,10 @@ class Training(Section):
     max_updates: Positive | None
     evaluate_every: Positive | None
     diverge_after: Positive
+    schedule: Literal["inverse_sqrt"] | None = None  # null: constant after the warm-up
+    warmup_from: Annotated[float, Field(ge=0)] | None = None  # null: zero
+    label_smoothing: Fraction | None = None
+    average: Average | None = None
 
     @model_validator(mode="after")
     def _has_an_end(self) -> Training:

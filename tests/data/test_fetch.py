@@ -58,7 +58,10 @@ def served(tmp_path: Path) -> Iterator[str]:
 def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source whose canonical address nobody answers at."""
     file = File(
-        "numbers.bin", len(CONTENT), hashlib.sha256(CONTENT).hexdigest(), ("http://127.0.0.1:9/numbers.bin",)
+        "numbers.bin",
+        len(CONTENT),
+        f"sha256:{hashlib.sha256(CONTENT).hexdigest()}",
+        ("http://127.0.0.1:9/numbers.bin",),
     )
     monkeypatch.setitem(catalogue.SOURCES, "numbers", Source("numbers", "none", (file,)))
 
@@ -106,7 +109,7 @@ def test_wrong_bytes_are_refused_and_not_kept(tmp_path: Path, served: str) -> No
 @pytest.mark.usefixtures("numbers")
 def test_a_corrupted_mirror_file_is_named_with_its_checksum(tmp_path: Path, served: str) -> None:
     (tmp_path / "served" / "numbers" / "numbers.bin").write_bytes(b"other")
-    with pytest.raises(ValueError, match=r"served/numbers/numbers.bin: SHA-256 is d9298a10d1b0\.\.\., not"):
+    with pytest.raises(ValueError, match=r"served/numbers/numbers.bin: sha256 is d9298a10d1b0\.\.\., not"):
         fetch.fetch("numbers", places(tmp_path, str(tmp_path / "served")))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
 import urllib.parse
@@ -13,7 +14,7 @@ import requests
 from filelock import FileLock
 from tqdm import tqdm
 
-from adanorm.config import cache_of, mirror_of, sha256
+from adanorm.config import cache_of, mirror_of
 from adanorm.data.catalogue import SOURCES, File, Source
 from adanorm.sections import DataSection
 
@@ -53,7 +54,7 @@ def _addresses(entry: Source, file: File, mirror: str | None) -> list[str]:
 def _fetch_file(entry: Source, file: File, data: DataSection) -> Path:
     folder = cache_of(data) / entry.folder
     cached = folder / file.name
-    if cached.is_file() and sha256(cached) == file.sha256:
+    if cached.is_file() and _problem(cached, file) is None:
         return cached
     problems: list[str] = []
     for address in _addresses(entry, file, mirror_of(data)):
@@ -61,16 +62,24 @@ def _fetch_file(entry: Source, file: File, data: DataSection) -> Path:
             local = _local(address)
             if local is None:
                 return _download(address, folder, file)
-            found = sha256(local)
-            if found == file.sha256:
+            problem = _problem(local, file)
+            if problem is None:
                 return local
-            problems.append(f"{address}: SHA-256 is {found[:12]}..., not {file.sha256[:12]}...")
+            problems.append(f"{address}: {problem}")
         except (OSError, ValueError) as error:
             problems.append(f"{address}: {_reason(error)}")
     raise ValueError(
         f"cannot get {file.name}: {'; '.join(problems)}. Without a network, put it into"
         f" {entry.folder}/ of a mirror folder and name that with ADANORM_MIRROR or data.mirror"
     )
+
+
+def _problem(path: Path, file: File) -> str | None:
+    """Return how a file differs from its published checksum, if it does."""
+    algorithm, _, expected = (file.checksum or "sha256:").partition(":")
+    with path.open("rb") as content:
+        found = hashlib.file_digest(content, algorithm).hexdigest()
+    return f"{algorithm} is {found[:12]}..., not {expected[:12]}..." if expected not in ("", found) else None
 
 
 def _reason(error: Exception) -> str:
@@ -114,7 +123,7 @@ def _download(address: str, folder: Path, file: File) -> Path:
     with FileLock(folder / f"{file.name}.lock"):
         path = pooch.retrieve(
             address,
-            known_hash=f"sha256:{file.sha256}",
+            known_hash=file.checksum,
             fname=file.name,
             path=folder,
             downloader=_ResumingDownloader(folder / f"{file.name}.part", file.size),
@@ -125,14 +134,14 @@ def _download(address: str, folder: Path, file: File) -> Path:
 class _ResumingDownloader:
     """A downloader for pooch that goes on from what an earlier start had got."""
 
-    def __init__(self, part: Path, size: int) -> None:
+    def __init__(self, part: Path, size: int | None) -> None:
         self.part, self.size = part, size
 
     def __call__(self, url: str, output_file: str | TextIO, pooch_instance: Any) -> None:
         have = self.part.stat().st_size if self.part.exists() else 0
-        if have > self.size:
+        if self.size is not None and have > self.size:
             have = 0
-        if have < self.size:
+        if have != self.size:
             self._continue(url, have)
         # Out of the way before it is verified: wrong bytes must not be taken up again.
         self.part.replace(str(output_file))
@@ -144,6 +153,8 @@ class _ResumingDownloader:
         with requests.get(
             url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)
         ) as answer:
+            if have and answer.status_code == requests.codes.requested_range_not_satisfiable:
+                return  # there is no more of it
             answer.raise_for_status()
             goes_on = answer.status_code == requests.codes.partial_content
             name = Path(urllib.parse.urlsplit(url).path).name

@@ -21,6 +21,19 @@ def digits(*, train: int, test: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
     return images[:train], labels[:train], images[train:], labels[train:]
 
 
+def pairs() -> dict[str, tuple[list[str], list[str]]]:
+    """Return sources and targets of each split: the target is the source, word by word in other words."""
+    random = np.random.default_rng(0)
+    splits: dict[str, tuple[list[str], list[str]]] = {}
+    for split, count in (("train", 256), ("valid", 32), ("test", 32)):
+        drawn = [random.integers(0, 20, random.integers(3, 9)) for _ in range(count)]
+        splits[split] = (
+            [" ".join(f"word{word}" for word in sentence) for sentence in drawn],
+            [" ".join(f"wort{(word + 7) % 20}" for word in sentence) for sentence in drawn],
+        )
+    return splits
+
+
 def sentences(count: int, *, seed: int) -> list[tuple[str, list[str]]]:
     """Return labels and words: the label says whether "good" or "bad" stands among fillers."""
     random = np.random.default_rng(seed)

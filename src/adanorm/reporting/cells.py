@@ -121,7 +121,9 @@ def beside_the_paper(experiment: Experiment) -> str:
 def _ending(experiment: Experiment, result: dict[str, Any]) -> str:
     metric = experiment.task.metric
     if result["status"] == "done":
-        return f"test {metric} {result['test'][metric]:.2f}, validation {result['valid'][metric]:.2f}"
+        criterion = experiment.task.criterion
+        validation = f"validation {criterion if criterion != metric else ''}".rstrip()
+        return f"test {metric} {result['test'][metric]:.2f}, {validation} {result['valid'][criterion]:.2f}"
     return f"{result['status']}: {result.get('diverged') or result.get('error')}"
 
 

@@ -1,10 +1,16 @@
 """The tasks: one class a kind."""
 
+from collections.abc import Callable
+
 from adanorm.config import Experiment
 from adanorm.tasks.base import TrainingTask
 from adanorm.tasks.classification import Classification
+from adanorm.tasks.translation import Translation
 
-KINDS = {"classification": Classification}
+KINDS: dict[str, Callable[[Experiment], TrainingTask]] = {
+    "classification": Classification,
+    "translation": Translation,
+}
 
 
 def build(experiment: Experiment) -> TrainingTask:

@@ -19,10 +19,14 @@ class Loss(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Metrics by name, and an output a line for each example of the split, in its order."""
+    """Metrics by name, an output a line for each example of the split, in its order, and signatures.
+
+    A signature says how a metric was counted, where one name has several meanings.
+    """
 
     metrics: dict[str, float]
     outputs: list[str]
+    signatures: dict[str, str] | None = None
 
 
 class Shareable(Protocol):
@@ -47,6 +51,7 @@ class TrainingTask(Protocol):
     """A task: its model, its batches, its loss and its score."""
 
     checksums: dict[str, str]
+    sizes: dict[str, int]  # examples of each split
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the model, initialized from torch's global generator."""

@@ -12,7 +12,7 @@ from adanorm.data import images, text
 from adanorm.data.examples import Batch, Batches
 from adanorm.models import mnist_cnn, sentence_encoder
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.sections import Images, MnistCnn
+from adanorm.sections import Images, MnistCnn, Text
 from adanorm.tasks.base import Evaluation, Loss
 
 
@@ -21,7 +21,12 @@ class Classification:
 
     def __init__(self, experiment: Experiment) -> None:
         data = experiment.data
-        self.splits = images.load(data) if isinstance(data, Images) else text.load(data)
+        if isinstance(data, Images):
+            self.splits = images.load(data)
+        else:
+            assert isinstance(data, Text), "the configuration pairs models and readers"
+            self.splits = text.load(data)
+        self.sizes = {split: len(self.splits[split]) for split in ("train", "valid", "test")}
         self.checksums = self.splits.checksums
         self._settings = experiment.model
         self._seed = experiment.seed

@@ -67,13 +67,13 @@ class Trainer:
                 state.seconds = time.monotonic() - started
                 due = self._evaluation_due()
                 if due:
-                    self._evaluate(log)
+                    self._evaluate(log, path.parent)
                 if due or self._checkpoint_due(saved):
                     self._save(path)
                     saved = time.monotonic()
                 if self._finished():
                     break
-        return self._score()
+        return self._score(path.parent)
 
     def _from_position(self, batches: Batches) -> Iterator[list[Shareable]]:
         """Yield the micro-batches of each update that this epoch still has."""
@@ -141,7 +141,7 @@ class Trainer:
             return False  # the processes must agree, and asking costs a message
         return agreed(time.monotonic() - saved > self.place.checkpoint_seconds, world)
 
-    def _evaluate(self, log: Callable[[Row], None]) -> None:
+    def _evaluate(self, log: Callable[[Row], None], folder: Path) -> None:
         state, world = self.state, self.place.world
         self._look()
         if state.diverged is not None:
@@ -160,10 +160,12 @@ class Trainer:
         if not all(math.isfinite(value) for value in valid.values()):
             state.diverged = f"validation loss not finite at update {state.update}"
             return
-        if self._is_best(valid[self.target.metric]):
-            state.best_score, state.best_update = valid[self.target.metric], state.update
+        score = valid[self.target.criterion]
+        if self._is_best(score):
+            state.best_score, state.best_update = score, state.update
             state.valid = valid
             self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
+        self._keep(score, folder)
         state.rows += 1
         if world.is_main:
             row: Row = {"update": state.update, "epoch": state.epoch, "train_loss": train_loss}
@@ -176,6 +178,32 @@ class Trainer:
         if best is None:
             return True
         return score > best if self.target.goal == "max" else score < best
+
+    def _keep(self, score: float, folder: Path) -> None:
+        """Keep these weights while they are among those the average is over: the last or the best."""
+        average, state = self.settings.average, self.state
+        if average is None:
+            return
+        state.kept.append((score, state.update))
+        if self.place.world.is_main:
+            checkpoint.save(_kept(folder, state.update), {"model": self.model.state_dict()})
+        if len(state.kept) > average.count:
+            worst = max if self.target.goal == "min" else min
+            out = state.kept[0] if average.of == "last" else worst(state.kept)
+            state.kept.remove(out)
+            if self.place.world.is_main:
+                _kept(folder, out[1]).unlink(missing_ok=True)
+
+    def _averaged(self, folder: Path) -> dict[str, Tensor]:
+        """Return the mean of the kept weights."""
+        total: dict[str, Tensor] = {}
+        for _, update in self.state.kept:
+            saved = checkpoint.load(_kept(folder, update), self.place.device)
+            assert saved is not None, "kept weights stay until the run has ended"
+            for name, weights in saved["model"].items():
+                total[name] = weights if name not in total else total[name] + weights
+        count = len(self.state.kept)
+        return {name: t / count if t.is_floating_point() else t // count for name, t in total.items()}
 
     def _measure(self, split: str) -> Evaluation:
         self.model.eval()
@@ -190,11 +218,17 @@ class Trainer:
         updates_done = settings.max_updates is not None and state.update >= settings.max_updates
         return state.diverged is not None or epochs_done or updates_done
 
-    def _score(self) -> Outcome:
+    def _score(self, folder: Path) -> Outcome:
+        """Score the best weights, or the average of those kept for it."""
         if not self.best or self.state.diverged is not None:
             return Outcome(self.state, None, self.best)
+        is_main = self.place.world.is_main
+        if self.state.kept and is_main:
+            self.best = self._averaged(folder)
         self.model.load_state_dict(self.best)
-        test = self._measure("test") if self.place.world.is_main else None
+        if self.state.kept and is_main:
+            self.state.valid = self._measure("valid").metrics
+        test = self._measure("test") if is_main else None
         return Outcome(self.state, test, self.best)
 
     def _save(self, path: Path) -> None:
@@ -223,8 +257,21 @@ class Trainer:
         restore_random_state([generator.cpu() for generator in mine])
 
 
+def _kept(folder: Path, update: int) -> Path:
+    return folder / f"kept-{update}.pt"
+
+
 def learning_rate(settings: Training, update: int) -> float:
-    """Return the learning rate of an update, counted from 1: a linear warm-up, then constant."""
-    if update < settings.warmup_updates:
-        return settings.lr * update / settings.warmup_updates
-    return settings.lr
+    """Return the learning rate of an update, counted from 1.
+
+    A linear warm-up, then constant, or falling with the inverse square root of the updates done
+    before (Vaswani et al. 2017, in fairseq's form).
+    """
+    if settings.schedule is None:
+        before_end = update < settings.warmup_updates
+        return settings.lr * update / settings.warmup_updates if before_end else settings.lr
+    done, warmup = update - 1, settings.warmup_updates
+    if done < warmup:
+        start = settings.warmup_from or 0.0
+        return start + (settings.lr - start) * done / warmup
+    return settings.lr * math.sqrt(max(1, warmup) / max(1, done))

@@ -47,6 +47,7 @@ class State:
     loss_sum: float = 0.0
     loss_units: int = 0
     valid: dict[str, float] = field(default_factory=dict)  # at the best update
+    kept: list[tuple[float, int]] = field(default_factory=list)  # scores and updates to average over
 
 
 class Outcome(NamedTuple):

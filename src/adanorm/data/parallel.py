@@ -1,0 +1,189 @@
+"""Prepared parallel corpora as datasets, and their batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adanorm.config import sha256
+from adanorm.data import preparation
+from adanorm.data.corpora import lines_of
+from adanorm.data.examples import Indices
+from adanorm.data.processing import Subwords, Words
+from adanorm.fairseq_library import fairseq
+from adanorm.sections import Parallel, data_bin_files
+
+BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Token ids: source (B, S), padded left; previous and target (B, T), padded right."""
+
+    source: Tensor
+    lengths: Tensor  # (B,) of the source
+    previous: Tensor
+    target: Tensor
+    units: int  # target tokens
+    padding: int
+
+    def to(self, device: torch.device) -> PairBatch:
+        """Return the batch on a device."""
+        return replace(
+            self,
+            source=self.source.to(device, non_blocking=True),
+            lengths=self.lengths.to(device, non_blocking=True),
+            previous=self.previous.to(device, non_blocking=True),
+            target=self.target.to(device, non_blocking=True),
+        )
+
+    def share(self, rank: int, world: int) -> PairBatch:
+        """Return every world-th pair from `rank` on: one process's part.
+
+        A process that would get none gets a pair whose target counts nothing.
+        """
+        if world == 1:
+            return self
+        none = rank >= len(self.source)
+        rows = slice(0, 1) if none else slice(rank, None, world)
+        target = torch.full_like(self.target[rows], self.padding) if none else self.target[rows]
+        units = int((target != self.padding).sum())
+        return PairBatch(
+            self.source[rows], self.lengths[rows], self.previous[rows], target, units, self.padding
+        )
+
+
+@dataclass(frozen=True)
+class PairBatches:
+    """The batches of an order, each made when it is asked for."""
+
+    pairs: Pairs
+    order: Sequence[Indices]
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[PairBatch]:
+        return map(self.pairs.batch, self.order)
+
+
+class Pairs:
+    """A split: pairs of token id sequences, each with an end."""
+
+    def __init__(self, dataset: Any, padding: int) -> None:
+        self._dataset, self._padding = dataset, padding
+        self.sizes = np.maximum(dataset.src_sizes, dataset.tgt_sizes).astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def order(self, batch_tokens: int, random: np.random.Generator | None) -> list[Indices]:
+        """Return the pairs of each batch: of about one length, at most `batch_tokens` a side.
+
+        With a generator, in random order and without pairs that are longer than a batch.
+        """
+        indices = np.arange(len(self)) if random is None else random.permutation(len(self))
+        indices = indices[np.argsort(self._dataset.tgt_sizes[indices], kind="stable")]
+        indices = indices[np.argsort(self._dataset.src_sizes[indices], kind="stable")]
+        if random is not None:
+            indices = indices[self.sizes[indices] <= batch_tokens]
+        batches: list[Indices] = fairseq().data.data_utils.batch_by_size(
+            indices,
+            None,
+            num_tokens_vec=self.sizes,
+            max_tokens=max(batch_tokens, int(self.sizes[indices].max())),
+            required_batch_size_multiple=BATCH_MULTIPLE,
+        )
+        if random is not None:
+            random.shuffle(batches)
+        return batches
+
+    def batch(self, indices: Indices) -> PairBatch:
+        """Return these pairs as a batch."""
+        sample = self._dataset.collater([self._dataset[int(index)] for index in indices])
+        inputs = sample["net_input"]
+        return PairBatch(
+            inputs["src_tokens"],
+            inputs["src_lengths"],
+            inputs["prev_output_tokens"],
+            sample["target"],
+            sample["ntokens"],
+            self._padding,
+        )
+
+    def sources(self, indices: Indices) -> tuple[Tensor, Tensor]:
+        """Return source ids (B, S), padded left, and lengths (B,), in the order asked for."""
+        rows = [self._dataset.src[int(index)].long() for index in indices]
+        lengths = torch.tensor([len(row) for row in rows])
+        padded = fairseq().data.data_utils.collate_tokens(rows, self._padding, left_pad=True)
+        return padded, lengths
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A parallel corpus, ready for a model, and what undoes its preparation."""
+
+    folder: Path
+    dictionaries: tuple[Any, Any]
+    splits: dict[str, Pairs]
+    words: tuple[Words, Words]
+    subwords: Subwords
+    checksums: dict[str, str]
+
+    def references(self, split: str, kind: str) -> list[str]:
+        """Return the words (`words`) or the running text (`text`) to score a split against."""
+        path = self.folder / f"{split}.{kind}.{self.words[1].language}"
+        if path.exists():
+            return lines_of(path.read_bytes(), path.name)
+        dictionary, target = self.dictionaries[1], self.splits[split]._dataset.tgt
+        words = [Subwords.join(dictionary.string(target[i])) for i in range(len(target))]
+        return words if kind == "words" else [self.words[1].join(line) for line in words]
+
+
+def load(data: Parallel, say: preparation.Say = print) -> Corpus:
+    """Return the configured corpus, prepared now if need be.
+
+    Raises ValueError where it cannot be had or read.
+    """
+    if data.path is not None:
+        folder = Path(data.path)
+        files = data_bin_files(folder, data.languages)
+        checksums = {name: sha256(path) for name, path in files.items()}
+    else:
+        folder, checksums = preparation.prepared(data, say)
+        files = data_bin_files(folder, data.languages)
+    first, second = data.languages
+    dictionaries = tuple(
+        fairseq().data.Dictionary.load(str(files[f"dict.{language}.txt"])) for language in data.languages
+    )
+    splits = {split: _split(split, files, data.languages, dictionaries) for split in preparation.SPLITS}
+    codes = folder / "codes"
+    return Corpus(
+        folder,
+        (dictionaries[0], dictionaries[1]),
+        splits,
+        (Words(first, data), Words(second, data)),
+        Subwords(codes.read_text() if codes.exists() else None),
+        checksums,
+    )
+
+
+def _split(split: str, files: dict[str, Path], languages: tuple[str, str], dictionaries: Any) -> Pairs:
+    stems = [
+        str(path.with_suffix(""))
+        for language in languages
+        for name, path in files.items()
+        if name.startswith(f"{split}.") and name.endswith(f".{language}.bin")
+    ]
+    load_indexed = fairseq().data.data_utils.load_indexed_dataset
+    source, target = (load_indexed(stem, d) for stem, d in zip(stems, dictionaries, strict=True))
+    dataset = fairseq().data.LanguagePairDataset(
+        source, source.sizes, dictionaries[0], target, target.sizes, dictionaries[1], shuffle=False
+    )
+    return Pairs(dataset, dictionaries[0].pad())

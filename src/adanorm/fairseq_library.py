@@ -1,0 +1,35 @@
+"""The one door to fairseq: its import takes seconds and writes into Hydra's registry."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from functools import cache
+from typing import Any
+
+
+@cache
+def fairseq() -> Any:
+    """Return the fairseq package, with the submodules that the suite uses.
+
+    Importing it registers groups such as `task` and `model` in Hydra's ConfigStore, where a later
+    composition could find them instead of ours, and sets up the root logger; both are put back.
+    """
+    from hydra.core.config_store import ConfigStore
+
+    store, root = ConfigStore.instance(), logging.getLogger()
+    kept, handlers, level = copy.deepcopy(store.repo), root.handlers[:], root.level
+    logging.disable(logging.WARNING)
+    try:
+        import fairseq.data.indexed_dataset
+        import fairseq.models.transformer
+        import fairseq.sequence_generator
+
+        # fairseq gives attention a boolean and a float mask together; the sum is what it means.
+        warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
+    finally:
+        logging.disable(logging.NOTSET)
+        store.repo = kept
+        root.handlers, root.level = handlers, level
+    return fairseq

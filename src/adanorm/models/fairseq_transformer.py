@@ -1,0 +1,113 @@
+"""fairseq's Transformer with its norms swapped by site and its weights drawn by a written rule."""
+
+from __future__ import annotations
+
+import argparse
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from torch import Tensor, nn
+
+from adanorm.fairseq_library import fairseq
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.sections import FairseqTransformer
+
+CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
+
+
+def build(settings: FairseqTransformer, dictionaries: tuple[Any, Any], make_norm: PlacedNorms) -> nn.Module:
+    """Return the encoder-decoder; its call gives the logits (N, V) of the N target ids that count.
+
+    Raises ValueError where shared embeddings lack a shared dictionary.
+    """
+    source, target = dictionaries
+    if settings.share_embeddings == "all" and source != target:
+        raise ValueError("model.share_embeddings=all needs data.joined_dictionary=true")
+    task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
+    model: nn.Module = _transformer().build_model(_arguments(settings), task)
+    replace_norms(model, make_norm)
+    initialize(model, settings.init)
+    return model
+
+
+@cache
+def _transformer() -> Any:
+    """Return fairseq's model class with a call that leaves out what training does not need."""
+
+    class Transformer(fairseq().models.transformer.TransformerModel):  # type: ignore[misc]
+        def forward(self, source: Tensor, lengths: Tensor, previous: Tensor, counted: Tensor) -> Tensor:
+            """Return logits (N, V) where `counted` (B, T) is true.
+
+            The loss then reads neither padding nor a transposed tensor, and the last layer need not
+            average its attention, which only alignments use.
+            """
+            features, _ = self.decoder(
+                previous,
+                encoder_out=self.encoder(source, src_lengths=lengths),
+                features_only=True,
+                alignment_layer=len(self.decoder.layers),  # none of them
+            )
+            logits: Tensor = self.decoder.output_layer(features[counted])
+            return logits
+
+    return Transformer
+
+
+def _arguments(settings: FairseqTransformer) -> argparse.Namespace:
+    """Return what fairseq's command line would have made of the settings."""
+    chosen: dict[str, Any] = {
+        "dropout": settings.dropout,
+        "attention_dropout": settings.attention_dropout,
+        "activation_dropout": settings.activation_dropout,
+        "share_all_embeddings": settings.share_embeddings == "all",
+        "share_decoder_input_output_embed": settings.share_embeddings != "none",
+    }
+    sizes = {
+        "layers": settings.layers,
+        "embed_dim": settings.dim,
+        "ffn_embed_dim": settings.ffn_dim,
+        "attention_heads": settings.heads,
+        "normalize_before": settings.pre_norm,
+    }
+    for side in ("encoder", "decoder"):
+        chosen |= {f"{side}_{name}": size for name, size in sizes.items() if size is not None}
+    arguments = argparse.Namespace(**chosen)
+    fairseq().models.ARCH_CONFIG_REGISTRY[settings.architecture](arguments)
+    return arguments
+
+
+def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> None:
+    """Put make_norm's module at the site of each LayerNorm of a model."""
+    sites = [name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)]
+    for site in sites:
+        parent, _, name = site.rpartition(".")
+        replaced = model.get_submodule(site)
+        assert isinstance(replaced, nn.LayerNorm)
+        norm = make_norm(replaced.normalized_shape[0], site=site, closes_stack=site in CLOSING_SITES)
+        setattr(model.get_submodule(parent), name, norm)
+
+
+def initialize(model: nn.Module, rule: str) -> None:
+    """Draw the weights of a model's linear layers anew; biases are 0.
+
+    `km`: Kaiming uniform with a = sqrt 5, torch's default; `xavier`: Xavier uniform, for queries,
+    keys and values with gain 1/sqrt 2; `released`: what the authors' `--init_method km` came to,
+    `km` in the attention and `xavier` in the feed-forward layers. Embeddings stay N(0, 1/d).
+    """
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    for name, module in model.named_modules():
+        # fairseq ties the output projection to the embedding, or draws it N(0, 1/d).
+        if (
+            not isinstance(module, nn.Linear)
+            or id(module.weight) in embeddings
+            or "output_projection" in name
+        ):
+            continue
+        if rule == "km" or (rule == "released" and "attn" in name):
+            nn.init.kaiming_uniform_(module.weight, a=5**0.5)
+        else:
+            projects_in = name.endswith(("q_proj", "k_proj", "v_proj"))
+            nn.init.xavier_uniform_(module.weight, gain=2**-0.5 if projects_in else 1.0)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -1,0 +1,122 @@
+"""Translation: fairseq's Transformer on a parallel corpus, scored by BLEU after beam search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from adanorm import metrics
+from adanorm.config import Experiment
+from adanorm.data import parallel
+from adanorm.data.parallel import PairBatch, PairBatches
+from adanorm.data.processing import Subwords
+from adanorm.fairseq_library import fairseq
+from adanorm.models import fairseq_transformer
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.sections import Decoding, FairseqTransformer, Parallel
+from adanorm.tasks.base import Evaluation, Loss
+from adanorm.tasks.label_smoothing import label_smoothed_loss
+
+
+class Translation:
+    """A sentence in another language; the loss is label-smoothed, in nats a target subword."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        assert isinstance(experiment.data, Parallel)
+        self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
+        if experiment.decoding is None:
+            raise ValueError("decoding: translation needs beam, length_penalty, max_ratio, max_extra")
+        self._decoding = experiment.decoding
+        self._smoothing = experiment.training.label_smoothing or 0.0
+        self.corpus = parallel.load(experiment.data)
+        self.checksums = self.corpus.checksums
+        self.sizes = {split: len(pairs) for split, pairs in self.corpus.splits.items()}
+
+    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
+        """Return fairseq's Transformer with the norms that make_norm places."""
+        assert isinstance(self._model, FairseqTransformer)
+        return fairseq_transformer.build(self._model, self.corpus.dictionaries, make_norm)
+
+    def train_batches(self, epoch: int) -> PairBatches:
+        """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
+        train = self.corpus.splits["train"]
+        random = np.random.default_rng((self._seed, epoch))
+        return PairBatches(train, train.order(self._data.batch_tokens, random))
+
+    def loss(self, model: nn.Module, batch: PairBatch) -> Loss:
+        """Return the label-smoothed cross-entropy summed over target subwords in nats, and their number.
+
+        As fairseq defines it (after Szegedy et al. 2016): a share of the probability is spread over
+        all other subwords.
+        """
+        logits, target = _logits(model, batch)
+        return Loss(label_smoothed_loss(logits, target, smoothing=self._smoothing), batch.units)
+
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
+        """Return the loss on `valid`, or translations of `test` and their BLEU."""
+        return self._losses(model, split) if split == "valid" else self.score(model, split)
+
+    def _losses(self, model: nn.Module, split: str) -> Evaluation:
+        """Return label-smoothed and plain loss in nats a target subword."""
+        pairs = self.corpus.splits[split]
+        device = next(model.parameters()).device
+        smoothed, plain, units = 0.0, 0.0, 0
+        with torch.no_grad():  # fairseq keeps position encodings made here: no inference tensors
+            for batch in PairBatches(pairs, pairs.order(self._data.batch_tokens, None)):
+                logits, target = _logits(model, batch.to(device))
+                smoothed += label_smoothed_loss(logits, target, smoothing=self._smoothing).item()
+                plain += label_smoothed_loss(logits, target, smoothing=0.0).item()
+                units += batch.units
+        loss = {"loss": smoothed / units, "nll": plain / units}
+        return Evaluation(loss | {"perplexity": math.exp(min(loss["nll"], 100))}, [])
+
+    def score(self, model: nn.Module, split: str) -> Evaluation:
+        """Return the kinds of BLEU of a split's translations (%), and these as words."""
+        pairs, corpus = self.corpus.splits[split], self.corpus
+        subwords: list[str] = [""] * len(pairs)
+        for indices in pairs.order(self._decoding.batch_tokens, None):
+            found = self.translate(model, *pairs.sources(indices))
+            for index, translation in zip(indices, found, strict=True):
+                subwords[int(index)] = translation
+        outputs = [Subwords.join(line) for line in subwords]
+        words = outputs, corpus.references(split, "words")
+        text = [corpus.words[1].join(line) for line in outputs], corpus.references(split, "text")
+        kinds = [kind for kind in metrics.KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
+        scores, signatures = {}, {}
+        for kind in kinds:
+            compared = metrics.sides(kind, words, text)
+            scores[kind], signatures[kind] = metrics.bleu(kind, *compared, lowercase=self._data.lowercase)
+        return Evaluation(scores, outputs, signatures)
+
+    def translate(self, model: nn.Module, source: Tensor, lengths: Tensor) -> list[str]:
+        """Return the best translation, in subwords, of each row of source ids (B, S), padded left."""
+        device = next(model.parameters()).device
+        dictionary = self.corpus.dictionaries[1]
+        net_input = {"src_tokens": source.to(device), "src_lengths": lengths.to(device)}
+        generator = _generator(model, dictionary, self._decoding)
+        with torch.no_grad():
+            found: Sequence[Any] = generator.generate([model], {"net_input": net_input})
+        return [dictionary.string(hypotheses[0]["tokens"].cpu()) for hypotheses in found]
+
+
+def _logits(model: nn.Module, batch: PairBatch) -> tuple[Tensor, Tensor]:
+    """Return logits (N, V) and the N target ids that are no padding."""
+    counted = batch.target != batch.padding
+    logits = model(batch.source, batch.lengths, batch.previous, counted)
+    return logits.float(), batch.target[counted]
+
+
+def _generator(model: nn.Module, dictionary: Any, decoding: Decoding) -> Any:
+    return fairseq().sequence_generator.SequenceGenerator(
+        [model],
+        dictionary,
+        beam_size=decoding.beam,
+        len_penalty=decoding.length_penalty,
+        max_len_a=decoding.max_ratio,
+        max_len_b=decoding.max_extra,
+    )
