@@ -15,7 +15,7 @@ from adanorm.config import Experiment
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
 from adanorm.records import environment, loggers, reader
-from adanorm.records.folder import RunFolder
+from adanorm.records.folder import RunFolder, shown
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
 from adanorm.training.distributed import agreed, joined
@@ -32,11 +32,9 @@ def make(experiment: Experiment) -> None:
     exception is recorded as `failed` and raised.
     """
     torch.set_num_threads(experiment.threads)
-    device = _device(experiment)
+    device = choose_device(experiment)
     loggers.check(experiment)
-    norm = experiment.norm
-    make_norm = norm_factory(norm.name, norm.params, numerics=norm.numerics, path=norm.path)
-    placed = PlacedNorms(make_norm, norm.placement)
+    placed = _placed_norms(experiment)
     task = tasks.build(experiment)
     seed_everything(experiment.seed)  # the same initial weights under every norm
     model = task.build_model(placed).to(device)
@@ -60,13 +58,36 @@ def make(experiment: Experiment) -> None:
             if world.is_main:
                 message = f"{type(error).__name__}: {error}"
                 folder.write_result({"status": "failed", **facts, "error": message})
-            raise RuntimeError(f"{experiment.task.name} {norm.name}: broke in training") from error
+            raise RuntimeError(f"{experiment.task.name} {experiment.norm.name}: broke in training") from error
         if world.is_main:
             _close(folder, facts, outcome)
         agreed(None, world)  # nobody leaves before the record is written
 
 
-def _device(experiment: Experiment) -> torch.device:
+def trained(experiment: Experiment, task: TrainingTask, device: torch.device) -> nn.Module:
+    """Return the model of a run that was made here, in evaluation mode, with its best weights.
+
+    Raises ValueError where there are no weights: they stay out of the committed records.
+    """
+    weights = checkpoint.load(RunFolder(experiment.folder()).weights, device)
+    if weights is None:
+        raise ValueError(
+            f"{shown(experiment.folder())} holds no weights.pt: make the run here first, with"
+            " runs=FOLDER if its record came with the repository, and give the same runs=FOLDER"
+        )
+    model = task.build_model(_placed_norms(experiment)).to(device)
+    model.load_state_dict(weights)
+    return model.eval()
+
+
+def _placed_norms(experiment: Experiment) -> PlacedNorms:
+    norm = experiment.norm
+    make_norm = norm_factory(norm.name, norm.params, numerics=norm.numerics, path=norm.path)
+    return PlacedNorms(make_norm, norm.placement)
+
+
+def choose_device(experiment: Experiment) -> torch.device:
+    """Return the device of this process; raises ValueError for cuda where there is none."""
     cuda = torch.cuda.is_available()
     if experiment.device == "cuda" and not cuda:
         raise ValueError("device=cuda: torch sees no CUDA device here; choose auto or cpu")

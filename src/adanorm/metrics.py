@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _HYPHEN = re.compile(r"(?<=\S)-(?=\S)")
@@ -47,3 +47,31 @@ def bleu(
     metric = scorer(kind, lowercase=lowercase)
     score: float = metric.corpus_score(list(outputs), [list(references)]).score
     return score, str(metric.get_signature())
+
+
+def paired_bootstrap(
+    kind: str,
+    systems: Mapping[str, list[str]],
+    references: list[str],
+    *,
+    samples: int,
+    lowercase: bool,
+) -> list[str]:
+    """Return a line a system: its score, 95 % interval and p against the first (Koehn 2004)."""
+    from sacrebleu.significance import PairedTest, Result
+
+    test = PairedTest(
+        list(systems.items()),
+        {"BLEU": scorer(kind, lowercase=lowercase)},
+        [references],
+        test_type="bs",
+        n_samples=samples,
+    )
+    signatures, table = test()
+    lines = []
+    for index, name in enumerate(table["System"]):
+        result = table["BLEU"][index]
+        assert isinstance(result, Result)
+        p = "" if result.p_value is None else f"  p = {result.p_value:.4f}"
+        lines.append(f"  {name:<18} {result.score:6.2f}  [{result.mean:.2f} ± {result.ci:.2f}]{p}")
+    return [*lines, f"  signature {signatures['BLEU']}"]

@@ -69,13 +69,7 @@ class TextExamples:
         lengths = np.array([len(sentence) for sentence in self.sentences])
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
         indices = indices[np.argsort(lengths[indices], kind="stable")]
-        batches: list[Indices] = []
-        start = 0
-        for end in range(1, len(indices) + 1):
-            # Lengths ascend, so the next sentence sets the width of the batch.
-            if end == len(indices) or (end - start + 1) * lengths[indices[end]] > self.batch_tokens:
-                batches.append(indices[start:end])
-                start = end
+        batches = batches_within(indices, lengths, self.batch_tokens)
         if random is not None:
             random.shuffle(batches)
         return batches
@@ -85,6 +79,25 @@ class TextExamples:
         chosen = [torch.from_numpy(self.sentences[int(index)]) for index in indices]
         padded = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True)
         return Batch(padded, self.targets[torch.from_numpy(indices)])
+
+
+def batches_within(indices: Indices, sizes: Indices, tokens: int, *, multiple: int = 1) -> list[Indices]:
+    """Return consecutive parts of `indices`, as long as size x width stays within `tokens`.
+
+    Width is the largest of a part's `sizes`; what is larger than `tokens` is a part of its own.
+    A part has a multiple of `multiple` where it can.
+    """
+    batches: list[Indices] = []
+    start = width = 0
+    for end, size in enumerate(sizes[indices].tolist()):
+        while end > start and (end - start + 1) * max(width, size) > tokens:
+            count = end - start
+            stop = end - count % multiple if count > multiple else end
+            batches.append(indices[start:stop])
+            width = int(sizes[indices[stop:end]].max(initial=0))
+            start = stop
+        width = max(width, size)
+    return [*batches, indices[start:]] if start < len(indices) else batches
 
 
 Examples = ImageExamples | TextExamples

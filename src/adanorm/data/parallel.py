@@ -14,7 +14,7 @@ from torch import Tensor
 from adanorm.config import sha256
 from adanorm.data import preparation
 from adanorm.data.corpora import lines_of
-from adanorm.data.examples import Indices
+from adanorm.data.examples import Indices, batches_within
 from adanorm.data.processing import Subwords, Words
 from adanorm.fairseq_library import fairseq
 from adanorm.sections import Parallel, data_bin_files
@@ -93,13 +93,8 @@ class Pairs:
         indices = indices[np.argsort(self._dataset.src_sizes[indices], kind="stable")]
         if random is not None:
             indices = indices[self.sizes[indices] <= batch_tokens]
-        batches: list[Indices] = fairseq().data.data_utils.batch_by_size(
-            indices,
-            None,
-            num_tokens_vec=self.sizes,
-            max_tokens=max(batch_tokens, int(self.sizes[indices].max())),
-            required_batch_size_multiple=BATCH_MULTIPLE,
-        )
+        # Not fairseq's batch_by_size: it drops a last batch that is no multiple.
+        batches = batches_within(indices, self.sizes, batch_tokens, multiple=BATCH_MULTIPLE)
         if random is not None:
             random.shuffle(batches)
         return batches
@@ -117,12 +112,9 @@ class Pairs:
             self._padding,
         )
 
-    def sources(self, indices: Indices) -> tuple[Tensor, Tensor]:
-        """Return source ids (B, S), padded left, and lengths (B,), in the order asked for."""
-        rows = [self._dataset.src[int(index)].long() for index in indices]
-        lengths = torch.tensor([len(row) for row in rows])
-        padded = fairseq().data.data_utils.collate_tokens(rows, self._padding, left_pad=True)
-        return padded, lengths
+    def sources(self, indices: Indices) -> list[Tensor]:
+        """Return the source ids of these pairs."""
+        return [self._dataset.src[int(index)].long() for index in indices]
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,11 @@ class Translation:
     def score(self, model: nn.Module, split: str) -> Evaluation:
         """Return the kinds of BLEU of a split's translations (%), and these as words."""
         pairs, corpus = self.corpus.splits[split], self.corpus
-        subwords: list[str] = [""] * len(pairs)
+        outputs: list[str] = [""] * len(pairs)
         for indices in pairs.order(self._decoding.batch_tokens, None):
-            found = self.translate(model, *pairs.sources(indices))
+            found = self.translate(model, pairs.sources(indices))
             for index, translation in zip(indices, found, strict=True):
-                subwords[int(index)] = translation
-        outputs = [Subwords.join(line) for line in subwords]
+                outputs[int(index)] = translation
         words = outputs, corpus.references(split, "words")
         text = [corpus.words[1].join(line) for line in outputs], corpus.references(split, "text")
         kinds = [kind for kind in metrics.KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
@@ -93,15 +92,23 @@ class Translation:
             scores[kind], signatures[kind] = metrics.bleu(kind, *compared, lowercase=self._data.lowercase)
         return Evaluation(scores, outputs, signatures)
 
-    def translate(self, model: nn.Module, source: Tensor, lengths: Tensor) -> list[str]:
-        """Return the best translation, in subwords, of each row of source ids (B, S), padded left."""
+    def encode(self, line: str) -> Tensor:
+        """Return the source ids (S,) of a line of text, with their end."""
+        subwords = self.corpus.subwords.split(self.corpus.words[0].split(line))
+        ids: Tensor = self.corpus.dictionaries[0].encode_line(subwords, add_if_not_exist=False)
+        return ids.long()
+
+    def translate(self, model: nn.Module, sources: list[Tensor]) -> list[str]:
+        """Return the best translation found by beam search, as words, of each row of source ids (S,)."""
         device = next(model.parameters()).device
         dictionary = self.corpus.dictionaries[1]
-        net_input = {"src_tokens": source.to(device), "src_lengths": lengths.to(device)}
+        padded = fairseq().data.data_utils.collate_tokens(sources, dictionary.pad(), left_pad=True)
+        lengths = torch.tensor([len(row) for row in sources])
+        net_input = {"src_tokens": padded.to(device), "src_lengths": lengths.to(device)}
         generator = _generator(model, dictionary, self._decoding)
         with torch.no_grad():
             found: Sequence[Any] = generator.generate([model], {"net_input": net_input})
-        return [dictionary.string(hypotheses[0]["tokens"].cpu()) for hypotheses in found]
+        return [Subwords.join(dictionary.string(best[0]["tokens"].cpu())) for best in found]
 
 
 def _logits(model: nn.Module, batch: PairBatch) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,75 @@
+"""Translate a text with a trained model: `python -m adanorm.translate task=de-en norm=adanorm < text`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from adanorm import compose
+from adanorm.config import Experiment
+from adanorm.data.corpora import lines_of
+from adanorm.data.examples import batches_within
+from adanorm.execution import choose_device, trained
+from adanorm.tasks.translation import Translation
+
+DESCRIPTION = """Translate a text, a sentence a line, with the weights of a run that was made here.
+
+  python -m adanorm.translate task=de-en norm=adanorm scale=mini [KEY=VALUE ...]
+                              [input=FILE] [output=FILE]
+
+task, norm, scale, seed and the other keys name the run as `adanorm.run` does."""
+
+
+def main() -> None:
+    """Read source sentences, write their translations as running text."""
+    overrides, source, output = _arguments(sys.argv[1:])
+    experiment = compose.experiment(overrides)
+    if experiment.task.kind != "translation":
+        raise ValueError(f"task={experiment.task.name} does not translate: choose from de-en, en-de, en-vi")
+    sentences = lines_of(source.read_bytes() if source else sys.stdin.buffer.read(), str(source or "input"))
+    translations = translate(experiment, sentences)
+    text = "".join(f"{line}\n" for line in translations)
+    if output:
+        output.write_text(text)
+    else:
+        sys.stdout.write(text)
+
+
+def _arguments(arguments: Sequence[str]) -> tuple[list[str], Path | None, Path | None]:
+    if "--help" in arguments or "-h" in arguments:
+        print(DESCRIPTION)
+        raise SystemExit(0)
+    given = dict(a.split("=", 1) for a in arguments if a.startswith(("input=", "output=")))
+    source = Path(given["input"]) if "input" in given else None
+    if source is not None and not source.is_file():
+        raise ValueError(f"input={source}: no such file")
+    others = [a for a in arguments if not a.startswith(("input=", "output="))]
+    return others, source, Path(given["output"]) if "output" in given else None
+
+
+def translate(experiment: Experiment, sentences: Sequence[str]) -> list[str]:
+    """Return translations, running text, of sentences, in their order; an empty one stays empty.
+
+    Raises ValueError where the run has no weights here.
+    """
+    assert experiment.decoding is not None, "translation has settings of decoding"
+    task = Translation(experiment)
+    model = trained(experiment, task, choose_device(experiment))
+    sources = [task.encode(line) for line in sentences]
+    translations = [""] * len(sentences)
+    lengths = np.array([len(row) for row in sources], dtype=np.int64)
+    order = np.argsort(lengths, kind="stable")
+    for batch in batches_within(order, lengths, experiment.decoding.batch_tokens):
+        indices: list[int] = batch.tolist()
+        found = task.translate(model, [sources[index] for index in indices])
+        for index, words in zip(indices, found, strict=True):
+            if sentences[index].strip():
+                translations[index] = task.corpus.words[1].join(words)
+    return translations
+
+
+if __name__ == "__main__":
+    compose.door(main)

@@ -1,0 +1,170 @@
+"""Translation against fairseq itself: loss, gradient, schedule, plug-in; and its own commands."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from adanorm import tasks
+from adanorm.compose import experiment
+from adanorm.config import choices
+from adanorm.fairseq_library import fairseq
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import norm_factory
+from adanorm.tasks.label_smoothing import label_smoothed_loss
+from adanorm.tasks.translation import Translation
+from adanorm.training.loop import learning_rate
+from tests.conftest import Command
+
+
+def gradients(model: torch.nn.Module) -> dict[str, Tensor]:
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])
+def test_the_label_smoothed_loss_is_its_formula(smoothing: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = (5 * torch.randn(7, 11, generator=generator, dtype=torch.float64)).requires_grad_()
+    target = torch.randint(11, (7,), generator=generator)
+    wanted = torch.full((7, 11), smoothing / 10, dtype=torch.float64)
+    wanted[torch.arange(7), target] = 1 - smoothing
+    expected = -(wanted * logits.log_softmax(1)).sum()
+    (expected_gradient,) = torch.autograd.grad(3 * expected, logits)
+    ours = label_smoothed_loss(logits, target, smoothing=smoothing)
+    (gradient,) = torch.autograd.grad(3 * ours, logits)
+    torch.testing.assert_close(ours, expected)
+    torch.testing.assert_close(gradient, expected_gradient)
+
+
+@pytest.mark.parametrize("norm", choices("norm"))
+@pytest.mark.parametrize("preset", ["none", "released"])
+def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, preset: str) -> None:
+    """fairseq's own criterion on a model that its own registry built, with the same weights."""
+    from adanorm.fairseq_plugin import AdaNormTransformer
+
+    run = experiment(["task=de-en", "scale=smoke", f"norm={norm}", f"preset={preset}"])
+    task = tasks.build(run)
+    assert isinstance(task, Translation)
+    chosen = run.norm
+    make_norm = norm_factory(chosen.name, chosen.params, numerics=chosen.numerics)
+    ours = task.build_model(PlacedNorms(make_norm, chosen.placement))
+    arguments: Any = copy.copy(ours.args)
+    arguments.norm, arguments.norm_params = chosen.name, str(dict(chosen.params)).replace("'", '"')
+    arguments.norm_placement, arguments.norm_numerics = chosen.placement, chosen.numerics
+    arguments.norm_init = "fairseq"
+    source, target = task.corpus.dictionaries
+    plugged = AdaNormTransformer.build_model(
+        arguments, SimpleNamespace(source_dictionary=source, target_dictionary=target)
+    )
+    plugged.load_state_dict(ours.state_dict())
+    criterion = fairseq().criterions.label_smoothed_cross_entropy.LabelSmoothedCrossEntropyCriterion(
+        SimpleNamespace(target_dictionary=target), sentence_avg=False, label_smoothing=0.1
+    )
+    train = task.corpus.splits["train"]
+    indices = train.order(256, None)[3]
+    sample: Any = train._dataset.collater([train._dataset[int(i)] for i in indices])
+    theirs, units, _ = criterion(plugged, sample)
+    theirs.backward()
+    loss = task.loss(ours, train.batch(indices))
+    loss.total.backward()  # type: ignore[no-untyped-call]
+    assert loss.units == units
+    torch.testing.assert_close(loss.total, theirs, rtol=1e-6, atol=0)
+    expected = gradients(plugged)
+    assert expected.keys() == gradients(ours).keys()
+    for name, gradient in gradients(ours).items():
+        scale = expected[name].abs().max().item()
+        torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-6 * max(scale, 1), msg=name)
+
+
+def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
+    run = experiment(["task=de-en", "scale=smoke"])
+    task = tasks.build(run)
+    assert isinstance(task, Translation)
+    model: Any = task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all")).eval()
+    losses = task.evaluate(model, "valid").metrics
+    total, units = 0.0, 0
+    pairs = task.corpus.splits["valid"]._dataset
+    with torch.no_grad():
+        for index in range(len(pairs)):
+            sample = pairs.collater([pairs[index]])
+            inputs, target = sample["net_input"], sample["target"]
+            features, _ = model.decoder(
+                inputs["prev_output_tokens"], encoder_out=model.encoder(inputs["src_tokens"])
+            )
+            total += F.cross_entropy(features[0], target[0], reduction="sum").item()
+            units += target.numel()
+    assert losses["nll"] == pytest.approx(total / units, rel=1e-5)
+
+
+def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
+    settings = experiment(["task=de-en", "training.warmup_updates=20"]).training
+    module = fairseq().optim.lr_scheduler.inverse_square_root_schedule
+    rates: list[float] = []
+    optimizer = SimpleNamespace(set_lr=rates.append, get_lr=lambda: rates[-1])
+    scheduler_class = module.InverseSquareRootSchedule
+    config = SimpleNamespace(warmup_init_lr=1e-7, warmup_updates=20, lr=[settings.lr])
+    scheduler = scheduler_class.__new__(scheduler_class)
+    scheduler.cfg, scheduler.optimizer, scheduler.best = config, optimizer, None
+    scheduler.warmup_updates, scheduler.lr = 20, 1e-7
+    scheduler.lr_step = (settings.lr - 1e-7) / 20
+    scheduler.decay_factor = settings.lr * 20**0.5
+    for update in range(1, 60):
+        theirs = scheduler.step_update(update - 1)
+        assert learning_rate(settings, update) == pytest.approx(theirs, rel=1e-9)
+
+
+def test_a_run_is_made_translated_and_compared_from_the_command_line(
+    tmp_path: Path, command: Command
+) -> None:
+    base = ("task=en-de", "scale=smoke", f"runs={tmp_path}", f"data.cache={tmp_path / 'cache'}")
+    for norm in ("layernorm", "adanorm"):
+        arguments = (f"norm={norm}", "training.max_epochs=12", "training.average={of: best, count: 2}")
+        done = command("adanorm.run", *base, *arguments)
+        assert done.returncode == 0, done.stderr
+        assert "compound_bleu" in next(tmp_path.glob(f"en-de/{norm}/*/result.json")).read_text()
+        assert not list(tmp_path.glob("en-de/*/*/kept-*.pt"))
+    (tmp_path / "in.txt").write_text("word1 word2 word3\n\nword4 word5\n")
+    overrides = ("training.max_epochs=12", "training.average={of: best, count: 2}")
+    output = tmp_path / "out.txt"
+    done = command(
+        "adanorm.translate",
+        *base,
+        "norm=adanorm",
+        *overrides,
+        f"input={tmp_path / 'in.txt'}",
+        f"output={output}",
+    )
+    assert done.returncode == 0, done.stderr
+    first, empty, third = output.read_text().splitlines()
+    assert first
+    assert empty == ""
+    assert third
+    done = command("adanorm.compare", *base, "norm=layernorm,adanorm", *overrides, "samples=50")
+    assert done.returncode == 0, done.stderr
+    assert "p = " in done.stdout
+    assert "tok:none" in done.stdout
+    missing = command("adanorm.translate", *base, "norm=none", f"input={tmp_path / 'in.txt'}")
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+    assert "holds no weights.pt" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("task=rt",), "task=rt does not translate"),
+        (("task=de-en", "input=nowhere.txt"), "input=nowhere.txt: no such file"),
+    ],
+)
+def test_mistakes_of_translate_are_one_line(
+    command: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    done = command("adanorm.translate", *arguments)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
