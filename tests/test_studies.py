@@ -71,13 +71,15 @@ def test_mistakes_on_a_studys_command_line_are_one_line(
 
 
 def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, command: Command) -> None:
-    arguments = ("table4", "--scale", "smoke", "--seeds", "1", "--workers", "2", "--runs", str(tmp_path))
+    own = tmp_path / "own.yaml"
+    own.write_text("title: t\nrows: [none, adanorm]\ncolumns: [mnist, rt]\nscale: paper\nseeds: [1]\n")
+    arguments = (str(own), "--scale", "smoke", "--seeds", "1", "--workers", "2", "--runs", str(tmp_path))
     done = command("adanorm.study", *arguments)
     assert done.returncode == 0, done.stderr
-    assert "6 runs, 0 made before, 6 to run with 2 worker(s)" in done.stdout
-    assert "AdaNorm" in (tmp_path / "tables" / "table4-smoke.md").read_text()
+    assert "4 runs, 0 made before, 4 to run with 2 worker(s)" in done.stdout
+    assert "AdaNorm" in (tmp_path / "tables" / "own-smoke.md").read_text()
     again = command("adanorm.study", *arguments)
-    assert "6 runs, 6 made before, 0 to run" in again.stdout
+    assert "4 runs, 4 made before, 0 to run" in again.stdout
     assert max(len(line) for line in again.stdout.splitlines()) <= 80
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
@@ -98,6 +99,14 @@ def _suggestion(key: str) -> str:
     close = get_close_matches(key, known, n=3)
     hint = f"did you mean {', '.join(close)}? " if close else ""
     return f": {hint}`python -m adanorm.run --cfg job` shows every key"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints go through the door: one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ValueError with the complaint."""
+        raise ValueError(message)
 
 
 def door(main: Callable[[], int | None]) -> NoReturn:

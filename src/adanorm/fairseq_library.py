@@ -22,14 +22,15 @@ def fairseq() -> Any:
     kept, handlers, level = copy.deepcopy(store.repo), root.handlers[:], root.level
     logging.disable(logging.WARNING)
     try:
-        import fairseq.data.indexed_dataset
-        import fairseq.models.transformer
-        import fairseq.sequence_generator
-
-        # fairseq gives attention a boolean and a float mask together; the sum is what it means.
-        warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit.script
+            import fairseq.data.indexed_dataset
+            import fairseq.models.transformer
+            import fairseq.sequence_generator
     finally:
         logging.disable(logging.NOTSET)
         store.repo = kept
         root.handlers, root.level = handlers, level
+    # fairseq gives attention a boolean and a float mask together; their sum is what it means.
+    warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
     return fairseq

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import yaml
@@ -26,21 +27,23 @@ class Study(Section):
 
 
 def load(name: str, *, known_tasks: Sequence[str]) -> Study:
-    """Return the study conf/study/<name>.yaml.
+    """Return the study conf/study/<name>.yaml, or that of a path that ends in .yaml.
 
     Raises ValueError for an unknown study, for a key or value it cannot have, and for a column
     that is neither a task of conf/task nor among `known_tasks` (the paper's, not all built yet).
     """
-    if name not in choices("study"):
-        raise ValueError(f"unknown study {name!r}: choose from {', '.join(choices('study'))}")
+    file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
+    if not file.is_file():
+        names = ", ".join(choices("study"))
+        raise ValueError(f"unknown study {name!r}: choose from {names}, or name a .yaml file of your own")
     try:
-        study = Study.model_validate(yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text()))
+        study = Study.model_validate(yaml.safe_load(file.read_text()))
     except ValidationError as error:
         raise ValueError(f"study {name}: {first_problem(error)}") from None
     tasks = {*choices("task"), *known_tasks}
     norms = {*choices("norm"), *compose.outside_norms()}
-    for kind, names, known in (("task", study.columns, tasks), ("norm", study.rows, norms)):
-        for entry in names:
+    for kind, entries, known in (("task", study.columns, tasks), ("norm", study.rows, norms)):
+        for entry in entries:
             if entry not in known:
                 raise ValueError(
                     f"study {name}: unknown {kind} {entry!r}: choose from {', '.join(sorted(known))}"

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NoReturn
 
 from adanorm import compose, studies
 from adanorm.config import PROJECT, Experiment, choices
@@ -25,11 +24,9 @@ def main() -> int:
     arguments = _arguments()
     study = studies.load(arguments.study, known_tasks=published_tasks())
     # At another scale than the study's own, the table is another.
-    name = (
-        arguments.study
-        if (scale := arguments.scale or study.scale) == study.scale
-        else f"{arguments.study}-{scale}"
-    )
+    name = Path(arguments.study).stem
+    scale = arguments.scale or study.scale
+    name = name if scale == study.scale else f"{name}-{scale}"
     study = study.model_copy(update={"scale": scale, "seeds": arguments.seeds or study.seeds})
     grid = studies.grid(study, runs=arguments.runs)
     # Every cell gets its first seed before any gets its second.
@@ -50,16 +47,9 @@ def main() -> int:
     return 1 if failed else 0
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose complaints go through the door: one line, without the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
-
-
 def _arguments() -> argparse.Namespace:
-    parser = _Parser(prog="adanorm.study", description=__doc__)
-    parser.add_argument("study", help=f"one of {', '.join(choices('study'))}")
+    parser = compose.Parser(prog="adanorm.study", description=__doc__)
+    parser.add_argument("study", help=f"one of {', '.join(choices('study'))}, or your own .yaml")
     parser.add_argument("--scale", choices=choices("scale"), help="default: the study's own")
     parser.add_argument("--seeds", type=_seeds, help="such as 1,2,3; default: the study's own")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time, a thread each")

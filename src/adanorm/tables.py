@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from adanorm import compose, studies
 from adanorm.config import PROJECT, choices
 from adanorm.records.folder import shown, write_whole
-from adanorm.reporting.formats import comma_separated, into_readme, latex, markdown
+from adanorm.reporting.formats import comma_separated, into_readme, latex, markdown, terminal
 from adanorm.reporting.published import published_tasks
 from adanorm.reporting.tables import Table
 
@@ -24,10 +23,20 @@ def write(table: Table, name: str, folder: Path | None = None) -> list[Path]:
 
 
 def main() -> None:
-    """Write the table of every study, or of those named on the command line, and the README's."""
-    for name in sys.argv[1:] or choices("study"):
+    """Write the table of every study, or of those named, and the README's; or print another metric's."""
+    parser = compose.Parser(prog="adanorm.tables", description=__doc__)
+    parser.add_argument("studies", nargs="*", help=f"of {', '.join(choices('study'))}; default: all")
+    parser.add_argument(
+        "--metric",
+        help="print the tables with this metric, where runs have it, such as sacrebleu; write nothing",
+    )
+    arguments = parser.parse_args()
+    for name in arguments.studies or choices("study"):
         study = studies.load(name, known_tasks=published_tasks())
-        table = Table(study, studies.grid(study))
+        table = Table(study, studies.grid(study), metric=arguments.metric)
+        if arguments.metric:
+            print(terminal(table))
+            continue
         paths = write(table, name)
         print(f"{shown(paths[0])} and .csv, .tex")
         if name == "overview":

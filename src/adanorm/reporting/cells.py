@@ -77,18 +77,22 @@ class Cell:
         return "differs" if distance > reach else "cannot be told apart"
 
 
-def cell(experiments: Sequence[Experiment]) -> Cell:
+def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cell:
     """Return the cell of runs that differ in nothing but their seed.
 
-    Each run is looked up by its digest, so no other run can enter.
+    Each run is looked up by its digest, so no other run can enter. Another `metric` than the task's
+    is shown where the runs have it, and is not compared with the paper.
     """
     first = experiments[0]
     results = [reader.result(experiment.folder()) for experiment in experiments]
-    comparable = first.scale == "paper" and not first.own_data
+    shown_metric = first.task.metric
+    if metric is not None and any(metric in ((result or {}).get("test") or {}) for result in results):
+        shown_metric = metric
+    comparable = first.scale == "paper" and not first.own_data and shown_metric == first.task.metric
     return Cell(
         first.task.name,
         first.norm.name,
-        first.task.metric,
+        shown_metric,
         len(experiments),
         tuple(result for result in results if result is not None),
         published(first.task.name, first.norm.name) if comparable else None,

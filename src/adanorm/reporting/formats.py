@@ -38,6 +38,12 @@ def _notes(table: Table) -> list[str]:
         f"Test score at the best validation step, mean ± standard deviation over seeds"
         f" {', '.join(map(str, table.study.seeds))}; `-`: not run. Scale: {table.study.scale}."
     ]
+    if any(_unit(table, task) in ("BLEU", "bleu") for task in table.study.columns):
+        notes.append(
+            "BLEU: on the corpus's own words, without smoothing, as multi-bleu and fairseq-score count it"
+            " (sacrebleu: tok:none, smooth:none). `python -m adanorm.tables NAME --metric sacrebleu` prints"
+            " that of running text, `--metric compound_bleu` that with compounds split."
+        )
     if not table.comparable:
         return [*notes, "Not the paper's data or settings: its numbers are not comparable."]
     notes.append(
@@ -81,9 +87,8 @@ def _row(fields: Sequence[str]) -> str:
 
 
 def _unit(table: Table, task: str) -> str:
-    return published_metric(task) or next(
-        (c.metric for (_, t), c in table.cells.items() if c and t == task), ""
-    )
+    own = next((c.metric for (_, t), c in table.cells.items() if c and t == task), "")
+    return own if own == table.metric else published_metric(task) or own
 
 
 def comma_separated(table: Table) -> str:

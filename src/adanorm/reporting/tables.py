@@ -13,14 +13,20 @@ UNCONFIRMED = "†"
 
 
 class Table:
-    """The cells of a study, by (norm, task)."""
+    """The cells of a study, by (norm, task).
 
-    def __init__(self, study: Study, grid: Grid) -> None:
-        self.study = study
-        self.comparable = study.scale == "paper" and not study.overrides
+    With a metric, that one is shown where runs have it, such as another kind of BLEU. Raises
+    ValueError where none has it.
+    """
+
+    def __init__(self, study: Study, grid: Grid, *, metric: str | None = None) -> None:
+        self.study, self.metric = study, metric
+        self.comparable = study.scale == "paper" and not study.overrides and metric is None
         self.cells: dict[tuple[str, str], Cell | None] = {
-            place: cell(runs) if runs else None for place, runs in grid.items()
+            place: cell(runs, metric=metric) if runs else None for place, runs in grid.items()
         }
+        if metric is not None and all(c is None or c.metric != metric for c in self.cells.values()):
+            raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
 
     def ours(self, norm: str, task: str) -> str:
         """Return the text of a cell; `-` where no run has ended."""
