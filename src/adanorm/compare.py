@@ -10,6 +10,7 @@ from adanorm.config import Experiment
 from adanorm.data import parallel
 from adanorm.records import reader
 from adanorm.records.folder import shown
+from adanorm.scale import resolve_auto
 from adanorm.sections import Parallel
 
 DESCRIPTION = """Compare the test translations of finished runs by sacrebleu's paired bootstrap.
@@ -27,6 +28,7 @@ def main() -> None:
         print(DESCRIPTION)
         return
     kind, samples, norms, overrides = _arguments(sys.argv[1:])
+    overrides = resolve_auto(compose.prepare(overrides))
     runs = [compose.experiment([*overrides, f"norm={norm}"]) for norm in norms]
     for line in compare(runs, kind=kind, samples=samples):
         print(line)

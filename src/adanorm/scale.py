@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from adanorm.compose import experiment
 from adanorm.config import Experiment
+from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability
 
 LONGEST_CPU_HOURS = 8.0
@@ -31,13 +32,14 @@ def _choose(overrides: Sequence[str]) -> tuple[str, str]:
               for override in others]  # fmt: skip
     paper = experiment([*others, "scale=paper"])
     missing = None if paper.own_data else availability(paper.data.source, paper.data)
-    if missing is None and _hours(paper) <= LONGEST_CPU_HOURS:
+    if missing is None and (_on_cuda(paper) or _hours(paper) <= LONGEST_CPU_HOURS):
         return "paper", f"a run of {paper.task.name} takes {_span(paper)}"
     mini = experiment([*others, "scale=mini"])
     missing_mini = None if mini.own_data else availability(mini.data.source, mini.data)
     if missing_mini is not None:
+        folder = SOURCES[mini.data.source].folder
         raise ValueError(
-            f"{paper.task.name}: {missing_mini}; put it into {mini.data.source}/ of a mirror folder and"
+            f"{paper.task.name}: {missing_mini}; put it into {folder}/ of a mirror folder and"
             " name that with ADANORM_MIRROR or data.mirror"
         )
     why = missing or f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"

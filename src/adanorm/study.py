@@ -34,7 +34,7 @@ def main() -> int:
     missing = [run for run in runs if not reader.is_made(run.folder())]
     hours = sum(run.cost.cpu_hours for run in missing) / arguments.workers
     print(
-        f"{arguments.study}: {len(runs)} runs, {len(runs) - len(missing)} made before,"
+        f"{name}: {len(runs)} runs, {len(runs) - len(missing)} made before,"
         f" {len(missing)} to run with {arguments.workers} worker(s)"
         + (f", about {hours:.1f} hours on CPU" if missing else "")
     )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
 
 from adanorm import compose
-from adanorm.config import Experiment
+from adanorm.config import Experiment, choices
 from adanorm.data.corpora import lines_of
 from adanorm.data.examples import batches_within
 from adanorm.execution import choose_device, trained
+from adanorm.scale import resolve_auto
 from adanorm.tasks.translation import Translation
 
 DESCRIPTION = """Translate a text, a sentence a line, with the weights of a run that was made here.
@@ -26,16 +28,22 @@ task, norm, scale, seed and the other keys name the run as `adanorm.run` does.""
 def main() -> None:
     """Read source sentences, write their translations as running text."""
     overrides, source, output = _arguments(sys.argv[1:])
-    experiment = compose.experiment(overrides)
-    if experiment.task.kind != "translation":
-        raise ValueError(f"task={experiment.task.name} does not translate: choose from de-en, en-de, en-vi")
-    sentences = lines_of(source.read_bytes() if source else sys.stdin.buffer.read(), str(source or "input"))
-    translations = translate(experiment, sentences)
+    with redirect_stdout(sys.stderr):  # what is said on the way is no translation
+        experiment = compose.experiment(resolve_auto(compose.prepare(overrides)))
+        if experiment.task.kind != "translation":
+            raise ValueError(f"task={experiment.task.name} does not translate: choose from {_tasks()}")
+        content = source.read_bytes() if source else sys.stdin.buffer.read()
+        translations = translate(experiment, lines_of(content, str(source or "input")))
     text = "".join(f"{line}\n" for line in translations)
     if output:
         output.write_text(text)
     else:
         sys.stdout.write(text)
+
+
+def _tasks() -> str:
+    kinds = {task: compose.experiment([f"task={task}"]).task.kind for task in choices("task")}
+    return ", ".join(task for task, kind in kinds.items() if kind == "translation")
 
 
 def _arguments(arguments: Sequence[str]) -> tuple[list[str], Path | None, Path | None]:

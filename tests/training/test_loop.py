@@ -66,7 +66,10 @@ class Stops(Classification):
 def test_resumed_equals_uninterrupted_bit_for_bit(
     smoke: Smoke, tmp_path: Path, stop_after: int, accumulate: int
 ) -> None:
-    experiment = smoke("norm=layernorm", "training.max_epochs=3", f"training.accumulate={accumulate}")
+    experiment = smoke(
+        "norm=layernorm", "training.max_epochs=3", f"training.accumulate={accumulate}",
+        "training.average={of: best, count: 2}",
+    )  # fmt: skip
     whole, rows = run(start(experiment), tmp_path / "whole.pt")
     stopping = Stops(experiment)
     stopping.left = stop_after
@@ -115,6 +118,26 @@ def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path)
     trainer.model.eval()
     assert trainer.task.evaluate(trainer.model, "valid").metrics["accuracy"] == max(scores)
     assert outcome.test == trainer.task.evaluate(trainer.model, "test")
+
+
+@pytest.mark.parametrize("of", ["last", "best"])
+def test_the_weights_tested_are_the_mean_over_the_evaluations_asked_for(
+    smoke: Smoke, tmp_path: Path, of: str
+) -> None:
+    experiment = smoke("training.max_epochs=5", f"training.average={{of: {of}, count: 2}}")
+    trainer = start(experiment)
+    outcome, rows = run(trainer, tmp_path / "c.pt")
+    ranked = rows if of == "last" else sorted(rows, key=lambda row: row["valid_accuracy"])
+    wanted = {row["update"] for row in ranked[-2:]}
+    kept = {update for _, update in outcome.state.kept}
+    scores = {row["update"]: row["valid_accuracy"] for row in rows}
+    assert sorted(scores[update] for update in kept) == sorted(scores[update] for update in wanted)
+    files = sorted(tmp_path.glob("kept-*.pt"))
+    assert {int(path.stem.split("-")[1]) for path in files} == kept
+    first, second = (torch.load(path, weights_only=True)["model"] for path in files)
+    for name, weight in outcome.weights.items():
+        torch.testing.assert_close(weight, (first[name] + second[name]) / 2)
+    assert outcome.test == trainer.task.evaluate(trainer.model.eval(), "test")
 
 
 class Scaled(Classification):

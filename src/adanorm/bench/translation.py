@@ -1,0 +1,291 @@
+"""Translation against fairseq itself: `python -m adanorm.bench.translation`.
+
+The mini model on Multi30k: the same weights, batches, optimizer and one thread, the two taking turns in one
+process. fairseq's side is what `fairseq-train` calls an update (its Trainer.train_step) and what
+`fairseq-generate` calls a batch (its task's inference_step and post-processing).
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import nn
+
+from adanorm import compose
+from adanorm.config import PROJECT, Experiment, choices
+from adanorm.data.examples import Indices, batches_within
+from adanorm.fairseq_library import fairseqs_command_line
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import norm_factory
+from adanorm.records.environment import describe
+from adanorm.tasks.base import Evaluation
+from adanorm.tasks.translation import Translation
+from adanorm.training.distributed import World
+from adanorm.training.loop import Trainer
+from adanorm.training.progress import Progress
+from adanorm.training.state import Place
+
+ROUNDS, UPDATES, SENTENCES = 7, 20, 200
+DECODED_TOKENS = 12_000  # a batch: what fairseq-generate takes where nothing is said
+
+
+class OnlyTrains(Translation):
+    """The task without its evaluation."""
+
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
+        """Return a constant."""
+        return Evaluation({"loss": 0.0}, [])
+
+
+def main() -> None:
+    """Time training and decoding of both, and each norm, and write results/bench/translation.csv."""
+    torch.set_num_threads(1)
+    experiment = _experiment("layernorm")
+    task = OnlyTrains(experiment)
+    rows = [_training(experiment, task), _memory(), _decoding(experiment, task), *_norms(task)]
+    place = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
+    facts = {"device": place["device"], "torch": place["packages"]["torch"], "commit": place["commit"]}
+    path = PROJECT / "results" / "bench" / "translation.csv"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], *facts], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row | facts for row in rows)
+
+
+def _experiment(norm: str) -> Experiment:
+    # The initialization is fairseq's own, so that both sides start from one model.
+    return compose.experiment(
+        [
+            "task=de-en",
+            "scale=mini",
+            f"norm={norm}",
+            f"training.max_updates={UPDATES}",
+            "training.max_epochs=null",
+        ]
+    )
+
+
+def _row(
+    what: str, unit: str, ours: Sequence[float], other: Sequence[float], *, amount: float
+) -> dict[str, Any]:
+    """Return speeds, amount over seconds, and the median of the ratios of each round."""
+    ratios = [theirs / mine for mine, theirs in zip(ours, other, strict=True)]
+    speeds = amount / median(ours), amount / median(other)
+    print(
+        f"{what}: {speeds[0]:,.0f} against {speeds[1]:,.0f} {unit}, ratio {median(ratios):.3f}"
+        f" (median of {len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f})",
+        flush=True,
+    )
+    return {
+        "what": what,
+        "unit": unit,
+        "ours": round(speeds[0], 1),
+        "other": round(speeds[1], 1),
+        "ratio": round(median(ratios), 3),
+        "lowest": round(min(ratios), 3),
+        "highest": round(max(ratios), 3),
+        "rounds": len(ratios),
+    }
+
+
+def _timed(action: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def _model(task: Translation, norm: str) -> nn.Module:
+    torch.manual_seed(0)
+    chosen = _experiment(norm).norm
+    return task.build_model(PlacedNorms(norm_factory(chosen.name, chosen.params), "all"))
+
+
+def _train_ours(experiment: Experiment, task: Translation, model: nn.Module) -> None:
+    place = Place(torch.device("cpu"), "fp32", World(0, 1), 1e9)
+    trainer = Trainer(task, model, experiment.task, experiment.training, place)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Progress(experiment.training, UPDATES, "loss", shown=True) as progress,
+    ):
+        trainer.train(Path(folder) / "checkpoint.pt", lambda row: None, progress)
+
+
+class _Fairseq:
+    """fairseq's own trainer and task around the model that its command line builds."""
+
+    def __init__(self, experiment: Experiment, task: Translation, weights: dict[str, torch.Tensor]) -> None:
+        from fairseq import options
+        from fairseq import tasks as fairseq_tasks
+        from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+        from fairseq.trainer import Trainer as FairseqTrainer
+
+        settings, training = experiment.model, experiment.training
+        assert settings.name == "fairseq_transformer"
+        arguments = [
+            str(task.corpus.folder),
+            "--arch",
+            settings.architecture,
+            "--cpu",
+            "--share-all-embeddings",
+        ]
+        for side in ("encoder", "decoder"):
+            arguments += [f"--{side}-normalize-before"]
+            arguments += [f"--{side}-layers={settings.layers}", f"--{side}-embed-dim={settings.dim}"]
+            arguments += [
+                f"--{side}-ffn-embed-dim={settings.ffn_dim}",
+                f"--{side}-attention-heads={settings.heads}",
+            ]
+        arguments += [f"--dropout={settings.dropout}", f"--attention-dropout={settings.attention_dropout}"]
+        arguments += [
+            f"--activation-dropout={settings.activation_dropout}",
+            "--criterion=label_smoothed_cross_entropy",
+        ]
+        arguments += [
+            f"--label-smoothing={training.label_smoothing}",
+            "--optimizer=adam",
+            f"--lr={training.lr}",
+        ]
+        arguments += [
+            "--adam-betas=(0.9,0.98)",
+            f"--weight-decay={training.weight_decay}",
+            "--max-tokens=1024",
+        ]
+        arguments += ["--lr-scheduler=inverse_sqrt", f"--warmup-updates={training.warmup_updates}"]
+        arguments += [f"--warmup-init-lr={training.warmup_from}"]
+        with fairseqs_command_line():
+            parsed = options.parse_args_and_arch(options.get_training_parser(), arguments)
+            config = convert_namespace_to_omegaconf(parsed)
+        self.task = fairseq_tasks.setup_task(config.task)
+        self.model = self.task.build_model(config.model)
+        self.model.load_state_dict(weights)
+        self.trainer = FairseqTrainer(
+            config, self.task, self.model, self.task.build_criterion(config.criterion)
+        )
+        self.trainer.begin_epoch(1)
+        self._generator: Any = None
+
+    def train(self, dataset: Any, order: Sequence[Indices]) -> None:
+        """Update on each batch, as fairseq-train does; data are collated in this process."""
+        from fairseq.logging import metrics
+
+        with metrics.aggregate("train_inner"):
+            for indices in order:
+                self.trainer.train_step([dataset.collater([dataset[int(index)] for index in indices])])
+
+    def generate(self, dataset: Any, chosen: Indices, experiment: Experiment) -> None:
+        """Translate sentences as fairseq-generate does."""
+        from argparse import Namespace
+
+        from fairseq import utils
+        from fairseq.dataclass.configs import GenerationConfig
+
+        decoding = experiment.decoding
+        assert decoding is not None
+        options = Namespace(**vars(GenerationConfig()))
+        options.beam, options.lenpen = decoding.beam, decoding.length_penalty
+        options.max_len_a, options.max_len_b = decoding.max_ratio, decoding.max_extra
+        self.model.eval()
+        if self._generator is None:  # once: the post-processing below adds words to its dictionary
+            self._generator = self.task.build_generator([self.model], options)
+        batches = dataset.batch_by_size(chosen, max_tokens=DECODED_TOKENS)
+        for indices in batches:
+            sample = dataset.collater([dataset[int(index)] for index in indices])
+            for found in self.task.inference_step(self._generator, [self.model], sample):
+                utils.post_process_prediction(
+                    hypo_tokens=found[0]["tokens"].int().cpu(),
+                    src_str="",
+                    alignment=None,
+                    align_dict=None,
+                    tgt_dict=self.task.target_dictionary,
+                    remove_bpe="subword_nmt",
+                )
+        self.model.train()
+
+
+def _training(experiment: Experiment, task: Translation) -> dict[str, Any]:
+    model = _model(task, "layernorm")
+    other = _Fairseq(experiment, task, model.state_dict())
+    batches = task.train_batches(0)
+    order = batches.order[:UPDATES]
+    seconds: dict[str, list[float]] = {"ours": [], "fairseq": []}
+    for _ in range(ROUNDS):
+        seconds["fairseq"].append(_timed(lambda: other.train(batches.pairs._dataset, order)))
+        seconds["ours"].append(_timed(lambda: _train_ours(experiment, task, model)))
+    tokens = sum(batch.units for batch in islice(iter(batches), UPDATES))
+    return _row("training", "tokens/s", seconds["ours"], seconds["fairseq"], amount=tokens)
+
+
+def _memory() -> dict[str, Any]:
+    """Return the peak memory of a process of each that trains; the ratio is fairseq's over ours."""
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        peaks = {name: pool.apply(_peak, (name,)) for name in ("ours", "fairseq")}
+    return _row("peak memory of training", "1/MB", [peaks["ours"]], [peaks["fairseq"]], amount=1.0) | {
+        "unit": "MB",
+        "ours": round(peaks["ours"], 1),
+        "other": round(peaks["fairseq"], 1),
+    }
+
+
+def _peak(name: str) -> float:
+    torch.set_num_threads(1)
+    experiment = _experiment("layernorm")
+    task = OnlyTrains(experiment)
+    model = _model(task, "layernorm")
+    if name == "ours":
+        _train_ours(experiment, task, model)
+    else:
+        batches = task.train_batches(0)
+        _Fairseq(experiment, task, model.state_dict()).train(batches.pairs._dataset, batches.order[:UPDATES])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _decoding(experiment: Experiment, task: Translation) -> dict[str, Any]:
+    model = _model(task, "layernorm")
+    for _ in range(10):  # else it translates everything up to the limit
+        _train_ours(experiment, task, model)
+    other = _Fairseq(experiment, task, model.state_dict())
+    pairs = task.corpus.splits["test"]
+    dataset = pairs._dataset
+    chosen = dataset.ordered_indices()[:: len(pairs) // SENTENCES]
+
+    def ours() -> None:
+        model.eval()
+        for indices in batches_within(chosen, pairs.sizes, DECODED_TOKENS):
+            task.translate(model, pairs.sources(indices))
+
+    seconds: dict[str, list[float]] = {"ours": [], "fairseq": []}
+    for _ in range(ROUNDS):
+        seconds["fairseq"].append(_timed(lambda: other.generate(dataset, chosen, experiment)))
+        seconds["ours"].append(_timed(ours))
+    return _row("decoding", "sentences/s", seconds["ours"], seconds["fairseq"], amount=len(chosen))
+
+
+def _norms(task: Translation) -> list[dict[str, Any]]:
+    """Return the speed of training under each norm against LayerNorm's."""
+    experiments = {norm: _experiment(norm) for norm in choices("norm")}
+    models = {norm: _model(task, norm) for norm in experiments}
+    seconds: dict[str, list[float]] = {norm: [] for norm in experiments}
+    for _ in range(ROUNDS):
+        for norm, experiment in experiments.items():
+            seconds[norm].append(_timed(lambda e=experiment, m=models[norm]: _train_ours(e, task, m)))  # type: ignore[misc]
+    tokens = sum(batch.units for batch in islice(iter(task.train_batches(0)), UPDATES))
+    return [
+        _row(f"{norm} against layernorm", "tokens/s", seconds[norm], seconds["layernorm"], amount=tokens)
+        for norm in experiments
+        if norm != "layernorm"
+    ]
+
+
+if __name__ == "__main__":
+    compose.door(main)
