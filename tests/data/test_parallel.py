@@ -84,7 +84,8 @@ def test_what_cleaning_drops_is_said_with_line_and_reason(tmp_path: Path) -> Non
     corpus = parallel.load(data, said.append)
     assert len(corpus.splits["train"]) == 2
     assert any("1 pairs with an empty side, the first in line 1" in line for line in said)
-    assert "dropped 1 of 5 training pairs: a side is empty (the first: line 2, 0 and 2 words)" in said
+    dropped = "train.de, train.en: dropped 1 of 5 pairs, "
+    assert f"{dropped}a side is empty (the first: line 2, 0 and 2 words)" in said
     assert any("longer than 175 words (the first: line 4, 2,000 and 1 words)" in line for line in said)
     assert any("over 3 times the other's words (the first: line 3, 1 and 4 words)" in line for line in said)
     again: list[str] = []

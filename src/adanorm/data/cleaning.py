@@ -19,10 +19,11 @@ class Dropped:
         self.counts[reason] = self.counts.get(reason, 0) + 1
         self.firsts.setdefault(reason, where)
 
-    def lines(self) -> list[str]:
-        """Return what was dropped, a reason a line."""
+    def lines(self, origin: str) -> list[str]:
+        """Return what was dropped from the files of that name, a reason a line."""
         return [
-            f"dropped {count:,} of {self.total:,} training pairs: {reason} (the first: {self.firsts[reason]})"
+            f"{origin}: dropped {count:,} of {self.total:,} pairs, {reason}"
+            f" (the first: {self.firsts[reason]})"
             for reason, count in self.counts.items()
         ]
 

@@ -61,17 +61,18 @@ def _prepare(raw: corpora.Splits, data: Parallel, folder: Path, say: Say) -> Non
         train = Pairs(train.source[: data.train_pairs], train.target[: data.train_pairs], train.origin)
     words = {split: _words(pairs, languages) for split, pairs in {**raw, "train": train}.items()}
     report: dict[str, Any] = {"dropped": [], "empty": []}
-    for split in raw.keys() - {"train"}:
-        report["empty"] += _empty_lines(raw[split])
+    for split in ("valid", "test"):
+        report["empty"] += _empty_lines(raw[split]) if split in raw else []
     if data.clean == "words":
-        words["train"] = _cleaned(words["train"], data, report)
-    if data.valid_every is not None:
+        words["train"] = _cleaned(words["train"], train.origin, data, report)
+    if "valid" not in raw:
+        if data.valid_every is None:
+            raise ValueError(f"data.valid_every: {data.source} has no validation pairs of its own")
         words["train"], words["valid"] = _taken_out(words["train"], data.valid_every)
     subwords = learn_subwords((line for side in words["train"] for line in side), data.bpe_merges)
     encoded = {split: _encoded(sides, subwords) for split, sides in words.items()}
     if data.clean == "subwords":
-        for split in ("train", "valid"):
-            encoded[split] = _cleaned(encoded[split], data, report)
+        encoded["train"] = _cleaned(encoded["train"], train.origin, data, report)
     _check_counts(data, encoded)
     for line in (*report["empty"], *report["dropped"]):
         say(line)
@@ -105,23 +106,18 @@ def _encoded(sides: Sides, subwords: Subwords) -> Sides:
 
 
 def _empty_lines(pairs: Pairs) -> list[str]:
-    lines = [
-        i
-        for i, pair in enumerate(zip(pairs.source, pairs.target, strict=True), 1)
-        if not all(map(str.strip, pair))
-    ]
-    return (
-        [f"{pairs.origin}: {len(lines)} pairs with an empty side, the first in line {lines[0]}"]
-        if lines
-        else []
-    )
+    sides = zip(pairs.source, pairs.target, strict=True)
+    lines = [number for number, pair in enumerate(sides, 1) if not all(map(str.strip, pair))]
+    if not lines:
+        return []
+    return [f"{pairs.origin}: {len(lines)} pairs with an empty side, the first in line {lines[0]}"]
 
 
-def _cleaned(sides: Sides, data: Parallel, report: dict[str, Any]) -> Sides:
+def _cleaned(sides: Sides, origin: str, data: Parallel, report: dict[str, Any]) -> Sides:
     kept, dropped = clean(*sides, longest=data.longest, ratio=data.ratio)
-    report["dropped"] += dropped.lines()
+    report["dropped"] += (lines := dropped.lines(origin))
     if not kept:
-        raise ValueError(f"cleaning leaves no training pair: {'; '.join(dropped.lines())}")
+        raise ValueError(f"cleaning leaves no pair: {'; '.join(lines)}")
     return [sides[0][index] for index in kept], [sides[1][index] for index in kept]
 
 
