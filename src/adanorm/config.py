@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError, model_validator
 
 from adanorm.sections import (
+    ByteText,
     Cost,
     DataSection,
     Decoding,
@@ -23,14 +24,24 @@ from adanorm.sections import (
     Parallel,
     Positive,
     Section,
+    Segments,
     SentenceEncoder,
     Task,
     Text,
     Training,
+    TransformerXl,
 )
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONF = PROJECT / "conf"
+
+
+READERS = {  # of the data that a model takes
+    "mnist_cnn": "images",
+    "sentence_encoder": "text",
+    "fairseq_transformer": "parallel",
+    "transformer_xl": "bytes",
+}
 
 
 class Experiment(Section):
@@ -40,9 +51,12 @@ class Experiment(Section):
     norm: Norm
     scale: Literal["paper", "mini", "smoke"]
     seed: Annotated[int, Field(ge=0, lt=2**31)]
-    data: Annotated[Images | Text | Parallel, Field(discriminator="reader")]
-    model: Annotated[MnistCnn | SentenceEncoder | FairseqTransformer, Field(discriminator="name")]
+    data: Annotated[Images | Text | Parallel | ByteText, Field(discriminator="reader")]
+    model: Annotated[
+        MnistCnn | SentenceEncoder | FairseqTransformer | TransformerXl, Field(discriminator="name")
+    ]
     decoding: Decoding | None = None
+    segments: Segments | None = None
     training: Training
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["fp32", "bf16"]
@@ -54,9 +68,7 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _model_reads_the_data(self) -> Experiment:
-        reads = {"mnist_cnn": "images", "sentence_encoder": "text", "fairseq_transformer": "parallel"}[
-            self.model.name
-        ]
+        reads = READERS[self.model.name]
         if self.data.reader != reads:
             raise ValueError(f"model.name={self.model.name} reads {reads}, not {self.data.reader}")
         return self
@@ -131,7 +143,7 @@ def first_problem(error: ValidationError) -> str:
     """Return the first of pydantic's complaints as one line that names the key and its value."""
     problem = error.errors()[0]
     # Which class of a union was tried is no part of a key.
-    tags = {"images", "text", "parallel", "mnist_cnn", "sentence_encoder", "fairseq_transformer"}
+    tags = {*READERS, *READERS.values()}
     key = ".".join(str(part) for part in problem["loc"] if part not in tags)
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "value_error":

@@ -185,7 +185,7 @@ def _close(folder: RunFolder, facts: dict[str, Any], outcome: Outcome) -> None:
         ended["signatures"] = outcome.test.signatures
     if state.diverged:
         ended["diverged"] = state.diverged
-    if outcome.test:
+    if outcome.test and outcome.test.outputs:
         folder.write_outputs(outcome.test.outputs)
     if outcome.weights:
         checkpoint.save(folder.weights, outcome.weights)

@@ -25,7 +25,7 @@ class Task(Section):
     """What is solved, and the validation metric that picks the best weights."""
 
     name: str
-    kind: Literal["classification", "translation"]
+    kind: Literal["classification", "translation", "char_lm"]
     metric: str
     goal: Literal["max", "min"]
     selected_by: str | None = None  # validation metric that `goal` is of; null: `metric`
@@ -199,6 +199,30 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
     return {name: folder / name for name in names}
 
 
+class ByteText(DataSection):
+    """One text of bytes, cut into training, validation and test parts."""
+
+    reader: Literal["bytes"]
+    path: str | None
+    fractions: tuple[Fraction, Fraction, Fraction]
+    streams: Positive
+    evaluation_streams: Positive
+
+    @model_validator(mode="after")
+    def _fractions_are_of_one(self) -> ByteText:
+        if abs(sum(self.fractions) - 1) > 1e-9 or 0 in self.fractions:
+            raise ValueError(f"fractions {list(self.fractions)}: three parts above 0 that add up to 1")
+        return self
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the user's own text; raises ValueError where it does not exist."""
+        if self.path is None:
+            return {}
+        if not Path(self.path).is_file():
+            raise ValueError(f"data.path={self.path}: no such file")
+        return {"text": Path(self.path)}
+
+
 class MnistCnn(Section):
     """Settings of models.mnist_cnn."""
 
@@ -250,6 +274,48 @@ class FairseqTransformer(Section):
         return self
 
 
+class TransformerXl(Section):
+    """Settings of models.transformer_xl."""
+
+    name: Literal["transformer_xl"]
+    layers: Positive
+    dim: Positive
+    heads: Positive
+    head_dim: Positive
+    ffn_dim: Positive
+    dropout: Fraction
+    pre_norm: bool
+
+    @model_validator(mode="after")
+    def _dim_is_even(self) -> TransformerXl:
+        if self.dim % 2:
+            raise ValueError(f"dim {self.dim}: must be even, for sines and cosines")
+        return self
+
+
+class Segment(Section):
+    """How a text is read: positions a segment, positions remembered, the largest distance told."""
+
+    length: Positive
+    memory: Positive
+    clamp: Positive | None = None
+    same_length: bool = False
+
+    @model_validator(mode="after")
+    def _memory_is_no_shorter(self) -> Segment:
+        if self.memory < self.length:
+            raise ValueError(f"memory {self.memory}: must be no shorter than length {self.length}")
+        return self
+
+
+class Segments(Section):
+    """The reading of a text in training, in validation and in the test."""
+
+    train: Segment
+    valid: Segment
+    test: Segment
+
+
 class Decoding(Section):
     """Beam search; a translation has at most `max_ratio` x source length + `max_extra` subwords."""
 
@@ -281,7 +347,7 @@ class Training(Section):
     max_updates: Positive | None
     evaluate_every: Positive | None
     diverge_after: Positive
-    schedule: Literal["inverse_sqrt"] | None = None  # null: constant after the warm-up
+    schedule: Literal["inverse_sqrt", "cosine"] | None = None  # null: constant after the warm-up
     warmup_from: Annotated[float, Field(ge=0)] | None = None  # null: zero
     label_smoothing: Fraction | None = None
     average: Average | None = None
@@ -290,6 +356,8 @@ class Training(Section):
     def _has_an_end(self) -> Training:
         if self.max_epochs is None and self.max_updates is None:
             raise ValueError("one of max_epochs and max_updates must be set")
+        if self.schedule == "cosine" and self.max_updates is None:
+            raise ValueError("schedule cosine falls to zero at max_updates, which is not set")
         return self
 
 

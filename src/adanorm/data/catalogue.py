@@ -26,6 +26,7 @@ class Source:
     licence: str
     files: tuple[File, ...]
     counts: tuple[int, int, int] | None = None  # examples of train, valid, test once prepared
+    instead: str | None = None  # another source that has the same content
 
 
 def _mnist(name: str, size: int, checksum: str) -> File:
@@ -198,6 +199,32 @@ SOURCES: dict[str, Source] = {
                 (f"{EN_VI}/test-2013-en-vi.tgz",),
             ),
         ),
+    ),
+    "enwik8": Source(
+        "enwik8",
+        "CC BY-SA 3.0, GFDL (Wikipedia)",
+        (
+            File(
+                "enwik8.zip",
+                36_445_475,
+                "sha256:547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
+                ("http://mattmahoney.net/dc/enwik8.zip",),
+            ),
+        ),
+    ),
+    "enwik8-1m": Source(
+        "enwik8",
+        "CC BY-SA 3.0, GFDL (Wikipedia)",
+        (
+            # No address has these alone: without a mirror they are taken out of enwik8.zip.
+            File(
+                "enwik6.gz",
+                355_791,
+                "sha256:23bd1c4a20cc463cccd27798277c7e54ed27fb9367d0185fd7d6759b727e48f1",
+                (),
+            ),
+        ),
+        instead="enwik8",
     ),
     "wmt16-en-de": Source(
         "wmt16-en-de",

@@ -41,7 +41,9 @@ def availability(source: str, data: DataSection) -> str | None:
         if (cache_of(data) / entry.folder / file.name).is_file():
             continue
         if not any(_answers(address) for address in _addresses(entry, file, mirror)):
-            return f"{file.name} cannot be had (no network or no mirror)"
+            instead = entry.instead and availability(entry.instead, data)
+            if entry.instead is None or instead is not None:
+                return f"{instead or file.name + ' cannot be had (no network or no mirror)'}"
     return None
 
 

@@ -34,6 +34,17 @@ def pairs() -> dict[str, tuple[list[str], list[str]]]:
     return splits
 
 
+def text() -> bytes:
+    """Return 6,000 bytes of words that follow one another by a rule."""
+    random = np.random.default_rng(0)
+    words = [b"the", b"cat", b"sat", b"on", b"a", b"mat"]
+    state, made = 0, bytearray()
+    while len(made) < 6_000:
+        made += words[state] + b" "
+        state = (state + int(random.integers(1, 3))) % len(words)
+    return bytes(made[:6_000])
+
+
 def sentences(count: int, *, seed: int) -> list[tuple[str, list[str]]]:
     """Return labels and words: the label says whether "good" or "bad" stands among fillers."""
     random = np.random.default_rng(seed)

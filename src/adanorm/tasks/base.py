@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -52,6 +52,7 @@ class TrainingTask(Protocol):
 
     checksums: dict[str, str]
     sizes: dict[str, int]  # examples of each split
+    carried: Sequence[Tensor] = ()  # what `loss` carries from batch to batch, a row a stream
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the model, initialized from torch's global generator."""
@@ -64,3 +65,7 @@ class TrainingTask(Protocol):
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return the metrics and outputs of a model, in evaluation mode, on `valid` or `test`."""
+
+    def derived(self, train_loss: float) -> dict[str, float]:
+        """Return the training loss in the units of the task's metrics, if it has such."""
+        return {}

@@ -13,10 +13,10 @@ from adanorm.data.examples import Batch, Batches
 from adanorm.models import mnist_cnn, sentence_encoder
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.sections import Images, MnistCnn, Text
-from adanorm.tasks.base import Evaluation, Loss
+from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 
-class Classification:
+class Classification(TrainingTask):
     """One label an example; accuracy in percent, loss in nats an example."""
 
     def __init__(self, experiment: Experiment) -> None:

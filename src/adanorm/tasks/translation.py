@@ -19,11 +19,11 @@ from adanorm.fairseq_library import fairseq
 from adanorm.models import fairseq_transformer
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.sections import Decoding, FairseqTransformer, Parallel
-from adanorm.tasks.base import Evaluation, Loss
+from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.tasks.label_smoothing import label_smoothed_loss
 
 
-class Translation:
+class Translation(TrainingTask):
     """A sentence in another language; the loss is label-smoothed, in nats a target subword."""
 
     def __init__(self, experiment: Experiment) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -68,6 +68,17 @@ def gathered(value: T, world: World) -> list[T]:
     values: list[Any] = [None] * world.size
     dist.all_gather_object(values, value)
     return values
+
+
+def shared_rows(parts: Sequence[Sequence[torch.Tensor]], world: World) -> list[torch.Tensor]:
+    """Return this process's rows of what processes had, each every n-th row from its rank on."""
+    mine = []
+    for tensors in zip(*parts, strict=True):
+        whole = torch.empty(sum(map(len, tensors)), *tensors[0].shape[1:], dtype=tensors[0].dtype)
+        for rank, rows in enumerate(tensors):
+            whole[rank :: len(tensors)] = rows
+        mine.append(whole[world.rank :: world.size].to(tensors[0].device))
+    return mine
 
 
 def summed(numbers: torch.Tensor, world: World) -> torch.Tensor:

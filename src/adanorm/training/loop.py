@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from adanorm.sections import Task, Training
 from adanorm.tasks.base import Batches, Evaluation, Shareable, TrainingTask
 from adanorm.training import checkpoint
-from adanorm.training.distributed import agreed, gathered, summed, wrap
+from adanorm.training.distributed import agreed, gathered, shared_rows, summed, wrap
 from adanorm.training.progress import Progress
 from adanorm.training.seeding import random_state, restore_random_state
 from adanorm.training.state import Outcome, Place, Row, State
@@ -169,6 +169,7 @@ class Trainer:
         state.rows += 1
         if world.is_main:
             row: Row = {"update": state.update, "epoch": state.epoch, "train_loss": train_loss}
+            row |= {f"train_{name}": value for name, value in self.task.derived(train_loss).items()}
             row |= {f"valid_{name}": value for name, value in valid.items()}
             row |= {"lr": learning_rate(self.settings, state.update), "seconds": round(state.seconds, 1)}
             log(row)
@@ -234,6 +235,7 @@ class Trainer:
     def _save(self, path: Path) -> None:
         self._look()
         random_states = gathered(random_state(), self.place.world)
+        carried = gathered([rows.cpu() for rows in self.task.carried], self.place.world)
         if self.place.world.is_main:
             saved = {
                 "state": asdict(self.state),
@@ -241,6 +243,7 @@ class Trainer:
                 "optimizer": self.optimizer.state_dict(),
                 "best": self.best,
                 "random": random_states,
+                "carried": carried,
             }
             checkpoint.save(path, saved)
 
@@ -255,6 +258,7 @@ class Trainer:
         self.best = saved["best"]
         mine = saved["random"][self.place.world.rank % len(saved["random"])]
         restore_random_state([generator.cpu() for generator in mine])
+        self.task.carried = shared_rows(saved["carried"], self.place.world)
 
 
 def _kept(folder: Path, update: int) -> Path:
@@ -265,9 +269,12 @@ def learning_rate(settings: Training, update: int) -> float:
     """Return the learning rate of an update, counted from 1.
 
     A linear warm-up, then constant, or falling with the inverse square root of the updates done
-    before (Vaswani et al. 2017, in fairseq's form).
+    before (Vaswani et al. 2017, in fairseq's form), or along half a cosine to zero at max_updates.
     """
-    if settings.schedule is None:
+    if settings.schedule == "cosine" and update > settings.warmup_updates:
+        assert settings.max_updates is not None, "checked with the configuration"
+        return settings.lr * (1 + math.cos(math.pi * (update - 1) / settings.max_updates)) / 2
+    if settings.schedule in (None, "cosine"):
         before_end = update < settings.warmup_updates
         return settings.lr * update / settings.warmup_updates if before_end else settings.lr
     done, warmup = update - 1, settings.warmup_updates

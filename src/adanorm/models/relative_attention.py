@@ -1,0 +1,137 @@
+"""Attention with relative positions (Dai et al. 2019, section 3.3), without its large tensors.
+
+B streams, N heads, D features a head, T queries, S = memory + T keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+CHUNK_BYTES = 2**26  # of scores at a time
+
+
+def relative_attention(
+    query: Tensor, key: Tensor, value: Tensor, distance: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+) -> Tensor:
+    """Return softmax((q_i + u) k_j + (q_i + v) r_{i-j}) V, scaled by D^-1/2, of shape (B, N, T, D).
+
+    query (B, N, T, D); key and value (B, N, S, D); distance (N, S, D), row s the projected
+    encoding of the distance S - 1 - s; biases u and v (N, D); forbidden (T, S) is true where query i
+    may not see key j, and must be so at every key after it: j > i + S - T. Scores are computed a
+    chunk of heads at a time and again in the backward pass, so none is kept. Differentiable once.
+    """
+    result: Tensor = _RelativeAttention.apply(query, key, value, distance, u, v, forbidden)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _RelativeAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        distance: Tensor,
+        u: Tensor,
+        v: Tensor,
+        forbidden: Tensor,
+    ) -> Tensor:
+        ctx.save_for_backward(query, key, value, distance, u, v, forbidden)
+        output = torch.empty_like(query)
+        with torch.autocast(query.device.type, enabled=False):
+            for part in _parts(query, key.shape[2]):
+                p, *_ = _probabilities(part, query, key, distance, u, v, forbidden)
+                output[part] = torch.bmm(p, value[part].flatten(0, 1)).view_as(output[part])
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, distance, u, v, forbidden = ctx.saved_tensors
+        time, keys = forbidden.shape
+        d_query, d_key, d_value = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+        d_distance = distance.new_zeros(*distance.shape[:1], keys + 1, distance.shape[2])
+        d_u, d_v = torch.zeros_like(u), torch.zeros_like(v)
+        scale = query.shape[-1] ** -0.5
+        for part in _parts(query, keys):
+            heads = part[1]
+            p, with_u, with_v, k, r = _probabilities(part, query, key, distance, u, v, forbidden)
+            g = grad[part].flatten(0, 1)
+            d_value[part] = torch.bmm(p.transpose(1, 2), g).view_as(d_value[part])
+            # The gradient of the scores goes where the shift finds it: no copy undoes the shift.
+            buffer = p.new_empty(len(p), time * (keys + 1))
+            buffer[:, : time - 1] = 0
+            buffer[:, time - 1 + time * keys :] = 0
+            d_scores = buffer[:, time - 1 : time - 1 + time * keys].view(len(p), time, keys)
+            torch.bmm(g, value[part].flatten(0, 1).transpose(1, 2), out=d_scores)
+            d_scores.mul_(p)
+            d_scores.sub_(p.mul_(d_scores.sum(2, keepdim=True)))
+            unshifted = buffer.view(len(p), time, keys + 1)
+            d_with_u, d_with_v = torch.bmm(d_scores, k), torch.bmm(unshifted, r)
+            d_key[part] = torch.bmm(d_scores.transpose(1, 2), with_u).view_as(d_key[part])
+            d_r = torch.bmm(unshifted.transpose(1, 2), with_v)
+            shape = query[part].shape
+            d_distance[heads] += d_r.view(*shape[:2], *d_r.shape[1:]).sum(0)
+            d_with_u, d_with_v = d_with_u.view(shape).mul_(scale), d_with_v.view(shape).mul_(scale)
+            d_u[heads] += d_with_u.sum((0, 2))
+            d_v[heads] += d_with_v.sum((0, 2))
+            d_query[part] = d_with_u.add_(d_with_v)
+        return d_query, d_key, d_value, d_distance[:, :keys], d_u, d_v, None
+
+
+Part = tuple[slice, slice]  # streams, heads
+
+
+def _parts(query: Tensor, keys: int) -> list[Part]:
+    """Return slices of streams and heads whose scores fit a chunk: whole streams where they can."""
+    streams, heads, time, _ = query.shape
+    each = time * (keys + 1) * query.element_size()
+    some_heads = max(1, min(heads, CHUNK_BYTES // each))
+    some_streams = max(1, min(streams, CHUNK_BYTES // (each * heads)))
+    return [
+        (slice(b, b + some_streams), slice(n, n + some_heads))
+        for b in range(0, streams, some_streams)
+        for n in range(0, heads, some_heads)
+    ]
+
+
+def _probabilities(
+    part: Part, query: Tensor, key: Tensor, distance: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return the attention (C, T, S) of a chunk of C heads, and the factors of its scores.
+
+    Position scores are computed for every distance with one column more than there are keys; read
+    from the (T - 1)-th number on with rows of S, they are shifted as Dai et al.'s appendix B does.
+    """
+    _, heads = part
+    time, keys = forbidden.shape
+    scale = query.shape[-1] ** -0.5
+    q = query[part]
+    with_u = ((q + u[heads, None]) * scale).flatten(0, 1)
+    with_v = ((q + v[heads, None]) * scale).flatten(0, 1)
+    k = key[part].flatten(0, 1)
+    padded = torch.nn.functional.pad(distance[heads], (0, 0, 0, 1))
+    r = padded.expand(len(q), *padded.shape).flatten(0, 1)
+    by_distance = torch.bmm(with_v, r.transpose(1, 2))
+    shifted = by_distance.view(len(k), -1)[:, time - 1 : time - 1 + time * keys]
+    scores = shifted.view(len(k), time, keys).baddbmm_(with_u, k.transpose(1, 2))
+    scores.masked_fill_(forbidden, -torch.inf)
+    p = torch.softmax(scores.float() if scores.dtype != torch.float64 else scores, 2).to(q.dtype)
+    return p, with_u, with_v, k, r
+
+
+def forbidden_keys(time: int, keys: int, *, memory: int, same_length: bool, device: torch.device) -> Tensor:
+    """Return a mask (T, S), true where a query may not see a key.
+
+    No query sees a later byte. With `same_length` each sees `memory` keys at most, so that the
+    last of a segment has no more context than the first (the original's evaluation).
+    """
+    ones = torch.ones(time, keys, dtype=torch.bool, device=device)
+    forbidden = ones.triu(1 + keys - time)
+    if same_length and keys > memory:
+        forbidden |= ones.tril(keys - memory - time)
+    return forbidden

@@ -1,0 +1,173 @@
+"""Transformer-XL (Dai et al. 2019) over bytes, written with a norm from outside.
+
+B streams, T bytes a segment, M remembered, H features.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.relative_attention import forbidden_keys, relative_attention
+
+Memory = list[Tensor]  # what each layer was given, (B, up to M, H)
+INIT_STD = 0.02
+BYTES = 256
+
+
+class Layer(nn.Module):
+    """Relative attention over memory and segment, and a feed-forward network."""
+
+    def __init__(
+        self,
+        make_norm: PlacedNorms,
+        site: str,
+        *,
+        dim: int,
+        heads: int,
+        head_dim: int,
+        ffn_dim: int,
+        dropout: float,
+        pre_norm: bool,
+    ) -> None:
+        super().__init__()
+        self.heads, self.head_dim, self.pre_norm = heads, head_dim, pre_norm
+        inner = heads * head_dim
+        self.query = nn.Linear(dim, inner, bias=False)
+        self.key_value = nn.Linear(dim, 2 * inner, bias=False)
+        self.distance = nn.Linear(dim, inner, bias=False)
+        self.attention_output = nn.Linear(inner, dim, bias=False)
+        self.attention_norm = make_norm(dim, site=f"{site}.attention_norm")
+        self.ffn_input = nn.Linear(dim, ffn_dim)
+        self.ffn_output = nn.Linear(ffn_dim, dim)
+        self.ffn_norm = make_norm(dim, site=f"{site}.ffn_norm")
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Tensor, memory: Tensor, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+    ) -> Tensor:
+        """Return (B, T, H) from x (B, T, H) and memory (B, M, H); encoding (M + T, H) of distances."""
+        if self.pre_norm:
+            seen = self.attention_norm(torch.cat([memory, x], 1))
+            x = x + self.dropout(self._attend(seen, x.shape[1], encoding, u, v, forbidden))
+            x = x + self.dropout(self._feed_forward(self.ffn_norm(x)))
+        else:
+            seen = torch.cat([memory, x], 1)
+            attended = self.dropout(self._attend(seen, x.shape[1], encoding, u, v, forbidden))
+            x = self.attention_norm(x + attended)
+            x = self.ffn_norm(x + self.dropout(self._feed_forward(x)))
+        return x
+
+    def _attend(
+        self, seen: Tensor, time: int, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+    ) -> Tensor:
+        shape = (len(seen), -1, self.heads, self.head_dim)
+        query = self.query(seen[:, -time:]).view(shape).transpose(1, 2)
+        key, value = (part.view(shape).transpose(1, 2) for part in self.key_value(seen).chunk(2, -1))
+        distance = self.distance(encoding).view(-1, self.heads, self.head_dim).transpose(0, 1)
+        mixed = relative_attention(query, key, value, distance, u.to(query), v.to(query), forbidden)
+        output: Tensor = self.attention_output(mixed.transpose(1, 2).flatten(2))
+        return output
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.ffn_output(self.dropout(F.relu(self.ffn_input(x))))
+        return output
+
+
+class TransformerXl(nn.Module):
+    """Bytes to the logits of the next byte, with a memory of earlier segments."""
+
+    def __init__(
+        self,
+        make_norm: PlacedNorms,
+        *,
+        layers: int,
+        dim: int,
+        heads: int,
+        head_dim: int,
+        ffn_dim: int,
+        dropout: float,
+        pre_norm: bool,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(BYTES, dim)
+        # The content and position biases u and v of the paper, shared by the layers.
+        self.u = nn.Parameter(torch.empty(heads, head_dim))
+        self.v = nn.Parameter(torch.empty(heads, head_dim))
+        self.layers = nn.ModuleList(
+            Layer(
+                make_norm,
+                f"layers.{index}",
+                dim=dim,
+                heads=heads,
+                head_dim=head_dim,
+                ffn_dim=ffn_dim,
+                dropout=dropout,
+                pre_norm=pre_norm,
+            )
+            for index in range(layers)
+        )
+        # Post-norm layers end in a norm of their own.
+        self.closing_norm = (
+            make_norm(dim, site="closing_norm", closes_stack=True) if pre_norm else nn.Identity()
+        )
+        self.output_bias = nn.Parameter(torch.zeros(BYTES))  # the output is tied to the embedding
+        self.dropout = nn.Dropout(dropout)
+        self.apply(_initialize)
+        nn.init.normal_(self.u, std=INIT_STD)
+        nn.init.normal_(self.v, std=INIT_STD)
+
+    def forward(
+        self,
+        segment: Tensor,
+        memory: Memory,
+        *,
+        remember: int,
+        clamp: int | None = None,
+        same_length: bool = False,
+    ) -> tuple[Tensor, Memory]:
+        """Return logits (B, T, 256) of the byte after each of a segment (B, T), and the new memory.
+
+        `memory` is what an earlier call returned, empty at a stream's start; the new one holds the
+        last `remember` positions and no gradient. Distances above `clamp` count as `clamp`.
+        """
+        x = self.embedding(segment) * self.embedding.embedding_dim**0.5
+        x = self.dropout(x)
+        memory = memory or [x.new_empty(len(x), 0, x.shape[2])] * len(self.layers)
+        time, keys = x.shape[1], memory[0].shape[1] + x.shape[1]
+        encoding = self.dropout(distance_encoding(keys, x.shape[2], clamp, x.device).to(x.dtype))
+        forbidden = forbidden_keys(time, keys, memory=remember, same_length=same_length, device=x.device)
+        following: Memory = []
+        for layer, seen in zip(self.layers, memory, strict=True):
+            following.append(_latest(seen, x.detach(), remember))
+            x = layer(x, seen, encoding, self.u, self.v, forbidden)
+        x = self.dropout(self.closing_norm(x))
+        return F.linear(x, self.embedding.weight, self.output_bias), following
+
+
+def _latest(memory: Tensor, x: Tensor, remember: int) -> Tensor:
+    joined = torch.cat([memory, x], 1)
+    return joined[:, max(0, joined.shape[1] - remember) :]
+
+
+def distance_encoding(keys: int, dim: int, clamp: int | None, device: torch.device) -> Tensor:
+    """Return sinusoids (S, H) of the distances S - 1 ... 0, at most `clamp`: sines, then cosines."""
+    distance = torch.arange(keys - 1, -1, -1, device=device, dtype=torch.float32)
+    if clamp is not None:
+        distance = distance.clamp(max=clamp)
+    frequency = 10_000 ** -(torch.arange(0, dim, 2, device=device) / dim)
+    angle = distance[:, None] * frequency
+    return torch.cat([angle.sin(), angle.cos()], 1)
+
+
+def _initialize(module: nn.Module) -> None:
+    """Draw weights as the original does: N(0, 0.02), biases 0, and a norm's gain N(1, 0.02)."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=INIT_STD)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.LayerNorm):
+        nn.init.normal_(module.weight, 1.0, INIT_STD)
+        nn.init.zeros_(module.bias)

@@ -1,0 +1,91 @@
+"""Character language modelling: Transformer-XL on bytes, scored in bits per character."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from adanorm.config import Experiment
+from adanorm.data import streams
+from adanorm.data.streams import IGNORED, SegmentBatch
+from adanorm.models import transformer_xl
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.sections import ByteText, Segment
+from adanorm.sections import TransformerXl as TransformerXlSection
+from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+
+
+class CharLm(TrainingTask):
+    """The next byte; loss in nats a byte, score in bits a byte (bits per character)."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        assert isinstance(experiment.data, ByteText)
+        if experiment.segments is None:
+            raise ValueError("segments: a language model needs train, valid and test")
+        self._data, self._model, self._segments = experiment.data, experiment.model, experiment.segments
+        self.corpus = streams.load(experiment.data)
+        self.checksums = self.corpus.checksums
+        self.sizes = {split: len(text) for split, text in self.corpus.splits.items()}
+        needed = self._data.streams * self._segments.train.length
+        if self.sizes["train"] < needed:
+            raise ValueError(
+                f"{next(iter(self.checksums))}: {self.sizes['train']:,} bytes to train on, shorter than one"
+                f" segment of every stream ({self._data.streams} x {self._segments.train.length})"
+            )
+        # The memory that the last training batch left, a row a stream.
+        self.carried: list[Tensor] = []
+
+    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
+        """Return the Transformer-XL that the configuration describes."""
+        assert isinstance(self._model, TransformerXlSection)
+        return transformer_xl.TransformerXl(make_norm, **self._model.model_dump(exclude={"name"}))
+
+    def train_batches(self, epoch: int) -> streams.Segments:
+        """Return the training text from its start, a segment of every stream at a time."""
+        text = self.corpus.splits["train"]
+        # Streams of one length; the few bytes that are left over are not trained on.
+        whole = text[: len(text) // self._data.streams * self._data.streams]
+        return streams.Segments(whole, 0, self._data.streams, self._segments.train.length)
+
+    def loss(self, model: nn.Module, batch: SegmentBatch) -> Loss:
+        """Return the cross-entropy summed over bytes in nats, and their number; moves the memory on."""
+        memory = [] if batch.first else self.carried
+        logits, self.carried = model(batch.segment, memory, remember=self._segments.train.memory)
+        return Loss(_cross_entropy(logits, batch.target), batch.units)
+
+    def derived(self, train_loss: float) -> dict[str, float]:
+        """Return the training loss in bits a byte."""
+        return {"bpc": train_loss / math.log(2)}
+
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
+        """Return bits and nats a byte; every byte of the split is scored once.
+
+        The split is read as `evaluation_streams` streams, each with an empty memory at its start.
+        """
+        read: Segment = getattr(self._segments, split)
+        text, before = self.corpus.splits[split], self.corpus.before(split)
+        device = next(model.parameters()).device
+        memory: list[Tensor] = []
+        total = 0.0
+        with torch.inference_mode():
+            for segment in streams.Segments(text, before, self._data.evaluation_streams, read.length):
+                batch = segment.to(device)
+                logits, memory = model(
+                    batch.segment,
+                    memory,
+                    remember=read.memory,
+                    clamp=read.clamp,
+                    same_length=read.same_length,
+                )
+                total += _cross_entropy(logits, batch.target).double().item()
+        nats = total / len(text)
+        return Evaluation({"bpc": nats / math.log(2), "loss": nats}, [])
+
+
+def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(
+        logits.flatten(0, 1).float(), target.flatten(), ignore_index=IGNORED, reduction="sum"
+    )

@@ -1,0 +1,142 @@
+"""Transformer-XL against its equations, written out in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from adanorm.config import choices
+from adanorm.models import relative_attention as module
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.relative_attention import forbidden_keys, relative_attention
+from adanorm.models.transformer_xl import TransformerXl, distance_encoding
+from adanorm.norms import norm_factory
+
+
+def written_out(
+    query: Tensor, key: Tensor, value: Tensor, distance: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+) -> Tensor:
+    """Dai et al. 2019, section 3.3, one query and one key at a time."""
+    time, keys = forbidden.shape
+    output = []
+    for i in range(time):
+        scores = []
+        for j in range(keys):
+            gap = i + keys - time - j  # how far key j lies before query i
+            content = ((query[:, :, i] + u) * key[:, :, j]).sum(-1)
+            position = ((query[:, :, i] + v) * distance[:, keys - 1 - gap]).sum(-1) if gap >= 0 else 0
+            allowed = not bool(forbidden[i, j])
+            score = (content + position) / query.shape[-1] ** 0.5
+            scores.append(score if allowed else torch.full_like(content, -torch.inf))
+        p = torch.stack(scores, -1).softmax(-1)
+        output.append((p[..., None] * value).sum(2))
+    return torch.stack(output, 2)
+
+
+def drawn(*shape: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+@pytest.mark.parametrize("chunk", [1, 2**26])
+@pytest.mark.parametrize(("time", "memory"), [(1, 0), (1, 4), (4, 0), (3, 5), (5, 2), (6, 6)])
+@pytest.mark.parametrize("same_length", [False, True])
+def test_attention_and_its_gradients_are_the_equations(
+    monkeypatch: pytest.MonkeyPatch, time: int, memory: int, same_length: bool, chunk: int
+) -> None:
+    monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
+    keys = time + memory
+    inputs = [
+        drawn(2, 3, time, 4, seed=0), drawn(2, 3, keys, 4, seed=1), drawn(2, 3, keys, 4, seed=2),
+        drawn(3, keys, 4, seed=3), drawn(3, 4, seed=4), drawn(3, 4, seed=5),
+    ]  # fmt: skip
+    remembered = max(1, memory)
+    forbidden = forbidden_keys(
+        time, keys, memory=remembered, same_length=same_length, device=torch.device("cpu")
+    )
+    q, k, value, distance, u, v = inputs
+    ours = relative_attention(q, k, value, distance, u, v, forbidden)
+    expected = written_out(q, k, value, distance, u, v, forbidden)
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-9)
+    weight = drawn(*ours.shape, seed=6).detach()
+    gradients = torch.autograd.grad((ours * weight).sum(), inputs)
+    for gradient, wanted in zip(
+        gradients, torch.autograd.grad((expected * weight).sum(), inputs), strict=True
+    ):
+        torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-9)
+
+
+def test_same_length_lets_every_query_see_as_many_keys() -> None:
+    seen = ~forbidden_keys(4, 10, memory=6, same_length=True, device=torch.device("cpu"))
+    assert seen.sum(1).tolist() == [6] * 4
+    full = ~forbidden_keys(4, 10, memory=6, same_length=False, device=torch.device("cpu"))
+    assert full.sum(1).tolist() == [7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("clamp", [None, 3])
+def test_distances_are_encoded_from_far_to_near(clamp: int | None) -> None:
+    encoding = distance_encoding(6, 4, clamp, torch.device("cpu"))
+    for row, gap in zip(encoding, [5, 4, 3, 2, 1, 0], strict=True):
+        d = torch.tensor(float(gap if clamp is None else min(gap, clamp)))
+        expected = [d.sin(), (d / 100).sin(), d.cos(), (d / 100).cos()]
+        torch.testing.assert_close(row, torch.stack(expected))
+
+
+def model(norm: str, *, pre_norm: bool = False) -> TransformerXl:
+    torch.manual_seed(0)
+    params = {"k": 0.1, "C": 1.0} if norm == "adanorm" else {}
+    placed = PlacedNorms(norm_factory(norm, params), "all")
+    return TransformerXl(
+        placed, layers=2, dim=16, heads=2, head_dim=8, ffn_dim=32, dropout=0.0, pre_norm=pre_norm
+    ).double()
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("norm", choices("norm"))
+def test_segments_with_memory_give_what_one_long_segment_gives(norm: str, pre_norm: bool) -> None:
+    network = model(norm, pre_norm=pre_norm).eval()
+    text = torch.randint(256, (2, 24), generator=torch.Generator().manual_seed(1))
+    whole, _ = network(text, [], remember=24)
+    for length in (1, 5, 24):
+        parts: list[Tensor] = []
+        memory: list[Tensor] = []
+        for start in range(0, 24, length):
+            logits, memory = network(text[:, start : start + length], memory, remember=24)
+            parts.append(logits)
+        torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=0, atol=1e-9)
+    assert not any(t.requires_grad for t in memory)
+
+
+def test_no_byte_is_told_by_a_later_one() -> None:
+    network = model("layernorm").eval()
+    text = torch.randint(256, (1, 12), generator=torch.Generator().manual_seed(1))
+    changed = text.clone()
+    changed[0, 7] = (changed[0, 7] + 1) % 256
+    before, after = (network(t, [], remember=4)[0] for t in (text, changed))
+    assert torch.equal(before[:, :7], after[:, :7])
+    assert not torch.equal(before[:, 7:], after[:, 7:])
+
+
+def test_memory_holds_the_last_positions() -> None:
+    network = model("layernorm")
+    memory: list[Tensor] = []
+    for length, expected in zip((3, 3, 3), (3, 5, 5), strict=True):
+        _, memory = network(torch.zeros(2, length, dtype=torch.long), memory, remember=5)
+        assert [tuple(t.shape) for t in memory] == [(2, expected, 16)] * 2
+
+
+def test_weights_are_drawn_as_in_the_original() -> None:
+    torch.manual_seed(0)
+    network = TransformerXl(
+        PlacedNorms(norm_factory("layernorm", {}), "all"),
+        layers=2, dim=256, heads=4, head_dim=64, ffn_dim=512, dropout=0.1, pre_norm=False,
+    )  # fmt: skip
+    for name, parameter in network.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any(), name
+        elif "norm" in name:
+            assert abs(parameter.mean().item() - 1) < 0.01
+            assert 0.015 < parameter.std().item() < 0.025
+        else:
+            assert parameter.std().item() == pytest.approx(0.02, rel=0.15), name

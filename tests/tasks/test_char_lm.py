@@ -1,0 +1,207 @@
+"""The language model's evaluation, written out in float64, and its data."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from adanorm import tasks
+from adanorm.compose import experiment
+from adanorm.data import streams
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.transformer_xl import TransformerXl, distance_encoding
+from adanorm.norms import norm_factory
+from adanorm.sections import ByteText, Segment
+from adanorm.tasks.char_lm import CharLm
+from adanorm.training.loop import learning_rate
+from tests.conftest import Command
+
+
+def built(*overrides: str) -> tuple[CharLm, TransformerXl]:
+    task = tasks.build(experiment(["task=enwik8", "scale=smoke", "norm=layernorm", *overrides]))
+    assert isinstance(task, CharLm)
+    torch.manual_seed(3)
+    model = task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all"))
+    assert isinstance(model, TransformerXl)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)  # far from uniform predictions
+    return task, model.eval()
+
+
+def standardized(x: Tensor, norm: torch.nn.Module) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    y = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    return y * norm.get_parameter("weight").double() + norm.get_parameter("bias").double()
+
+
+def reference_bpc(model: TransformerXl, text: list[int], before: int, count: int, read: Segment) -> float:
+    """Bits a byte, one stream, one query and one layer at a time, in float64."""
+    w = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
+    heads, dim = w["u"].shape
+    each = math.ceil(len(text) / count)
+    bits = 0.0
+    for stream in range(count):
+        target = text[stream * each : (stream + 1) * each]
+        given = [text[stream * each - 1] if stream else before, *target[:-1]]
+        remembered = [torch.empty(0, w["embedding.weight"].shape[1], dtype=torch.float64)] * len(model.layers)
+        for start in range(0, len(target), read.length):
+            x = (
+                w["embedding.weight"][given[start : start + read.length]]
+                * w["embedding.weight"].shape[1] ** 0.5
+            )
+            for index, layer in enumerate(model.layers):
+                name = f"layers.{index}"
+                seen = torch.cat([remembered[index], x])
+                remembered[index] = seen[max(0, len(seen) - read.memory) :]
+                k, value = (seen @ w[f"{name}.key_value.weight"].T).chunk(2, -1)
+                code = distance_encoding(len(seen), x.shape[1], read.clamp, x.device).double()
+                r = code @ w[f"{name}.distance.weight"].T
+                rows = []
+                for i in range(len(x)):
+                    here = len(seen) - len(x) + i
+                    first = (
+                        max(0, here - read.memory + 1) if read.same_length and len(seen) > read.memory else 0
+                    )
+                    q = (x[i] @ w[f"{name}.query.weight"].T).view(heads, dim)
+                    mixed = []
+                    for n in range(heads):
+                        part = slice(n * dim, (n + 1) * dim)
+                        scores = [
+                            (q[n] + w["u"][n]) @ k[j, part]
+                            + (q[n] + w["v"][n]) @ r[len(seen) - 1 - (here - j), part]
+                            for j in range(first, here + 1)
+                        ]
+                        p = (torch.stack(scores) / dim**0.5).softmax(0)
+                        mixed.append(p @ value[first : here + 1, part])
+                    rows.append(torch.cat(mixed) @ w[f"{name}.attention_output.weight"].T)
+                x = standardized(x + torch.stack(rows), layer.get_submodule("attention_norm"))
+                inner = (x @ w[f"{name}.ffn_input.weight"].T + w[f"{name}.ffn_input.bias"]).relu()
+                ffn = inner @ w[f"{name}.ffn_output.weight"].T + w[f"{name}.ffn_output.bias"]
+                x = standardized(x + ffn, layer.get_submodule("ffn_norm"))
+            logits = x @ w["embedding.weight"].T + w["output_bias"]
+            wanted = torch.tensor(target[start : start + read.length])
+            chosen = logits.log_softmax(1).gather(1, wanted[:, None])
+            bits -= chosen.sum().item() / math.log(2)
+    return bits / len(text)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "{length: 8, memory: 12, clamp: 5, same_length: true}",
+        "{length: 7, memory: 7}",
+        "{length: 5, memory: 30, clamp: 9}",
+    ],
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_bits_per_character_are_those_of_the_equations(test: str, count: int) -> None:
+    task, model = built(
+        f"segments.test={test}", f"data.evaluation_streams={count}", "data.fractions=[0.96,0.027,0.013]"
+    )
+    text = task.corpus.splits["test"]
+    segments = experiment(["task=enwik8", "scale=smoke", f"segments.test={test}"]).segments
+    assert segments is not None
+    expected = reference_bpc(model, text.tolist(), task.corpus.before("test"), count, segments.test)
+    assert task.evaluate(model, "test").metrics["bpc"] == pytest.approx(expected, abs=1e-5)
+    assert expected > 4, "the model says something"
+
+
+@pytest.mark.parametrize(("streams_", "length"), [(1, 1), (1, 7), (3, 4), (5, 100), (7, 13), (50, 3)])
+def test_every_byte_is_a_target_once_after_the_byte_before_it(streams_: int, length: int) -> None:
+    text = torch.randint(256, (37,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    seen: list[tuple[int, int]] = []
+    batches = list(streams.Segments(text, 99, streams_, length))
+    assert len(batches) == len(streams.Segments(text, 99, streams_, length))
+    for batch in batches:
+        counted = batch.target != streams.IGNORED
+        assert batch.units == int(counted.sum())
+        seen += zip(batch.segment[counted].tolist(), batch.target[counted].tolist(), strict=True)
+        parts = [batch.share(rank, 2) for rank in range(2)]
+        assert sum(part.units for part in parts) == batch.units
+    whole = [99, *text.tolist()]
+    assert sorted(seen) == sorted(pairwise(whole))
+
+
+def test_streams_are_read_on_from_segment_to_segment() -> None:
+    task, _ = built()
+    batches = list(task.train_batches(0))
+    joined = torch.cat([batch.target for batch in batches], 1)
+    text = task.corpus.splits["train"]
+    assert torch.equal(joined.flatten(), text[: joined.numel()].long())
+    assert [batch.first for batch in batches] == [True] + [False] * (len(batches) - 1)
+
+
+def test_training_carries_the_memory_on_and_starts_an_epoch_without() -> None:
+    task, model = built()
+    first, second, *_ = list(task.train_batches(0))
+    fresh = task.loss(model, first).total
+    carried = task.loss(model, second).total
+    alone, _ = model(second.segment, [], remember=16)
+    without = F.cross_entropy(alone.flatten(0, 1), second.target.flatten(), reduction="sum")
+    assert carried.item() != pytest.approx(without.item(), rel=1e-4)
+    assert task.loss(model, first).total.item() == fresh.item()
+
+
+def test_the_learning_rate_falls_along_a_cosine_to_zero() -> None:
+    settings = experiment(["task=enwik8", "training.max_updates=100", "training.lr=1.0"]).training
+    rates = [learning_rate(settings, update) for update in (1, 26, 51, 101)]
+    assert rates == pytest.approx([1.0, (1 + 0.5**0.5) / 2, 0.5, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("data.fractions=[0.9,0.1,0.0]",), "three parts above 0 that add up to 1"),
+        (("segments.train.memory=8",), "memory 8: must be no shorter than length 16"),
+        (
+            ("training.max_updates=null", "training.max_epochs=1"),
+            "schedule cosine falls to zero at max_updates",
+        ),
+        (("data.path=nowhere.txt",), "data.path=nowhere.txt: no such file"),
+    ],
+)
+def test_what_cannot_be_is_named(overrides: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("[", r"\[")):
+        tasks.build(experiment(["task=enwik8", "scale=smoke", *overrides]))
+
+
+def test_a_text_shorter_than_a_segment_is_named(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "short.txt").write_bytes(b"\xff" * 60)
+    done = command(
+        "adanorm.run", "task=enwik8", "scale=smoke", f"data.path={tmp_path / 'short.txt'}", f"runs={tmp_path}"
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "54 bytes to train on, shorter than one segment of every stream (4 x 16)" in done.stderr
+    (tmp_path / "tiny.txt").write_bytes(b"abc")
+    data = experiment(["task=enwik8", "scale=smoke", f"data.path={tmp_path / 'tiny.txt'}"]).data
+    assert isinstance(data, ByteText)
+    with pytest.raises(ValueError, match=r"3 bytes in parts .* leave none for valid"):
+        streams.load(data)
+
+
+def test_any_file_of_bytes_is_read_as_it_is(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 20
+    (tmp_path / "own.bin").write_bytes(content)
+    (tmp_path / "own.gz").write_bytes(gzip.compress(content))
+    for name in ("own.bin", "own.gz"):
+        data = experiment(["task=enwik8", "scale=smoke", f"data.path={tmp_path / name}"]).data
+        assert isinstance(data, ByteText)
+        corpus = streams.load(data)
+        assert b"".join(bytes(corpus.splits[split].tolist()) for split in streams.SPLITS) == content
+        assert corpus.before("valid") == int(corpus.splits["train"][-1])
+
+
+def test_the_mini_text_is_the_first_million_bytes(mirror: Path) -> None:
+    data = experiment(["task=enwik8", "scale=mini", f"data.mirror={mirror}"]).data
+    assert isinstance(data, ByteText)
+    corpus = streams.load(data)
+    assert [len(corpus.splits[split]) for split in streams.SPLITS] == [900_000, 50_000, 50_000]
+    assert bytes(corpus.splits["train"][:10].tolist()) == b"<mediawiki"
