@@ -18,6 +18,7 @@ from adanorm.data import streams
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import norm_factory
+from adanorm.sample import continued
 from adanorm.sections import ByteText, Segment
 from adanorm.tasks.char_lm import CharLm
 from adanorm.training.loop import learning_rate
@@ -205,3 +206,29 @@ def test_the_mini_text_is_the_first_million_bytes(mirror: Path) -> None:
     corpus = streams.load(data)
     assert [len(corpus.splits[split]) for split in streams.SPLITS] == [900_000, 50_000, 50_000]
     assert bytes(corpus.splits["train"][:10].tolist()) == b"<mediawiki"
+
+
+def test_a_sample_is_drawn_from_a_run_made_here(tmp_path: Path, command: Command) -> None:
+    base = ("task=enwik8", "scale=smoke", "norm=adanorm", f"runs={tmp_path}")
+    missing = command("adanorm.sample", *base)
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+    assert "holds no weights.pt" in missing.stderr
+    assert command("adanorm.run", *base).returncode == 0
+    drawn = [command("adanorm.sample", *base, "length=40", f"draw={draw}") for draw in (1, 1, 2)]
+    first, again, other = (done.stdout for done in drawn)
+    assert first.startswith("The ")
+    assert 4 + 40 // 4 < len(first) <= 4 + 40 + 1
+    assert first == again != other
+    wrong = command("adanorm.sample", *base, "temperature=-1")
+    assert (wrong.returncode, wrong.stderr) == (2, "error: temperature=-1: must be a number above 0\n")
+
+
+def test_top_k_of_one_takes_the_likeliest_byte() -> None:
+    _, model = built()
+    generator = torch.Generator().manual_seed(0)
+    made = continued(model, b"the cat", length=5, temperature=1.0, top_k=1, memory=32, generator=generator)
+    text = list(b"the cat")
+    for _ in range(5):
+        logits, _ = model(torch.tensor([text]), [], remember=32)
+        text.append(int(logits[0, -1].argmax()))
+    assert list(made) == text

@@ -5,6 +5,8 @@ B streams, T bytes a segment, M remembered, H features.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,6 +14,7 @@ from torch.nn import functional as F
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 
+Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 Memory = list[Tensor]  # what each layer was given, (B, up to M, H)
 INIT_STD = 0.02
 BYTES = 256
@@ -31,9 +34,10 @@ class Layer(nn.Module):
         ffn_dim: int,
         dropout: float,
         pre_norm: bool,
+        attention: Attention,
     ) -> None:
         super().__init__()
-        self.heads, self.head_dim, self.pre_norm = heads, head_dim, pre_norm
+        self.heads, self.head_dim, self.pre_norm, self.attention = heads, head_dim, pre_norm, attention
         inner = heads * head_dim
         self.query = nn.Linear(dim, inner, bias=False)
         self.key_value = nn.Linear(dim, 2 * inner, bias=False)
@@ -67,7 +71,7 @@ class Layer(nn.Module):
         query = self.query(seen[:, -time:]).view(shape).transpose(1, 2)
         key, value = (part.view(shape).transpose(1, 2) for part in self.key_value(seen).chunk(2, -1))
         distance = self.distance(encoding).view(-1, self.heads, self.head_dim).transpose(0, 1)
-        mixed = relative_attention(query, key, value, distance, u.to(query), v.to(query), forbidden)
+        mixed = self.attention(query, key, value, distance, u.to(query), v.to(query), forbidden)
         output: Tensor = self.attention_output(mixed.transpose(1, 2).flatten(2))
         return output
 
@@ -90,6 +94,7 @@ class TransformerXl(nn.Module):
         ffn_dim: int,
         dropout: float,
         pre_norm: bool,
+        attention: Attention = relative_attention,
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(BYTES, dim)
@@ -106,6 +111,7 @@ class TransformerXl(nn.Module):
                 ffn_dim=ffn_dim,
                 dropout=dropout,
                 pre_norm=pre_norm,
+                attention=attention,
             )
             for index in range(layers)
         )

@@ -1,0 +1,131 @@
+"""Relative attention against the paper's equations as written: `python -m adanorm.bench.attention`.
+
+The same model, weights and batch; the other side computes einsum, relative shift and softmax as they are
+written, and autograd keeps what it keeps. One thread a core of this machine.
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from adanorm import compose
+from adanorm.config import PROJECT
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.relative_attention import relative_attention
+from adanorm.models.transformer_xl import TransformerXl
+from adanorm.norms import norm_factory
+from adanorm.records.environment import describe
+
+ROUNDS, STREAMS = 5, 2
+SIZES = {"layers": 12, "dim": 512, "heads": 8, "head_dim": 64, "ffn_dim": 2048}
+
+
+def straightforward(
+    query: Tensor, key: Tensor, value: Tensor, distance: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+) -> Tensor:
+    """Return what relative_attention does, as Dai et al. 2019, section 3.3 and appendix B write it."""
+    content = torch.einsum("bnid,bnjd->bnij", query + u[:, None], key)
+    position = torch.einsum("bnid,njd->bnij", query + v[:, None], distance)
+    streams, heads, time_, keys = position.shape
+    padded = F.pad(position, (1, 0)).view(streams, heads, keys + 1, time_)
+    position = padded[:, :, 1:].reshape(streams, heads, time_, keys)
+    scores = (content + position) / query.shape[-1] ** 0.5
+    p = scores.masked_fill(forbidden, -torch.inf).softmax(-1)
+    return torch.einsum("bnij,bnjd->bnid", p, value)
+
+
+def main() -> None:
+    """Print speed and peak memory of training and evaluation, and write results/bench/attention.csv."""
+    rows = [_compared(work) for work in ("training", "evaluation")]
+    place = describe(
+        device=torch.device("cpu"), precision="fp32", processes=1, threads=torch.get_num_threads()
+    )
+    facts = {"device": place["device"], "torch": place["packages"]["torch"], "commit": place["commit"]}
+    path = PROJECT / "results" / "bench" / "attention.csv"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], *facts], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row | facts for row in rows)
+
+
+def _compared(work: str) -> dict[str, Any]:
+    steps = {name: _step(work, name) for name in ("ours", "other")}
+    seconds: dict[str, list[float]] = {"ours": [], "other": []}
+    for round_ in range(ROUNDS + 1):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            if round_:  # the first is for warming up
+                seconds[name].append(time.perf_counter() - started)
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        memory = {name: pool.apply(_peak, (work, name)) for name in ("ours", "other")}
+    ratios = [other / ours for ours, other in zip(seconds["ours"], seconds["other"], strict=True)]
+    tokens = STREAMS * (512 if work == "training" else 80)
+    row = {
+        "what": work,
+        "unit": "tokens/s",
+        "ours": round(tokens / median(seconds["ours"]), 1),
+        "other": round(tokens / median(seconds["other"]), 1),
+        "ratio": round(median(ratios), 3),
+        "lowest": round(min(ratios), 3),
+        "highest": round(max(ratios), 3),
+        "ours_peak_mb": round(memory["ours"]),
+        "other_peak_mb": round(memory["other"]),
+        "memory_ratio": round(memory["ours"] / memory["other"], 3),
+        "rounds": ROUNDS,
+        "threads": torch.get_num_threads(),
+    }
+    print(
+        f"{work}: {row['ours']:,} against {row['other']:,} tokens/s, ratio {row['ratio']} ({row['lowest']} to"
+        f" {row['highest']}); peak {row['ours_peak_mb']:,} against {row['other_peak_mb']:,} MB,"
+        f" ratio {row['memory_ratio']}",
+        flush=True,
+    )
+    return row
+
+
+def _step(work: str, name: str) -> Callable[[], None]:
+    """Return one update's forward and backward pass, or one segment of the test, as a function."""
+    attention = relative_attention if name == "ours" else straightforward
+    torch.manual_seed(0)
+    make_norm = PlacedNorms(norm_factory("layernorm", {}), "all")
+    model = TransformerXl(make_norm, **SIZES, dropout=0.1, pre_norm=False, attention=attention)
+    time_, remember = (512, 512) if work == "training" else (80, 2100)
+    segment = torch.randint(256, (STREAMS, time_))
+    memory = [torch.randn(STREAMS, remember, SIZES["dim"]) for _ in range(SIZES["layers"])]
+
+    def train() -> None:
+        model.train()
+        model.zero_grad()
+        logits, _ = model(segment, memory, remember=remember)
+        F.cross_entropy(logits.flatten(0, 1), segment.flatten()).backward()  # type: ignore[no-untyped-call]
+
+    def evaluate() -> None:
+        model.eval()
+        with torch.inference_mode():
+            model(segment, memory, remember=remember, clamp=820, same_length=True)
+
+    return train if work == "training" else evaluate
+
+
+def _peak(work: str, name: str) -> float:
+    """Return the peak memory of a process that does two steps, in MB."""
+    step = _step(work, name)
+    for _ in range(2):
+        step()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    compose.door(main)
