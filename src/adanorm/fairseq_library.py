@@ -50,10 +50,10 @@ def fairseqs_command_line() -> Iterator[None]:
     fairseq()
     store = ConfigStore.instance()
     ours, store.repo = store.repo, _registries[0]
-    hydra.version.setbase("1.1")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # Hydra's, of fairseq's older ways
+            warnings.simplefilter("ignore")  # Hydra's, of fairseq's older ways
+            hydra.version.setbase("1.1")
             yield
     finally:
         store.repo = ours

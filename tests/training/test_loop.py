@@ -181,7 +181,7 @@ def test_a_loss_above_its_start_and_back_is_not_divergence(smoke: Smoke, tmp_pat
 def test_a_gradient_is_clipped_to_its_norm(smoke: Smoke) -> None:
     experiment = smoke("training.clip_norm=0.01")
     trainer = start(experiment)
-    trainer._update([next(iter(trainer.task.train_batches(0)))])
+    trainer.update([next(iter(trainer.task.train_batches(0)))])
     total = torch.stack([p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]).norm()
     assert total.item() == pytest.approx(0.01, rel=1e-3)
 

@@ -1,8 +1,8 @@
 """Translation against fairseq itself: `python -m adanorm.bench.translation`.
 
-The mini model on Multi30k: the same weights, batches, optimizer and one thread, the two taking turns in one
-process. fairseq's side is what `fairseq-train` calls an update (its Trainer.train_step) and what
-`fairseq-generate` calls a batch (its task's inference_step and post-processing).
+The mini model on Multi30k: the same weights, batches, optimizer and one thread, the two taking turns update
+by update in one process. fairseq's side is what `fairseq-train` calls an update (its Trainer.train_step) and
+what `fairseq-generate` calls a batch (its task's inference_step and post-processing).
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 import csv
 import multiprocessing
 import resource
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -28,30 +26,21 @@ from adanorm.fairseq_library import fairseqs_command_line
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
 from adanorm.records.environment import describe
-from adanorm.tasks.base import Evaluation
 from adanorm.tasks.translation import Translation
 from adanorm.training.distributed import World
 from adanorm.training.loop import Trainer
-from adanorm.training.progress import Progress
 from adanorm.training.state import Place
 
-ROUNDS, UPDATES, SENTENCES = 7, 20, 200
+ROUNDS, UPDATES, SENTENCES = 7, 60, 200
+WARM_UP = 5  # updates that are not counted
 DECODED_TOKENS = 12_000  # a batch: what fairseq-generate takes where nothing is said
-
-
-class OnlyTrains(Translation):
-    """The task without its evaluation."""
-
-    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return a constant."""
-        return Evaluation({"loss": 0.0}, [])
 
 
 def main() -> None:
     """Time training and decoding of both, and each norm, and write results/bench/translation.csv."""
     torch.set_num_threads(1)
     experiment = _experiment("layernorm")
-    task = OnlyTrains(experiment)
+    task = Translation(experiment)
     rows = [_training(experiment, task), _memory(), _decoding(experiment, task), *_norms(task)]
     place = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
     facts = {"device": place["device"], "torch": place["packages"]["torch"], "commit": place["commit"]}
@@ -64,22 +53,15 @@ def main() -> None:
 
 
 def _experiment(norm: str) -> Experiment:
-    # The initialization is fairseq's own, so that both sides start from one model.
-    return compose.experiment(
-        [
-            "task=de-en",
-            "scale=mini",
-            f"norm={norm}",
-            f"training.max_updates={UPDATES}",
-            "training.max_epochs=null",
-        ]
-    )
+    return compose.experiment(["task=de-en", "scale=mini", f"norm={norm}"])
 
 
 def _row(
     what: str, unit: str, ours: Sequence[float], other: Sequence[float], *, amount: float
 ) -> dict[str, Any]:
     """Return speeds, amount over seconds, and the median of the ratios of each round."""
+    if len(ours) > ROUNDS:
+        ours, other = ours[WARM_UP:], other[WARM_UP:]
     ratios = [theirs / mine for mine, theirs in zip(ours, other, strict=True)]
     speeds = amount / median(ours), amount / median(other)
     print(
@@ -111,14 +93,17 @@ def _model(task: Translation, norm: str) -> nn.Module:
     return task.build_model(PlacedNorms(norm_factory(chosen.name, chosen.params), "all"))
 
 
-def _train_ours(experiment: Experiment, task: Translation, model: nn.Module) -> None:
+def _trainer(experiment: Experiment, task: Translation, model: nn.Module) -> Trainer:
     place = Place(torch.device("cpu"), "fp32", World(0, 1), 1e9)
-    trainer = Trainer(task, model, experiment.task, experiment.training, place)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Progress(experiment.training, UPDATES, "loss", shown=True) as progress,
-    ):
-        trainer.train(Path(folder) / "checkpoint.pt", lambda row: None, progress)
+    model.train()
+    return Trainer(task, model, experiment.task, experiment.training, place)
+
+
+def _train_ours(trainer: Trainer, task: Translation, order: Sequence[Indices]) -> None:
+    """Update on each batch, as our loop does; data are collated in this process."""
+    pairs = task.corpus.splits["train"]
+    for indices in order:
+        trainer.update([pairs.batch(indices)])
 
 
 class _Fairseq:
@@ -216,14 +201,16 @@ class _Fairseq:
 def _training(experiment: Experiment, task: Translation) -> dict[str, Any]:
     model = _model(task, "layernorm")
     other = _Fairseq(experiment, task, model.state_dict())
-    batches = task.train_batches(0)
-    order = batches.order[:UPDATES]
+    trainer, batches = _trainer(experiment, task, model), task.train_batches(0)
     seconds: dict[str, list[float]] = {"ours": [], "fairseq": []}
-    for _ in range(ROUNDS):
-        seconds["fairseq"].append(_timed(lambda: other.train(batches.pairs._dataset, order)))
-        seconds["ours"].append(_timed(lambda: _train_ours(experiment, task, model)))
-    tokens = sum(batch.units for batch in islice(iter(batches), UPDATES))
-    return _row("training", "tokens/s", seconds["ours"], seconds["fairseq"], amount=tokens)
+    for indices in batches.order[:UPDATES]:
+        seconds["fairseq"].append(_timed(lambda i=indices: other.train(batches.pairs._dataset, [i])))  # type: ignore[misc]
+        seconds["ours"].append(_timed(lambda i=indices: _train_ours(trainer, task, [i])))  # type: ignore[misc]
+    return _row("training", "tokens/s", seconds["ours"], seconds["fairseq"], amount=_tokens(task) / UPDATES)
+
+
+def _tokens(task: Translation) -> int:
+    return sum(batch.units for batch in islice(iter(task.train_batches(0)), UPDATES))
 
 
 def _memory() -> dict[str, Any]:
@@ -240,20 +227,20 @@ def _memory() -> dict[str, Any]:
 def _peak(name: str) -> float:
     torch.set_num_threads(1)
     experiment = _experiment("layernorm")
-    task = OnlyTrains(experiment)
+    task = Translation(experiment)
     model = _model(task, "layernorm")
+    batches = task.train_batches(0)
     if name == "ours":
-        _train_ours(experiment, task, model)
+        _train_ours(_trainer(experiment, task, model), task, batches.order[:UPDATES])
     else:
-        batches = task.train_batches(0)
         _Fairseq(experiment, task, model.state_dict()).train(batches.pairs._dataset, batches.order[:UPDATES])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _decoding(experiment: Experiment, task: Translation) -> dict[str, Any]:
     model = _model(task, "layernorm")
-    for _ in range(10):  # else it translates everything up to the limit
-        _train_ours(experiment, task, model)
+    # Trained a little, for else it translates everything up to the limit.
+    _train_ours(_trainer(experiment, task, model), task, task.train_batches(0).order[:250])
     other = _Fairseq(experiment, task, model.state_dict())
     pairs = task.corpus.splits["test"]
     dataset = pairs._dataset
@@ -273,16 +260,15 @@ def _decoding(experiment: Experiment, task: Translation) -> dict[str, Any]:
 
 def _norms(task: Translation) -> list[dict[str, Any]]:
     """Return the speed of training under each norm against LayerNorm's."""
-    experiments = {norm: _experiment(norm) for norm in choices("norm")}
-    models = {norm: _model(task, norm) for norm in experiments}
-    seconds: dict[str, list[float]] = {norm: [] for norm in experiments}
-    for _ in range(ROUNDS):
-        for norm, experiment in experiments.items():
-            seconds[norm].append(_timed(lambda e=experiment, m=models[norm]: _train_ours(e, task, m)))  # type: ignore[misc]
-    tokens = sum(batch.units for batch in islice(iter(task.train_batches(0)), UPDATES))
+    trainers = {norm: _trainer(_experiment(norm), task, _model(task, norm)) for norm in choices("norm")}
+    seconds: dict[str, list[float]] = {norm: [] for norm in trainers}
+    for indices in task.train_batches(0).order[:UPDATES]:
+        for norm, trainer in trainers.items():
+            seconds[norm].append(_timed(lambda t=trainer, i=indices: _train_ours(t, task, [i])))  # type: ignore[misc]
+    amount = _tokens(task) / UPDATES
     return [
-        _row(f"{norm} against layernorm", "tokens/s", seconds[norm], seconds["layernorm"], amount=tokens)
-        for norm in experiments
+        _row(f"{norm} against layernorm", "tokens/s", seconds[norm], seconds["layernorm"], amount=amount)
+        for norm in trainers
         if norm != "layernorm"
     ]
 

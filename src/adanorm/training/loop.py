@@ -58,7 +58,7 @@ class Trainer:
             batches = self.task.train_batches(state.epoch)
             updates = math.ceil(len(batches) / self.settings.accumulate)
             for micro_batches in self._from_position(batches):
-                self._update(micro_batches)
+                self.update(micro_batches)
                 if state.position == updates:
                     state.epoch, state.position = state.epoch + 1, 0
                 if state.update % CHECK_EVERY == 0:
@@ -82,7 +82,8 @@ class Trainer:
         while group := list(islice(rest, size)):
             yield group
 
-    def _update(self, micro_batches: list[Shareable]) -> None:
+    def update(self, micro_batches: list[Shareable]) -> None:
+        """Do one update on the sum of these batches' losses."""
         world, device = self.place.world, self.place.device
         self.optimizer.zero_grad()
         units = 0
