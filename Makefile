@@ -39,7 +39,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS
 # Only what the user set: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2 $($1))
 
-.PHONY: help reproduce data list study tables translate compare check-norm bench check format test clean
+.PHONY: help reproduce data list study tables translate compare sample check-norm bench check format test clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -47,7 +47,8 @@ help: ## Print this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
 	  | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'
 	@echo
-	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi   NORM=adanorm|layernorm|...   SEEDS=1,2"
+	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8   NORM=adanorm|layernorm|..."
+	@echo "  SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table1|table2|table3|table4|mini-all   WORKERS=1   GPUS=1"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate)   NORMS=layernorm,adanorm (compare)"
@@ -77,12 +78,16 @@ translate: $(VENV)/installed ## Translate INPUT into OUTPUT with the weights of 
 compare: $(VENV)/installed ## Compare the translations of NORMS by paired bootstrap
 	@$(BIN)/python -m adanorm.compare task=$(TASK) norm=$(NORMS) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
+sample: $(VENV)/installed ## Print text from a language model made here
+	@$(BIN)/python -m adanorm.sample task=enwik8 norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
 	@$(BIN)/python -m adanorm.norms.check norm=$(NORM) $(SET)
 
 bench: $(VENV)/installed ## Measure our loop against a plain one and against fairseq's
 	@$(BIN)/python -m adanorm.bench.loop
 	@$(BIN)/python -m adanorm.bench.translation
+	@$(BIN)/python -m adanorm.bench.attention
 
 check: $(VENV)/installed-dev ## Check format, lint, types and import direction
 	$(BIN)/ruff format --check .

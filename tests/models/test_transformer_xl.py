@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from adanorm.bench.attention import straightforward
 from adanorm.config import choices
 from adanorm.models import relative_attention as module
 from adanorm.models.norm_sites import PlacedNorms
@@ -65,6 +66,19 @@ def test_attention_and_its_gradients_are_the_equations(
         gradients, torch.autograd.grad((expected * weight).sum(), inputs), strict=True
     ):
         torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-9)
+
+
+def test_the_benchs_other_side_computes_the_same() -> None:
+    inputs = [
+        drawn(2, 3, 4, 5, seed=0), drawn(2, 3, 7, 5, seed=1), drawn(2, 3, 7, 5, seed=2),
+        drawn(3, 7, 5, seed=3), drawn(3, 5, seed=4), drawn(3, 5, seed=5),
+    ]  # fmt: skip
+    forbidden = forbidden_keys(4, 7, memory=3, same_length=False, device=torch.device("cpu"))
+    q, k, value, distance, u, v = inputs
+    torch.testing.assert_close(
+        straightforward(q, k, value, distance, u, v, forbidden),
+        relative_attention(q, k, value, distance, u, v, forbidden),
+    )
 
 
 def test_same_length_lets_every_query_see_as_many_keys() -> None:
