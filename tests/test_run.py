@@ -64,7 +64,7 @@ def test_a_changed_setting_is_another_run_and_a_place_is_not(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("task=rtt", "unknown task 'rtt': choose from mnist, rt, sst5"),
+        ("task=rtt", "unknown task 'rtt': choose from de-en, en-de"),
         ("norm=batch", "unknown norm 'batch': choose from adanorm"),
         ("scale=big", "unknown scale 'big': choose from mini, paper, smoke, auto"),
         ("training.lrr=1", "unknown key 'training.lrr': did you mean training.lr"),

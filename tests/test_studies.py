@@ -86,7 +86,7 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
 def test_an_unknown_study_is_named(command: Command) -> None:
     done = command("adanorm.study", "table9")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "unknown study 'table9': choose from overview, table1, table2" in done.stderr
+    assert "unknown study 'table9': choose from mini-all, overview, table1" in done.stderr
 
 
 def test_auto_is_the_papers_scale_where_its_data_are(
