@@ -131,7 +131,7 @@ def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) 
     for split in ("train", "valid", "test"):
         for dictionary, language in zip(corpus.dictionaries, LANGUAGES, strict=True):
             examples = (
-                corpus.splits[split]._dataset.src if language == "de" else corpus.splits[split]._dataset.tgt
+                corpus.splits[split].dataset.src if language == "de" else corpus.splits[split].dataset.tgt
             )
             lines = [dictionary.string(examples[i]) for i in range(len(examples))]
             (tmp_path / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))

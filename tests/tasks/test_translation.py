@@ -69,7 +69,7 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
     )
     train = task.corpus.splits["train"]
     indices = train.order(256, None)[3]
-    sample: Any = train._dataset.collater([train._dataset[int(i)] for i in indices])
+    sample: Any = train.dataset.collater([train.dataset[int(i)] for i in indices])
     theirs, units, _ = criterion(plugged, sample)
     theirs.backward()
     loss = task.loss(ours, train.batch(indices))
@@ -90,7 +90,7 @@ def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
     model: Any = task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all")).eval()
     losses = task.evaluate(model, "valid").metrics
     total, units = 0.0, 0
-    pairs = task.corpus.splits["valid"]._dataset
+    pairs = task.corpus.splits["valid"].dataset
     with torch.no_grad():
         for index in range(len(pairs)):
             sample = pairs.collater([pairs[index]])

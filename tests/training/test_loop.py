@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from adanorm import tasks
@@ -18,7 +20,7 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
 from adanorm.tasks.base import Loss, TrainingTask
 from adanorm.tasks.classification import Classification
-from adanorm.training.distributed import World
+from adanorm.training.distributed import World, shared_rows
 from adanorm.training.loop import Trainer, learning_rate
 from adanorm.training.progress import Progress
 from adanorm.training.seeding import seed_everything
@@ -216,3 +218,14 @@ def test_the_order_of_evaluation_batches_changes_nothing(smoke: Smoke) -> None:
     small = task.evaluate(trainer.model, "test")
     assert small.outputs == whole.outputs
     assert small.metrics == pytest.approx(whole.metrics)
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 9))
+def test_rows_carried_by_some_processes_are_shared_out_to_others(before: int, after: int, rows: int) -> None:
+    whole = torch.arange(rows)[:, None] * torch.ones(1, 3)
+    saved = [[whole[rank::before], 2 * whole[rank::before]] for rank in range(before)]
+    for rank in range(after):
+        first, second = shared_rows(saved, World(rank, after))
+        assert torch.equal(first, whole[rank::after])
+        assert torch.equal(second, 2 * whole[rank::after])
+    assert shared_rows([[] for _ in range(before)], World(0, after)) == []

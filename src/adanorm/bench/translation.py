@@ -204,7 +204,7 @@ def _training(experiment: Experiment, task: Translation) -> dict[str, Any]:
     trainer, batches = _trainer(experiment, task, model), task.train_batches(0)
     seconds: dict[str, list[float]] = {"ours": [], "fairseq": []}
     for indices in batches.order[:UPDATES]:
-        seconds["fairseq"].append(_timed(lambda i=indices: other.train(batches.pairs._dataset, [i])))  # type: ignore[misc]
+        seconds["fairseq"].append(_timed(lambda i=indices: other.train(batches.pairs.dataset, [i])))  # type: ignore[misc]
         seconds["ours"].append(_timed(lambda i=indices: _train_ours(trainer, task, [i])))  # type: ignore[misc]
     return _row("training", "tokens/s", seconds["ours"], seconds["fairseq"], amount=_tokens(task) / UPDATES)
 
@@ -233,7 +233,7 @@ def _peak(name: str) -> float:
     if name == "ours":
         _train_ours(_trainer(experiment, task, model), task, batches.order[:UPDATES])
     else:
-        _Fairseq(experiment, task, model.state_dict()).train(batches.pairs._dataset, batches.order[:UPDATES])
+        _Fairseq(experiment, task, model.state_dict()).train(batches.pairs.dataset, batches.order[:UPDATES])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -243,7 +243,7 @@ def _decoding(experiment: Experiment, task: Translation) -> dict[str, Any]:
     _train_ours(_trainer(experiment, task, model), task, task.train_batches(0).order[:250])
     other = _Fairseq(experiment, task, model.state_dict())
     pairs = task.corpus.splits["test"]
-    dataset = pairs._dataset
+    dataset = pairs.dataset
     chosen = dataset.ordered_indices()[:: len(pairs) // SENTENCES]
 
     def ours() -> None:

@@ -77,7 +77,7 @@ class Pairs:
     """A split: pairs of token id sequences, each with an end."""
 
     def __init__(self, dataset: Any, padding: int) -> None:
-        self._dataset, self._padding = dataset, padding
+        self.dataset, self._padding = dataset, padding
         self.sizes = np.maximum(dataset.src_sizes, dataset.tgt_sizes).astype(np.int64)
 
     def __len__(self) -> int:
@@ -89,8 +89,8 @@ class Pairs:
         With a generator, in random order and without pairs that are longer than a batch.
         """
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
-        indices = indices[np.argsort(self._dataset.tgt_sizes[indices], kind="stable")]
-        indices = indices[np.argsort(self._dataset.src_sizes[indices], kind="stable")]
+        indices = indices[np.argsort(self.dataset.tgt_sizes[indices], kind="stable")]
+        indices = indices[np.argsort(self.dataset.src_sizes[indices], kind="stable")]
         if random is not None:
             indices = indices[self.sizes[indices] <= batch_tokens]
         # Not fairseq's batch_by_size: it drops a last batch that is no multiple.
@@ -101,7 +101,7 @@ class Pairs:
 
     def batch(self, indices: Indices) -> PairBatch:
         """Return these pairs as a batch."""
-        sample = self._dataset.collater([self._dataset[int(index)] for index in indices])
+        sample = self.dataset.collater([self.dataset[int(index)] for index in indices])
         inputs = sample["net_input"]
         return PairBatch(
             inputs["src_tokens"],
@@ -114,7 +114,7 @@ class Pairs:
 
     def sources(self, indices: Indices) -> list[Tensor]:
         """Return the source ids of these pairs."""
-        return [self._dataset.src[int(index)].long() for index in indices]
+        return [self.dataset.src[int(index)].long() for index in indices]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Corpus:
         path = self.folder / f"{split}.{kind}.{self.words[1].language}"
         if path.exists():
             return lines_of(path.read_bytes(), path.name)
-        dictionary, target = self.dictionaries[1], self.splits[split]._dataset.tgt
+        dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
         words = [Subwords.join(dictionary.string(target[i])) for i in range(len(target))]
         return words if kind == "words" else [self.words[1].join(line) for line in words]
 
