@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from adanorm.records import reader
 def main() -> None:
     """Print tasks, norms, scales and studies with their first comment, then the runs on record."""
     norms = [*choices("norm"), *compose.outside_norms()]
-    print(f"norms    {', '.join(norms)}")
+    print(textwrap.fill(f"norms    {', '.join(norms)}", 80, subsequent_indent=" " * 9))
     print(f"scales   {', '.join(choices('scale'))}, auto")
     print("tasks")
     for name in choices("task"):
@@ -21,7 +22,7 @@ def main() -> None:
     print("studies")
     for name in choices("study"):
         title = (CONF / "study" / f"{name}.yaml").read_text().partition("\n")[0]
-        print(f"  {name:<8} {title.partition('title: ')[2].strip(chr(34))[:70]}")
+        print(f"  {name:<8} {title.partition('title: ')[2].strip(chr(34))[:69]}")
     print("runs on record (done, diverged or failed, over seeds)")
     for line in _done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]:
         print(line)
@@ -44,7 +45,10 @@ def _done() -> list[str]:
     for (task, scale, norm, status), count in counts.items():
         text = f"{norm} {count}" + ("" if status == "done" else f" {status}")
         lines.setdefault((task, scale), []).append(text)
-    return [f"  {task} {scale}: {', '.join(texts)}" for (task, scale), texts in sorted(lines.items())]
+    return [
+        textwrap.fill(f"  {task} {scale}: {', '.join(texts)}", 80, subsequent_indent="    ")
+        for (task, scale), texts in sorted(lines.items())
+    ]
 
 
 if __name__ == "__main__":
