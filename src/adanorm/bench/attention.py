@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable
 from statistics import median
@@ -19,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from adanorm import compose
+from adanorm.bench.memory import peak_mb
 from adanorm.config import PROJECT
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import relative_attention
@@ -128,7 +128,7 @@ def _peak(work: str, name: str) -> float:
     step = _step(work, name)
     for _ in range(2):
         step()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_mb()
 
 
 if __name__ == "__main__":

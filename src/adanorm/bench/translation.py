@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -20,6 +19,7 @@ import torch
 from torch import nn
 
 from adanorm import compose
+from adanorm.bench.memory import peak_mb
 from adanorm.config import PROJECT, Experiment, choices
 from adanorm.data.examples import Indices, batches_within
 from adanorm.fairseq_library import fairseqs_command_line
@@ -234,7 +234,7 @@ def _peak(name: str) -> float:
         _train_ours(_trainer(experiment, task, model), task, batches.order[:UPDATES])
     else:
         _Fairseq(experiment, task, model.state_dict()).train(batches.pairs.dataset, batches.order[:UPDATES])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_mb()
 
 
 def _decoding(experiment: Experiment, task: Translation) -> dict[str, Any]:
