@@ -35,14 +35,7 @@ def main() -> None:
 
 
 def _arguments(arguments: Sequence[str]) -> tuple[str, int, list[str], list[str]]:
-    own = {"metric": "bleu", "samples": "1000", "norm": ""}
-    overrides = []
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key in own:
-            own[key] = value
-        else:
-            overrides.append(argument)
+    own, overrides = compose.own_keys(arguments, {"metric": "bleu", "samples": "1000", "norm": ""})
     if own["metric"] not in metrics.KINDS:
         raise ValueError(f"unknown metric {own['metric']!r}: choose from {', '.join(metrics.KINDS)}")
     if not own["samples"].isdecimal() or int(own["samples"]) < 1:
@@ -68,9 +61,7 @@ def compare(runs: Sequence[Experiment], *, kind: str, samples: int) -> list[str]
     references: list[str] = []
     systems: dict[str, list[str]] = {}
     for run in runs:
-        outputs = reader.outputs(run.folder())
-        words = outputs, corpus.references("test", "words")
-        text = [corpus.words[1].join(line) for line in outputs], corpus.references("test", "text")
+        words, text = corpus.beside_references("test", reader.outputs(run.folder()))
         systems[run.norm.name], references = metrics.sides(kind, words, text)
     found = metrics.paired_bootstrap(
         kind, systems, references, samples=samples, lowercase=first.data.lowercase

@@ -109,6 +109,18 @@ class Parser(argparse.ArgumentParser):
         raise ValueError(message)
 
 
+def own_keys(arguments: Sequence[str], defaults: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return a command's own `key=value` arguments, over their defaults, and the run's overrides."""
+    given, overrides = dict(defaults), []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key in given:
+            given[key] = value
+        else:
+            overrides.append(argument)
+    return given, overrides
+
+
 def door(main: Callable[[], int | None]) -> NoReturn:
     """Run a command; the user's mistakes, a full disk among them, end it with one line and code 2."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1

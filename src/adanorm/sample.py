@@ -40,14 +40,8 @@ def main() -> None:
 
 
 def _arguments(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    given = {"prompt": "The ", "length": "500", "temperature": "1.0", "top_k": "40", "draw": "1"}
-    overrides = []
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key in given:
-            given[key] = value
-        else:
-            overrides.append(argument)
+    defaults = {"prompt": "The ", "length": "500", "temperature": "1.0", "top_k": "40", "draw": "1"}
+    given, overrides = compose.own_keys(arguments, defaults)
     for key, lowest in (("length", 1), ("top_k", 0), ("draw", 0)):
         if not given[key].isdecimal() or int(given[key]) < lowest:
             raise ValueError(f"{key}={given[key]}: must be a whole number of {lowest} or more")

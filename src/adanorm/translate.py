@@ -50,12 +50,11 @@ def _arguments(arguments: Sequence[str]) -> tuple[list[str], Path | None, Path |
     if "--help" in arguments or "-h" in arguments:
         print(DESCRIPTION)
         raise SystemExit(0)
-    given = dict(a.split("=", 1) for a in arguments if a.startswith(("input=", "output=")))
-    source = Path(given["input"]) if "input" in given else None
+    given, overrides = compose.own_keys(arguments, {"input": "", "output": ""})
+    source, output = (Path(given[key]) if given[key] else None for key in ("input", "output"))
     if source is not None and not source.is_file():
         raise ValueError(f"input={source}: no such file")
-    others = [a for a in arguments if not a.startswith(("input=", "output="))]
-    return others, source, Path(given["output"]) if "output" in given else None
+    return overrides, source, output
 
 
 def translate(experiment: Experiment, sentences: Sequence[str]) -> list[str]:

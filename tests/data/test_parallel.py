@@ -235,6 +235,10 @@ def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"ein Satz\n" * 100)[:-20])
     with pytest.raises(ValueError, match=r"train\.de\.gz: not a whole gzip file"):
         corpora._pair(path, path)
+    packed = gzip.compress(b"ein Satz\n" * 100)
+    path.write_bytes(packed[:12] + b"\xff" * 8 + packed[20:])
+    with pytest.raises(ValueError, match=r"train\.de\.gz: not a whole gzip file"):
+        corpora._pair(path, path)
 
 
 def test_a_corpus_that_cannot_be_had_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ written, and autograd keeps what it keeps. One thread a core of this machine.
 
 from __future__ import annotations
 
-import csv
 import multiprocessing
 import time
 from collections.abc import Callable
@@ -18,13 +17,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from adanorm import compose
+from adanorm.bench import results
 from adanorm.bench.memory import peak_mb
-from adanorm.config import PROJECT
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import relative_attention
 from adanorm.models.transformer_xl import TransformerXl
 from adanorm.norms import norm_factory
-from adanorm.records.environment import describe
 
 ROUNDS, STREAMS = 5, 2
 SIZES = {"layers": 12, "dim": 512, "heads": 8, "head_dim": 64, "ffn_dim": 2048}
@@ -51,16 +49,7 @@ def straightforward(
 def main() -> None:
     """Print speed and peak memory of training and evaluation, and write results/bench/attention.csv."""
     rows = [_compared(work) for work in ("training", "evaluation")]
-    place = describe(
-        device=torch.device("cpu"), precision="fp32", processes=1, threads=torch.get_num_threads()
-    )
-    facts = {"device": place["device"], "torch": place["packages"]["torch"], "commit": place["commit"]}
-    path = PROJECT / "results" / "bench" / "attention.csv"
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [*rows[0], *facts], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row | facts for row in rows)
+    results.write("attention", rows, threads=torch.get_num_threads())
 
 
 def _compared(work: str) -> dict[str, Any]:

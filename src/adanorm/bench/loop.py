@@ -5,7 +5,6 @@ The same model, batches, optimizer and updates, the two taking turns in one proc
 
 from __future__ import annotations
 
-import csv
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,11 +17,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from adanorm import compose
-from adanorm.config import PROJECT, Experiment
+from adanorm.bench import results
+from adanorm.config import Experiment
 from adanorm.data.examples import Batch
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
-from adanorm.records.environment import describe
 from adanorm.tasks.base import Evaluation
 from adanorm.tasks.classification import Classification
 from adanorm.training.distributed import World
@@ -46,12 +45,7 @@ def main() -> None:
     """Time both loops at the paper's settings, print the ratios and write results/bench/loop.csv."""
     torch.set_num_threads(1)
     rows = [_measure(task) for task in UPDATES]
-    path = PROJECT / "results" / "bench" / "loop.csv"
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    results.write("loop", rows)
 
 
 def _measure(task_name: str) -> dict[str, str | float | None]:
@@ -71,7 +65,6 @@ def _measure(task_name: str) -> dict[str, str | float | None]:
         f" (median of {ROUNDS}, {min(ratios):.3f} to {max(ratios):.3f})",
         flush=True,
     )
-    place = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
     return {
         "task": task_name,
         "unit": f"{unit}/s",
@@ -79,9 +72,6 @@ def _measure(task_name: str) -> dict[str, str | float | None]:
         "plain": round(plain),
         "ratio": round(median(ratios), 3),
         "rounds": ROUNDS,
-        "device": place["device"],
-        "torch": place["packages"]["torch"],
-        "commit": place["commit"],
     }
 
 

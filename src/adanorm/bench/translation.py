@@ -7,7 +7,6 @@ what `fairseq-generate` calls a batch (its task's inference_step and post-proces
 
 from __future__ import annotations
 
-import csv
 import multiprocessing
 import time
 from collections.abc import Callable, Sequence
@@ -19,13 +18,13 @@ import torch
 from torch import nn
 
 from adanorm import compose
+from adanorm.bench import results
 from adanorm.bench.memory import peak_mb
-from adanorm.config import PROJECT, Experiment, choices
+from adanorm.config import Experiment, choices
 from adanorm.data.examples import Indices, batches_within
 from adanorm.fairseq_library import fairseqs_command_line
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
-from adanorm.records.environment import describe
 from adanorm.tasks.translation import Translation
 from adanorm.training.distributed import World
 from adanorm.training.loop import Trainer
@@ -42,14 +41,7 @@ def main() -> None:
     experiment = _experiment("layernorm")
     task = Translation(experiment)
     rows = [_training(experiment, task), _memory(), _decoding(experiment, task), *_norms(task)]
-    place = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
-    facts = {"device": place["device"], "torch": place["packages"]["torch"], "commit": place["commit"]}
-    path = PROJECT / "results" / "bench" / "translation.csv"
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [*rows[0], *facts], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row | facts for row in rows)
+    results.write("translation", rows)
 
 
 def _experiment(norm: str) -> Experiment:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from adanorm.data import synthetic
+from adanorm.data import gzipped, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.sections import Parallel
 
@@ -84,17 +83,8 @@ def aligned(source: list[str], target: list[str], names: tuple[str, str]) -> Pai
 
 
 def _pair(source: Path, target: Path) -> Pairs:
-    first, second = (lines_of(_content(path), path.name) for path in (source, target))
+    first, second = (lines_of(gzipped.content(path), path.name) for path in (source, target))
     return aligned(first, second, (source.name, target.name))
-
-
-def _content(path: Path) -> bytes:
-    if path.suffix != ".gz":
-        return path.read_bytes()
-    try:
-        return gzip.decompress(path.read_bytes())
-    except (OSError, EOFError) as error:
-        raise ValueError(f"{path.name}: not a whole gzip file ({error})") from None
 
 
 class _Archive:

@@ -117,6 +117,9 @@ class Pairs:
         return [self.dataset.src[int(index)].long() for index in indices]
 
 
+Sides = tuple[list[str], list[str]]  # translations, references
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A parallel corpus, ready for a model, and what undoes its preparation."""
@@ -136,6 +139,11 @@ class Corpus:
         dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
         words = [Subwords.join(dictionary.string(target[i])) for i in range(len(target))]
         return words if kind == "words" else [self.words[1].join(line) for line in words]
+
+    def beside_references(self, split: str, outputs: list[str]) -> tuple[Sides, Sides]:
+        """Return a split's translations, given as words, beside its references: as words, as text."""
+        text = [self.words[1].join(line) for line in outputs]
+        return (outputs, self.references(split, "words")), (text, self.references(split, "text"))
 
 
 def load(data: Parallel, say: preparation.Say = print) -> Corpus:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import math
 import zipfile
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adanorm.data import synthetic
+from adanorm.data import gzipped, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.sections import ByteText
 
@@ -113,7 +112,7 @@ def load(data: ByteText) -> Corpus:
 def _content(data: ByteText) -> tuple[bytes, str]:
     if own := data.own_files():
         path = own["text"]
-        return (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()), path.name
+        return gzipped.content(path), path.name
     if data.source == "synthetic":
         return synthetic.text(), "synthetic"
     if data.source == "enwik8":
@@ -138,7 +137,7 @@ MILLION = "369b688978f649681136198fb96db14c1616756260c55fb4b65e9bc049552cad"  # 
 def _first_million(data: ByteText) -> bytes:
     """Return the first million bytes, from a mirror's own file of them or from the whole."""
     try:
-        content = gzip.decompress(fetch("enwik8-1m", data)["enwik6.gz"].read_bytes())
+        content = gzipped.content(fetch("enwik8-1m", data)["enwik6.gz"])
     except ValueError as missing:
         try:
             content = _enwik8(data)[:1_000_000]

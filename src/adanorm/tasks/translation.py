@@ -83,8 +83,7 @@ class Translation(TrainingTask):
             found = self.translate(model, pairs.sources(indices))
             for index, translation in zip(indices, found, strict=True):
                 outputs[int(index)] = translation
-        words = outputs, corpus.references(split, "words")
-        text = [corpus.words[1].join(line) for line in outputs], corpus.references(split, "text")
+        words, text = corpus.beside_references(split, outputs)
         kinds = [kind for kind in metrics.KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
         scores, signatures = {}, {}
         for kind in kinds:

@@ -1,0 +1,24 @@
+"""The file that a benchmark leaves."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from adanorm.config import PROJECT
+from adanorm.records.environment import describe
+
+
+def write(name: str, rows: Sequence[dict[str, Any]], *, threads: int = 1) -> None:
+    """Write rows to results/bench/<name>.csv, each with the machine, torch's version and the commit."""
+    place = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=threads)
+    facts = {"device": place["device"], "torch": place["packages"]["torch"], "commit": place["commit"]}
+    path = PROJECT / "results" / "bench" / f"{name}.csv"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], *facts], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({**row, **facts} for row in rows)
