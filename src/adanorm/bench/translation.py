@@ -194,9 +194,10 @@ def _training(experiment: Experiment, task: Translation) -> dict[str, Any]:
     model = _model(task, "layernorm")
     other = _Fairseq(experiment, task, model.state_dict())
     trainer, batches = _trainer(experiment, task, model), task.train_batches(0)
+    dataset = task.corpus.splits["train"].dataset
     seconds: dict[str, list[float]] = {"ours": [], "fairseq": []}
     for indices in batches.order[:UPDATES]:
-        seconds["fairseq"].append(_timed(lambda i=indices: other.train(batches.pairs.dataset, [i])))  # type: ignore[misc]
+        seconds["fairseq"].append(_timed(lambda i=indices: other.train(dataset, [i])))  # type: ignore[misc]
         seconds["ours"].append(_timed(lambda i=indices: _train_ours(trainer, task, [i])))  # type: ignore[misc]
     return _row("training", "tokens/s", seconds["ours"], seconds["fairseq"], amount=_tokens(task) / UPDATES)
 
@@ -225,7 +226,9 @@ def _peak(name: str) -> float:
     if name == "ours":
         _train_ours(_trainer(experiment, task, model), task, batches.order[:UPDATES])
     else:
-        _Fairseq(experiment, task, model.state_dict()).train(batches.pairs.dataset, batches.order[:UPDATES])
+        _Fairseq(experiment, task, model.state_dict()).train(
+            task.corpus.splits["train"].dataset, batches.order[:UPDATES]
+        )
     return peak_mb()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -103,17 +104,27 @@ def batches_within(indices: Indices, sizes: Indices, tokens: int, *, multiple: i
 Examples = ImageExamples | TextExamples
 
 
+BatchT_co = TypeVar("BatchT_co", covariant=True)
+
+
+class Batchable(Protocol[BatchT_co]):
+    """Examples that some of which make a batch."""
+
+    def batch(self, indices: Indices) -> BatchT_co:
+        """Return these examples as a batch."""
+
+
 @dataclass(frozen=True)
-class Batches:
+class Batches(Generic[BatchT_co]):
     """The batches of an order, each made when it is asked for."""
 
-    examples: Examples
+    examples: Batchable[BatchT_co]
     order: Sequence[Indices]
 
     def __len__(self) -> int:
         return len(self.order)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[BatchT_co]:
         return map(self.examples.batch, self.order)
 
 

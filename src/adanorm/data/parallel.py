@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,20 +56,6 @@ class PairBatch:
         return PairBatch(
             self.source[rows], self.lengths[rows], self.previous[rows], target, units, self.padding
         )
-
-
-@dataclass(frozen=True)
-class PairBatches:
-    """The batches of an order, each made when it is asked for."""
-
-    pairs: Pairs
-    order: Sequence[Indices]
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    def __iter__(self) -> Iterator[PairBatch]:
-        return map(self.pairs.batch, self.order)
 
 
 class Pairs:

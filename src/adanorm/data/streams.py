@@ -94,7 +94,7 @@ class Corpus:
 def load(data: ByteText) -> Corpus:
     """Return the configured text in its splits.
 
-    Raises ValueError where it cannot be had or a split would hold less than a byte a stream.
+    Raises ValueError where it cannot be had or a split would be empty.
     """
     content, name = _content(data)
     sizes = [int(len(content) * fraction) for fraction in data.fractions[:2]]

@@ -41,7 +41,7 @@ class Classification(TrainingTask):
             make_norm, vocabulary=len(self.splits.vocabulary), classes=classes, **settings
         )
 
-    def train_batches(self, epoch: int) -> Batches:
+    def train_batches(self, epoch: int) -> Batches[Batch]:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
         train = self.splits.train
         return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))

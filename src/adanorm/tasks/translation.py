@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from adanorm import metrics
 from adanorm.config import Experiment
 from adanorm.data import parallel
-from adanorm.data.parallel import PairBatch, PairBatches
+from adanorm.data.examples import Batches
+from adanorm.data.parallel import PairBatch
 from adanorm.data.processing import Subwords
 from adanorm.fairseq_library import fairseq
 from adanorm.models import fairseq_transformer
@@ -42,11 +43,11 @@ class Translation(TrainingTask):
         assert isinstance(self._model, FairseqTransformer)
         return fairseq_transformer.build(self._model, self.corpus.dictionaries, make_norm)
 
-    def train_batches(self, epoch: int) -> PairBatches:
+    def train_batches(self, epoch: int) -> Batches[PairBatch]:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
         train = self.corpus.splits["train"]
         random = np.random.default_rng((self._seed, epoch))
-        return PairBatches(train, train.order(self._data.batch_tokens, random))
+        return Batches(train, train.order(self._data.batch_tokens, random))
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Loss:
         """Return the label-smoothed cross-entropy summed over target subwords in nats, and their number.
@@ -67,7 +68,7 @@ class Translation(TrainingTask):
         device = next(model.parameters()).device
         smoothed, plain, units = 0.0, 0.0, 0
         with torch.no_grad():  # fairseq keeps position encodings made here: no inference tensors
-            for batch in PairBatches(pairs, pairs.order(self._data.batch_tokens, None)):
+            for batch in Batches(pairs, pairs.order(self._data.batch_tokens, None)):
                 logits, target = _logits(model, batch.to(device))
                 smoothed += label_smoothed_loss(logits, target, smoothing=self._smoothing).item()
                 plain += label_smoothed_loss(logits, target, smoothing=0.0).item()
