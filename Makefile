@@ -39,7 +39,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS
 # Only what the user set: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2 $($1))
 
-.PHONY: help reproduce data list study tables translate compare sample check-norm bench check format test clean
+.PHONY: help reproduce data list study tables translate compare sample parse check-norm bench check format test clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -47,11 +47,11 @@ help: ## Print this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
 	  | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'
 	@echo
-	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8   NORM=adanorm|layernorm|..."
+	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb   NORM=adanorm|layernorm|..."
 	@echo "  SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table1|table2|table3|table4|mini-all   WORKERS=1   GPUS=1"
-	@echo "  INPUT=FILE OUTPUT=FILE (translate)   NORMS=layernorm,adanorm (compare)"
+	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
 	@echo "  RUNS=FOLDER: records go there, and runs made before are made anew"
 	@echo
 	@echo "Start with: make reproduce"
@@ -81,6 +81,9 @@ compare: $(VENV)/installed ## Compare the translations of NORMS by paired bootst
 sample: $(VENV)/installed ## Print text from a language model made here
 	@$(BIN)/python -m adanorm.sample task=enwik8 norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
+parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made here
+	@$(BIN)/python -m adanorm.parse task=ptb norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
+
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
 	@$(BIN)/python -m adanorm.norms.check norm=$(NORM) $(SET)
 
@@ -88,6 +91,7 @@ bench: $(VENV)/installed ## Measure our loop against a plain one and against fai
 	@$(BIN)/python -m adanorm.bench.loop
 	@$(BIN)/python -m adanorm.bench.translation
 	@$(BIN)/python -m adanorm.bench.attention
+	@$(BIN)/python -m adanorm.bench.parsing
 
 check: $(VENV)/installed-dev ## Check format, lint, types and import direction
 	$(BIN)/ruff format --check .

@@ -86,7 +86,7 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
 def test_an_unknown_study_is_named(command: Command) -> None:
     done = command("adanorm.study", "table9")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "unknown study 'table9': choose from mini-all, overview, table1" in done.stderr
+    assert f"unknown study 'table9': choose from {', '.join(choices('study'))}" in done.stderr
 
 
 def test_auto_is_the_papers_scale_where_its_data_are(
@@ -95,6 +95,14 @@ def test_auto_is_the_papers_scale_where_its_data_are(
     resolved = resolve_auto(["task=rt", "scale=auto", "device=cpu", f"data.mirror={mirror}"])
     assert "scale=paper" in resolved
     assert capsys.readouterr().out.startswith("scale paper: a run of rt takes about")
+
+
+def test_auto_is_mini_where_the_data_are_licensed_and_none_are_named(
+    mirror: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_auto(["task=ptb", "scale=auto", f"data.mirror={mirror}"])
+    assert "scale=mini" in resolved
+    assert "the Penn Treebank is licensed" in capsys.readouterr().out
 
 
 NOWHERE = "data.mirror=nowhere"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from adanorm import compose, metrics
 from adanorm.config import Experiment
 from adanorm.data import parallel
+from adanorm.data_sections import Parallel
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.scale import resolve_auto
-from adanorm.sections import Parallel
 
 DESCRIPTION = """Compare the test translations of finished runs by sacrebleu's paired bootstrap.
 

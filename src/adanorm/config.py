@@ -11,26 +11,15 @@ from typing import Annotated, Any, Literal
 from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError, model_validator
 
-from adanorm.sections import (
-    ByteText,
-    Cost,
-    DataSection,
-    Decoding,
+from adanorm.data_sections import SPLITS, ByteText, DataSection, Images, Parallel, Text, Treebank
+from adanorm.model_sections import (
     FairseqTransformer,
-    Images,
-    Logger,
     MnistCnn,
-    Norm,
-    Parallel,
-    Positive,
-    Section,
-    Segments,
     SentenceEncoder,
-    Task,
-    Text,
-    Training,
     TransformerXl,
+    TransitionParser,
 )
+from adanorm.sections import Cost, Decoding, Logger, Norm, Positive, Section, Segments, Task, Training
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONF = PROJECT / "conf"
@@ -41,6 +30,7 @@ READERS = {  # of the data that a model takes
     "sentence_encoder": "text",
     "fairseq_transformer": "parallel",
     "transformer_xl": "bytes",
+    "transition_parser": "trees",
 }
 
 
@@ -51,9 +41,10 @@ class Experiment(Section):
     norm: Norm
     scale: Literal["paper", "mini", "smoke"]
     seed: Annotated[int, Field(ge=0, lt=2**31)]
-    data: Annotated[Images | Text | Parallel | ByteText, Field(discriminator="reader")]
+    data: Annotated[Images | Text | Parallel | ByteText | Treebank, Field(discriminator="reader")]
     model: Annotated[
-        MnistCnn | SentenceEncoder | FairseqTransformer | TransformerXl, Field(discriminator="name")
+        MnistCnn | SentenceEncoder | FairseqTransformer | TransformerXl | TransitionParser,
+        Field(discriminator="name"),
     ]
     decoding: Decoding | None = None
     segments: Segments | None = None
@@ -80,14 +71,14 @@ class Experiment(Section):
         default, leaves the digests of older runs as they are. The user's own files count by
         content. Raises ValueError where such a file is missing.
         """
-        places = {"device", "threads", "checkpoint_minutes", "runs", "logger", "cost"}
-        identity: dict[str, Any] = self.model_dump(mode="json", exclude=places, exclude_none=True)
-        own = self.data.own_files()
-        for key in ("cache", "mirror", "path", *(own and ("train", "valid", "test"))):
-            identity["data"].pop(key, None)
-        if own:
+        aside = {"device", "threads", "checkpoint_minutes", "runs", "logger", "cost"}
+        identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
+        places = {"cache", "mirror", "path", "vectors", *(SPLITS if self.own_data else ())}
+        identity["data"] = {key: value for key, value in identity["data"].items() if key not in places}
+        if self.own_data:
             identity["data"]["source"] = "own"
-            identity["data"]["files"] = {role: sha256(path) for role, path in own.items()}
+        if local := self.data.local_files():
+            identity["data"]["files"] = {role: sha256(*paths) for role, paths in local.items()}
         return identity
 
     @property
@@ -119,10 +110,14 @@ def _canonical(value: Any) -> Any:
     return int(value) if is_whole else value
 
 
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's content in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def sha256(*paths: Path) -> str:
+    """Return the SHA-256 of the content of files, one after the other, in hexadecimal."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+    return digest.hexdigest()
 
 
 def parse(config: DictConfig) -> Experiment:

@@ -137,6 +137,7 @@ def _facts(
         "parameters": sum(sizes.values()),
         "norm_parameters": sum(n for name, n in sizes.items() if name.startswith(tuple(norms))),
         "data": task.checksums,
+        **({"prepared": task.prepared} if task.prepared else {}),
     }
 
 

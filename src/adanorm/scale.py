@@ -31,11 +31,11 @@ def _choose(overrides: Sequence[str]) -> tuple[str, str]:
     others = [override.split(",")[0] if override.startswith(("task=", "norm=", "seed=")) else override
               for override in others]  # fmt: skip
     paper = experiment([*others, "scale=paper"])
-    missing = None if paper.own_data else availability(paper.data.source, paper.data)
+    missing = _missing(paper)
     if missing is None and (_on_cuda(paper) or _hours(paper) <= LONGEST_CPU_HOURS):
         return "paper", f"a run of {paper.task.name} takes {_span(paper)}"
     mini = experiment([*others, "scale=mini"])
-    missing_mini = None if mini.own_data else availability(mini.data.source, mini.data)
+    missing_mini = _missing(mini)
     if missing_mini is not None:
         folder = SOURCES[mini.data.source].folder
         raise ValueError(
@@ -44,6 +44,10 @@ def _choose(overrides: Sequence[str]) -> tuple[str, str]:
         )
     why = missing or f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
     return "mini", f"{why}; a run takes {_span(mini)}"
+
+
+def _missing(run: Experiment) -> str | None:
+    return run.data.lacks() or (None if run.own_data else availability(run.data.source, run.data))
 
 
 def _hours(run: Experiment) -> float:

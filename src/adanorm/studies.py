@@ -23,6 +23,7 @@ class Study(Section):
     scale: Literal["paper", "mini", "smoke"]
     seeds: Annotated[list[int], Field(min_length=1)]
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
+    quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
     overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
 
 

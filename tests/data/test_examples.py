@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adanorm.data.examples import Batch, Batches, ImageExamples, TextExamples
+from adanorm.data.examples import ArrayExamples, Batch, Batches, TextExamples
 
 
 @given(
@@ -30,7 +30,7 @@ def test_text_batches_hold_every_sentence_once_within_the_budget(
 
 
 def test_the_order_depends_on_the_generator_alone() -> None:
-    examples = ImageExamples(torch.zeros(100, 1, 28, 28), torch.arange(100), 32)
+    examples = ArrayExamples(torch.zeros(100, 1, 28, 28), torch.arange(100), 32)
 
     def order(seed: tuple[int, int]) -> list[int]:
         indices: list[int] = np.concatenate(examples.order(np.random.default_rng(seed))).tolist()

@@ -14,7 +14,7 @@ import pytest
 from adanorm.compose import experiment
 from adanorm.data import catalogue, fetch
 from adanorm.data.catalogue import File, Source
-from adanorm.sections import DataSection
+from adanorm.data_sections import DataSection
 
 CONTENT = bytes(range(256)) * 4000
 

@@ -16,7 +16,7 @@ from adanorm.compose import experiment
 from adanorm.data import corpora, parallel, preparation
 from adanorm.data.cleaning import clean
 from adanorm.data.processing import Subwords, Words, learn_subwords
-from adanorm.sections import Parallel
+from adanorm.data_sections import Parallel
 
 LANGUAGES = ("de", "en")
 

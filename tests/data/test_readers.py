@@ -11,7 +11,7 @@ import torch
 
 from adanorm.compose import experiment
 from adanorm.data import images, text
-from adanorm.sections import IDX_NAMES, Images, Text
+from adanorm.data_sections import IDX_NAMES, Images, Text
 
 
 def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:

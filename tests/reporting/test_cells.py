@@ -187,6 +187,20 @@ def test_unconfirmed_numbers_are_marked() -> None:
     assert "no public source confirms" in text
 
 
+def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
+    study = studies.load("ptb-sample", known_tasks=published_tasks())
+    grid = studies.grid(study, runs=str(tmp_path))
+    for run, uas in zip(grid["layernorm", "ptb"], (85.0, 86.0, 87.0), strict=True):
+        record(run, **{**score(0.0), "test": {"uas": uas}})
+    quoting = tables.Table(study, grid)
+    text = formats.markdown(quoting)
+    assert "| LayerNorm | 86.00 ± 1.00 |\n| · paper | 89.12 |" in text
+    assert "verdict" not in text
+    assert "a training set ten times larger" in text
+    assert "LayerNorm          86.00 ± 1.00               paper 89.12" in formats.terminal(quoting)
+    assert {row["verdict"] for row in csv.DictReader(io.StringIO(formats.comma_separated(quoting)))} == {""}
+
+
 def test_the_committed_tables_are_those_of_the_committed_records(tmp_path: Path) -> None:
     git = ["git", "-C", str(PROJECT), "ls-files", "results/runs"]
     listed = subprocess.run(git, capture_output=True, text=True, check=False).stdout.split()

@@ -17,11 +17,12 @@ from adanorm import tasks
 from adanorm.bench.ngram import bits_per_byte
 from adanorm.compose import experiment
 from adanorm.data import streams
+from adanorm.data_sections import ByteText
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import norm_factory
 from adanorm.sample import continued
-from adanorm.sections import ByteText, Segment
+from adanorm.sections import Segment
 from adanorm.tasks.char_lm import CharLm
 from adanorm.training.loop import learning_rate
 from tests.conftest import Command

@@ -12,7 +12,7 @@ import torch
 from adanorm.compose import experiment
 from adanorm.config import PROJECT
 from adanorm.data import preparation
-from adanorm.sections import Parallel
+from adanorm.data_sections import Parallel
 
 SMALL = [
     f"--{side}-{name}={size}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from adanorm import compose
 from adanorm.data import streams
-from adanorm.sections import ByteText
+from adanorm.data_sections import ByteText
 
 Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
 

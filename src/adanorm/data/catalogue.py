@@ -226,6 +226,20 @@ SOURCES: dict[str, Source] = {
         ),
         instead="enwik8",
     ),
+    "ptb-sample": Source(
+        "ptb-sample",
+        "non-commercial (Penn Treebank sample, LDC), as packaged by NLTK",
+        (
+            File(
+                "dependency_treebank.zip",
+                457_429,
+                "sha256:0df483999f1391f32b141d6047d8ce19efd0a5a3e63ca019bfc4af8530f51fbd",
+                (
+                    "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/dependency_treebank.zip",
+                ),
+            ),
+        ),
+    ),
     "wmt16-en-de": Source(
         "wmt16-en-de",
         "research use (WMT16); pre-processed by Google",

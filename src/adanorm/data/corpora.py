@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from adanorm.data import gzipped, synthetic
 from adanorm.data.fetch import fetch
-from adanorm.sections import Parallel
+from adanorm.data_sections import Parallel
 
 
 class Pairs(NamedTuple):

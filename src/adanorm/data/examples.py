@@ -15,7 +15,7 @@ Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs, (B, 1, 28, 28) images or (B, T) token ids padded with 0, and targets (B,)."""
+    """Inputs, (B, ...): images, token ids padded with 0, features; and targets (B,)."""
 
     inputs: Tensor
     targets: Tensor
@@ -30,10 +30,10 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class ImageExamples:
-    """Images (N, 1, 28, 28) in float32 with targets (N,)."""
+class ArrayExamples:
+    """Inputs of one shape, (N, ...), such as images, with targets (N,)."""
 
-    images: Tensor
+    inputs: Tensor
     targets: Tensor
     batch_size: int
 
@@ -48,7 +48,7 @@ class ImageExamples:
     def batch(self, indices: Indices) -> Batch:
         """Return these examples as a batch."""
         chosen = torch.from_numpy(indices)
-        return Batch(self.images[chosen], self.targets[chosen])
+        return Batch(self.inputs[chosen], self.targets[chosen])
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def batches_within(indices: Indices, sizes: Indices, tokens: int, *, multiple: i
     return [*batches, indices[start:]] if start < len(indices) else batches
 
 
-Examples = ImageExamples | TextExamples
+Examples = ArrayExamples | TextExamples
 
 
 BatchT_co = TypeVar("BatchT_co", covariant=True)

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from adanorm.config import cache_of, mirror_of
 from adanorm.data.catalogue import SOURCES, File, Source
-from adanorm.sections import DataSection
+from adanorm.data_sections import DataSection
 
 CONNECT_SECONDS, READ_SECONDS = 5, 60
 

@@ -12,9 +12,9 @@ import torch
 
 from adanorm.config import sha256
 from adanorm.data import synthetic
-from adanorm.data.examples import ImageExamples, Splits
+from adanorm.data.examples import ArrayExamples, Splits
 from adanorm.data.fetch import fetch
-from adanorm.sections import IDX_NAMES, Images
+from adanorm.data_sections import IDX_NAMES, Images
 
 SIDE = 28  # pixels
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -101,6 +101,6 @@ def _split(
     )
 
 
-def _examples(data: Images, images: Pixels, labels: Pixels) -> ImageExamples:
+def _examples(data: Images, images: Pixels, labels: Pixels) -> ArrayExamples:
     pixels = torch.from_numpy(images.copy()).float().div_(255).sub_(data.mean).div_(data.std)
-    return ImageExamples(pixels[:, None], torch.from_numpy(labels.astype(np.int64)), data.batch_size)
+    return ArrayExamples(pixels[:, None], torch.from_numpy(labels.astype(np.int64)), data.batch_size)

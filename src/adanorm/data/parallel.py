@@ -15,8 +15,8 @@ from adanorm.data import preparation
 from adanorm.data.corpora import lines_of
 from adanorm.data.examples import Indices, batches_within
 from adanorm.data.processing import Subwords, Words
+from adanorm.data_sections import Parallel, data_bin_files
 from adanorm.fairseq_library import fairseq
-from adanorm.sections import Parallel, data_bin_files
 
 BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
 

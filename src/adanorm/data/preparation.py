@@ -22,8 +22,8 @@ from adanorm.data.catalogue import SOURCES
 from adanorm.data.cleaning import clean
 from adanorm.data.corpora import Pairs
 from adanorm.data.processing import Subwords, Words, learn_subwords
+from adanorm.data_sections import Parallel
 from adanorm.fairseq_library import fairseq
-from adanorm.sections import Parallel
 
 VERSION = 1  # of this preparation: another one is another folder
 SPLITS = ("train", "valid", "test")

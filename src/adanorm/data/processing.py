@@ -10,7 +10,7 @@ from contextlib import nullcontext, redirect_stderr
 from functools import cached_property
 from typing import Any
 
-from adanorm.sections import Parallel
+from adanorm.data_sections import Parallel
 
 SEPARATOR = "@@"
 _JOINT = re.compile(r"(@@ )|(@@ ?$)")

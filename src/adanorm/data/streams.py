@@ -14,7 +14,7 @@ from torch import Tensor
 
 from adanorm.data import gzipped, synthetic
 from adanorm.data.fetch import fetch
-from adanorm.sections import ByteText
+from adanorm.data_sections import ByteText
 
 SPLITS = ("train", "valid", "test")
 IGNORED = -100  # a target that counts nothing

@@ -55,3 +55,26 @@ def sentences(count: int, *, seed: int) -> list[tuple[str, list[str]]]:
         words[random.integers(len(words))] = ("bad", "good")[label]
         made.append((str(label), words))
     return made
+
+
+def trees() -> dict[str, list[list[tuple[str, str, int]]]]:
+    """Return words, tags and heads of each split: a verb rules nouns, a noun its articles before it."""
+    random = np.random.default_rng(0)
+    return {
+        split: [_tree(random) for _ in range(count)]
+        for split, count in (("train", 128), ("valid", 32), ("test", 32))
+    }
+
+
+def _tree(random: np.random.Generator) -> list[tuple[str, str, int]]:
+    before, after = random.integers(1, 3, 2)
+    articles = random.integers(0, 3, before + after)
+    verb = 1 + int(sum(1 + count for count in articles[:before]))
+    made: list[tuple[str, str, int]] = []
+    for index, count in enumerate(articles):
+        if index == before:
+            made.append((f"verb{random.integers(5)}", "VB", 0))
+        noun = len(made) + int(count) + 1
+        made += [(f"the{random.integers(3)}", "DT", noun)] * int(count)
+        made.append((f"noun{random.integers(9)}", "NN", verb))
+    return [*made, (".", ".", verb)]

@@ -16,7 +16,7 @@ from adanorm.config import sha256
 from adanorm.data import synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch
-from adanorm.sections import Text
+from adanorm.data_sections import Text
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
 

@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from adanorm.fairseq_library import fairseq
+from adanorm.model_sections import FairseqTransformer
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.sections import FairseqTransformer
 
 CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
 

@@ -45,12 +45,14 @@ def _notes(table: Table) -> list[str]:
             " that of running text, `--metric compound_bleu` that with compounds split."
         )
     if not table.comparable:
-        return [*notes, "Not the paper's data or settings: its numbers are not comparable."]
-    notes.append(
-        "*reproduced*: the paper's number lies within two standard deviations of our mean; *differs*:"
-        " outside the 95 % prediction interval of one more run; *cannot be told apart*: between, or under"
-        " three seeds."
-    )
+        why = "its numbers are not comparable."
+        notes.append(f"Not the paper's data or settings: {table.study.quote or why}")
+    if table.comparable:
+        notes.append(
+            "*reproduced*: the paper's number lies within two standard deviations of our mean; *differs*:"
+            " outside the 95 % prediction interval of one more run; *cannot be told apart*: between, or under"
+            " three seeds."
+        )
     if any(UNCONFIRMED in table.paper(norm, task) for norm, task in table.cells):
         notes.append(f"{UNCONFIRMED} from a recollection of the paper; no public source confirms the row.")
     return notes
@@ -62,13 +64,14 @@ def _grid(table: Table) -> list[list[str]]:
     rows = []
     for norm in study.rows:
         rows.append([_title(norm), *(table.ours(norm, task) for task in study.columns)])
-        if table.comparable:
+        if table.shows_paper:
             rows.append(["· paper", *(table.paper(norm, task) for task in study.columns)])
+        if table.comparable:
             rows.append(["· verdict", *(table.verdict(norm, task) for task in study.columns)])
     for before, after in study.improvements:
         both = [table.improvement(before, after, task) for task in study.columns]
         rows.append([f"{_title(after)} over {_title(before)}", *(ours for ours, _ in both)])
-        if table.comparable:
+        if table.shows_paper:
             rows.append(["· paper", *(theirs for _, theirs in both)])
     return rows
 
@@ -98,7 +101,7 @@ def comma_separated(table: Table) -> str:
     header = "task norm metric scale scores mean diverged failed paper paper_source confirmed verdict"
     writer.writerow(header.split())
     for (norm, task), found in table.cells.items():
-        number = published(task, norm) if table.comparable else None
+        number = published(task, norm) if table.shows_paper else None
         scores = found.scores if found else []
         counts = [found.count(status) if found else 0 for status in ("diverged", "failed")]
         quoted = [number.text, number.source, "yes" if number.confirmed else "no"] if number else ["", "", ""]
@@ -150,7 +153,7 @@ def terminal(table: Table) -> str:
         lines.append(f"{_title(task)}, test {_unit(table, task)}, {table.study.scale}")
         for norm in study.rows:
             quoted = (
-                f"paper {table.paper(norm, task):<8} {table.verdict(norm, task)}" if table.comparable else ""
+                f"paper {table.paper(norm, task):<8} {table.verdict(norm, task)}" if table.shows_paper else ""
             )
             lines.append(f"  {_title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
     empty = [t for t in study.columns if all(table.ours(norm, t) == "-" for norm in study.rows)]

@@ -22,6 +22,8 @@ class Table:
     def __init__(self, study: Study, grid: Grid, *, metric: str | None = None) -> None:
         self.study, self.metric = study, metric
         self.comparable = study.scale == "paper" and not study.overrides and metric is None
+        # The paper's numbers may be shown without being compared with.
+        self.shows_paper = self.comparable or (study.quote is not None and metric is None)
         self.cells: dict[tuple[str, str], Cell | None] = {
             place: cell(runs, metric=metric) if runs else None for place, runs in grid.items()
         }
@@ -35,7 +37,7 @@ class Table:
 
     def paper(self, norm: str, task: str) -> str:
         """Return the paper's number, marked where no public source confirms it."""
-        number = published(task, norm) if self.comparable else None
+        number = published(task, norm) if self.shows_paper else None
         return "" if number is None else number.text + ("" if number.confirmed else UNCONFIRMED)
 
     def verdict(self, norm: str, task: str) -> str:
@@ -53,4 +55,4 @@ class Table:
         digits = max((len(n.text.partition(".")[2]) for n in paper if n is not None and n.value), default=2)
         ours = f"{sign * (means[1] - means[0]) + 0:+.2f}" if len(means) == 2 else "-"
         theirs = f"{sign * (values[1] - values[0]) + 0:+.{digits}f}" if len(values) == 2 else "-"
-        return ours, theirs if self.comparable else ""
+        return ours, theirs if self.shows_paper else ""

@@ -6,12 +6,14 @@ from adanorm.config import Experiment
 from adanorm.tasks.base import TrainingTask
 from adanorm.tasks.char_lm import CharLm
 from adanorm.tasks.classification import Classification
+from adanorm.tasks.parsing import Parsing
 from adanorm.tasks.translation import Translation
 
 KINDS: dict[str, Callable[[Experiment], TrainingTask]] = {
     "classification": Classification,
     "translation": Translation,
     "char_lm": CharLm,
+    "parsing": Parsing,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -52,6 +52,7 @@ class TrainingTask(Protocol):
 
     checksums: dict[str, str]
     sizes: dict[str, int]  # examples of each split
+    prepared: Mapping[str, Mapping[str, int]] = {}  # what preparation counted, such as what it left out
     carried: Sequence[Tensor] = ()  # what `loss` carries from batch to batch, a row a stream
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:

@@ -11,10 +11,11 @@ from torch.nn import functional as F
 from adanorm.config import Experiment
 from adanorm.data import streams
 from adanorm.data.streams import IGNORED, SegmentBatch
+from adanorm.data_sections import ByteText
+from adanorm.model_sections import TransformerXl as TransformerXlSection
 from adanorm.models import transformer_xl
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.sections import ByteText, Segment
-from adanorm.sections import TransformerXl as TransformerXlSection
+from adanorm.sections import Segment
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 

@@ -10,9 +10,10 @@ from torch.nn import functional as F
 from adanorm.config import Experiment
 from adanorm.data import images, text
 from adanorm.data.examples import Batch, Batches
+from adanorm.data_sections import Images, Text
+from adanorm.model_sections import MnistCnn
 from adanorm.models import mnist_cnn, sentence_encoder
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.sections import Images, MnistCnn, Text
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 

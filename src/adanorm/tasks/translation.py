@@ -16,10 +16,12 @@ from adanorm.data import parallel
 from adanorm.data.examples import Batches
 from adanorm.data.parallel import PairBatch
 from adanorm.data.processing import Subwords
+from adanorm.data_sections import Parallel
 from adanorm.fairseq_library import fairseq
+from adanorm.model_sections import FairseqTransformer
 from adanorm.models import fairseq_transformer
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.sections import Decoding, FairseqTransformer, Parallel
+from adanorm.sections import Decoding
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.tasks.label_smoothing import label_smoothed_loss
 

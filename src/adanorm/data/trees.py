@@ -1,0 +1,79 @@
+"""Dependency trees: what one is, when it is none, which are projective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A sentence of n words; word i has the head `heads[i]`, counted from 1, 0 for the root's.
+
+    `labels` is None in a treebank without labels. `punctuation` says which words are, by their tag.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    heads: tuple[int, ...]
+    labels: tuple[str, ...] | None
+    punctuation: tuple[bool, ...]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def problem(heads: Sequence[int]) -> str | None:
+    """Return why these heads, counted from 1, make no tree with one root, or None."""
+    count = len(heads)
+    for word, head in enumerate(heads, 1):
+        if not 0 <= head <= count:
+            return f"word {word} has the head {head}, out of range in a sentence of {count} words"
+    roots = [word for word, head in enumerate(heads, 1) if head == 0]
+    if len(roots) > 1:
+        return f"several roots, words {roots[0]} and {roots[1]}"
+    reached = {0}  # words from which the heads lead up to the root
+    for start in range(1, count + 1):
+        path, word = [], start
+        while word not in reached:
+            if word in path:
+                return f"a cycle through word {word}"
+            path.append(word)
+            word = heads[word - 1]
+        reached.update(path)
+    return None
+
+
+def is_projective(heads: Sequence[int]) -> bool:
+    """Return whether no two arcs cross, the root's arc from left of the sentence among them."""
+    head = np.asarray(heads)
+    word = np.arange(1, len(head) + 1)
+    left, right = np.minimum(head, word), np.maximum(head, word)
+    starts_inside = (left[:, None] < left) & (left < right[:, None])
+    return not bool((starts_inside & (right > right[:, None])).any())
+
+
+def projectivized(tree: Tree) -> Tree:
+    """Return the tree with the shortest non-projective arcs lifted until none is left.
+
+    A word whose arc spans a word that its head does not dominate gets its head's head (Nivre and
+    Nilsson 2005, section 2).
+    """
+    heads = [0, *tree.heads]
+
+    def dominates(head: int, word: int) -> bool:
+        while word not in (0, head):
+            word = heads[word]
+        return word == head
+
+    def spans_others(word: int) -> bool:
+        low, high = sorted((word, heads[word]))
+        return not all(dominates(heads[word], between) for between in range(low + 1, high))
+
+    words = range(1, len(heads))
+    while crossing := [word for word in words if heads[word] and spans_others(word)]:
+        shortest = min(crossing, key=lambda word: abs(word - heads[word]))
+        heads[shortest] = heads[heads[shortest]]
+    return replace(tree, heads=tuple(heads[1:]))

@@ -1,0 +1,91 @@
+"""The sections of a configuration that say what model a run trains, one class a model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from adanorm.sections import Fraction, Positive, Section
+
+
+class MnistCnn(Section):
+    """Settings of models.mnist_cnn."""
+
+    name: Literal["mnist_cnn"]
+    channels: Annotated[list[Positive], Field(min_length=2, max_length=2)]
+    kernel_size: Annotated[int, Field(ge=1, le=9)]
+    norm_axes: Literal["all", "channels"]
+
+
+class SentenceEncoder(Section):
+    """Settings of models.sentence_encoder."""
+
+    name: Literal["sentence_encoder"]
+    layers: Positive
+    dim: Positive
+    heads: Positive
+    ffn_dim: Positive
+    dropout: Fraction
+    pre_norm: bool
+    pooling: Literal["mean", "max", "first"]
+
+    @model_validator(mode="after")
+    def _heads_divide_dim(self) -> SentenceEncoder:
+        if self.dim % self.heads or self.dim % 2:
+            raise ValueError(f"dim {self.dim}: must be even and a multiple of heads ({self.heads})")
+        return self
+
+
+class FairseqTransformer(Section):
+    """Settings of models.fairseq_transformer; null: the architecture's own."""
+
+    name: Literal["fairseq_transformer"]
+    architecture: Literal["transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t"]
+    layers: Positive | None
+    dim: Positive | None
+    ffn_dim: Positive | None
+    heads: Positive | None
+    pre_norm: bool
+    init: Literal["km", "xavier", "released"]
+    share_embeddings: Literal["all", "decoder", "none"]
+    dropout: Fraction
+    attention_dropout: Fraction
+    activation_dropout: Fraction
+
+    @model_validator(mode="after")
+    def _heads_divide_dim(self) -> FairseqTransformer:
+        if self.dim and self.heads and (self.dim % self.heads or self.dim % 2):
+            raise ValueError(f"dim {self.dim}: must be even and a multiple of heads ({self.heads})")
+        return self
+
+
+class TransformerXl(Section):
+    """Settings of models.transformer_xl."""
+
+    name: Literal["transformer_xl"]
+    layers: Positive
+    dim: Positive
+    heads: Positive
+    head_dim: Positive
+    ffn_dim: Positive
+    dropout: Fraction
+    pre_norm: bool
+
+    @model_validator(mode="after")
+    def _dim_is_even(self) -> TransformerXl:
+        if self.dim % 2:
+            raise ValueError(f"dim {self.dim}: must be even, for sines and cosines")
+        return self
+
+
+class TransitionParser(Section):
+    """Settings of models.transition_parser."""
+
+    name: Literal["transition_parser"]
+    embedding_dim: Positive
+    embedding_sd: Annotated[float, Field(gt=0)]
+    layers: Positive
+    dim: Positive
+    activation: Literal["relu", "tanh", "cube"]
+    dropout: Fraction

@@ -1,0 +1,194 @@
+"""The parser's scores against other evaluators, its loss, and the `parse` command."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import regex
+import torch
+from conllu import parse_incr
+from udtools.udeval import evaluate, load_conllu
+
+from adanorm import tasks
+from adanorm.attachment import attachment
+from adanorm.bench import plain_parser
+from adanorm.bench.parsing import baselines
+from adanorm.compose import experiment
+from adanorm.data import treebanks
+from adanorm.data.trees import Tree
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import norm_factory
+from adanorm.tasks.parsing import Parsing
+from tests.conftest import Command
+from tests.data.test_treebanks import UD
+from tests.trees import projective
+
+LABELS = ("nsubj", "nsubj:pass", "obj", "root")
+
+
+def built(*overrides: str) -> tuple[Parsing, torch.nn.Module]:
+    task = tasks.build(experiment(["task=ptb", "scale=smoke", "norm=layernorm", *overrides]))
+    assert isinstance(task, Parsing)
+    torch.manual_seed(0)
+    return task, task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all")).eval()
+
+
+def as_ud(trees: list[Tree]) -> list[Tree]:
+    """The trees with the label `root` at the root's word alone, as that evaluation wants it."""
+    made = []
+    for tree in trees:
+        labels = ["dep" if label == "root" else label for label in tree.labels or ()]
+        labels[tree.heads.index(0)] = "root"
+        made.append(replace(tree, labels=tuple(labels)))
+    return made
+
+
+def conllu(trees: list[Tree]) -> io.StringIO:
+    sentences = [
+        "".join(
+            f"{number}\t{word}\t_\tX\t_\t_\t{head}\t{label}\t_\t_\n"
+            for number, (word, head, label) in enumerate(
+                zip(tree.words, tree.heads, tree.labels or (), strict=True), 1
+            )
+        )
+        for tree in trees
+    ]
+    return io.StringIO("\n".join([*sentences, ""]))
+
+
+def test_scores_are_those_of_the_conll_2018_evaluation() -> None:
+    gold = as_ud([projective(count, count, labels=LABELS) for count in range(1, 30)])
+    other = as_ud([projective(count, 99 - count, labels=LABELS) for count in range(1, 30)])
+    found = [replace(tree, words=right.words) for tree, right in zip(other, gold, strict=True)]
+    theirs = evaluate(load_conllu(conllu(gold), "gold", {}), load_conllu(conllu(found), "found", {}))
+    ours = attachment(gold, [(list(tree.heads), list(tree.labels or ())) for tree in found], "ud").metrics
+    assert 5 < ours["las_all"] < ours["uas_all"] < 95
+    assert ours["uas_all"] == pytest.approx(100 * theirs["UAS"].f1)
+    assert ours["las_all"] == pytest.approx(100 * theirs["LAS"].f1)
+
+
+def test_scores_are_those_of_eval07_token_for_token() -> None:
+    words = ["Mr.", "--", "said", ",", "$", "5", "%", "``", "...", "-LRB-", "&", "#", "«", "x.", "_"]
+    heads = [((place * 7) % 5) + 1 for place in range(len(words))]
+    found = [((place * 3) % 5) + 1 for place in range(len(words))]
+    tree = Tree(tuple(words), ("X",) * 15, tuple(heads), ("a",) * 15, (False,) * 15)
+    labels = ["a" if place % 2 else "b" for place in range(15)]
+    counted = [not regex.fullmatch(r"\p{P}+", word) for word in words]
+    assert counted.count(False) == 8
+    uas = [a == b for a, b, counts in zip(heads, found, counted, strict=True) if counts]
+    las = [
+        a == b and c == "a" for a, b, c, counts in zip(heads, found, labels, counted, strict=True) if counts
+    ]
+    ours = attachment([tree], [(found, labels)], "eval07")
+    assert ours.metrics["uas"] == pytest.approx(100 * sum(uas) / len(uas))
+    assert ours.metrics["las"] == pytest.approx(100 * sum(las) / len(las))
+    assert "7 of 15 words" in ours.signatures["uas"]
+
+
+def test_words_of_penn_punctuation_tags_do_not_count() -> None:
+    (tree,) = treebanks.read(b"Go\tVB\t0\n%\tNN\t1\n-LRB-\t-LRB-\t1\n--\t:\t1\n.\t.\t1\n", "a.dp", "xpos")
+    scores = attachment([tree], [([0, 1, 2, 3, 4], ["_"] * 5)], "penn").metrics
+    assert scores == {"uas": pytest.approx(100 * 2 / 3), "uas_all": pytest.approx(100 * 2 / 5)}
+
+
+def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None:
+    task, model = built()
+    model = model.double()  # no ties that rounding could break
+
+    def scores(ids: list[int]) -> list[float]:
+        with torch.inference_mode():
+            found: list[float] = model(torch.tensor([ids]))[0].tolist()
+        return found
+
+    trees = task.trees["test"]
+    ours = [heads for heads, _ in task.parse(model, trees)]
+    assert ours == [plain_parser.parse(tree, task.vocabulary, scores) for tree in trees]
+    assert [tuple(heads) for heads in ours] != [tree.heads for tree in trees]
+
+
+def test_validation_loss_is_the_mean_over_the_oracles_transitions() -> None:
+    task, model = built()
+    found = task.evaluate(model, "valid").metrics["loss"]
+    nats, count = 0.0, 0
+    for tree in task.trees["valid"]:
+        for ids, action in plain_parser.transitions(tree, task.vocabulary):
+            nats -= float(model(torch.tensor([ids])).detach().log_softmax(1)[0, action])
+            count += 1
+    assert found == pytest.approx(nats / count, rel=1e-5)
+
+
+def test_batches_of_an_epoch_hold_every_transition_once() -> None:
+    task, _ = built()
+    rows = [tuple(row) for batch in task.train_batches(3) for row in batch.inputs.tolist()]
+    wanted = [
+        tuple(ids)
+        for tree in task.trees["train"]
+        for ids, _ in plain_parser.transitions(tree, task.vocabulary)
+    ]
+    assert sorted(rows) == sorted(wanted)
+    assert rows != [tuple(row) for batch in task.train_batches(4) for row in batch.inputs.tolist()]
+
+
+def test_given_vectors_are_where_training_starts(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("noun1 1 2 3 4 5 6 7 8\nelsewhere 0 0 0 0 0 0 0 0\n")
+    task, model = built(f"data.vectors={tmp_path / 'v.txt'}")
+    index = task.vocabulary.word_ids["noun1"]
+    assert model.get_parameter("embedding.weight")[index].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert task.prepared["vectors"] == {"words": len(task.vocabulary.words), "found": 1}
+    with_vectors = experiment(["task=ptb", "scale=smoke", "norm=none", f"data.vectors={tmp_path / 'v.txt'}"])
+    assert with_vectors.digest() != experiment(["task=ptb", "scale=smoke", "norm=none"]).digest()
+
+
+def test_baselines_attach_to_neighbours() -> None:
+    tree = Tree(("a", "b", "c"), ("X",) * 3, (0, 1, 2), None, (False,) * 3)
+    assert baselines([tree]) == {"previous": 100, "next": 0}
+
+
+def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, command: Command) -> None:
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.conllu").write_text((UD + "\n") * 20)
+    files = [f"data.{split}={tmp_path / split}.conllu" for split in ("train", "valid", "test")]
+    chosen = ["task=ptb", "norm=adanorm", "scale=smoke", "preset=ud", *files, f"runs={tmp_path / 'runs'}"]
+    chosen += ["training.max_epochs=40", "training.lr=0.01"]
+    trained = command("adanorm.run", *chosen)
+    assert trained.returncode == 0, trained.stderr
+    folder = next((tmp_path / "runs").glob("ptb/adanorm/*"))
+    result = json.loads((folder / "result.json").read_text())
+    assert result["test"]["las_all"] == 100, "two sentences, learned by heart"
+    assert result["prepared"]["train"]["transitions"] == 20 * 14
+    assert "CoNLL 2018" in result["signatures"]["las"]
+    bare = UD.replace("\t4\tnsubj", "\t_\t_").replace("\t0\troot", "\t_\t_") + "\n# newdoc\n" + UD
+    (tmp_path / "bare.conllu").write_text(bare)
+    done = command(
+        "adanorm.parse", *chosen, f"input={tmp_path / 'bare.conllu'}", f"output={tmp_path / 'out'}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out").read_text().strip() == (UD + "\n# newdoc\n" + UD).strip()
+    assert len(list(parse_incr((tmp_path / "out").open()))) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["input=nowhere"], "input=nowhere: no such file"),
+        (["task=rt"], "task=rt does not parse: choose ptb"),
+        (["input={}"], "sentence 1: no tags in the column xpos, which the parser was trained on"),
+        ([], "holds no weights.pt: make the run here first"),
+    ],
+)
+def test_parse_says_what_is_wrong_in_one_line(
+    tmp_path: Path, command: Command, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "a").write_text("1\tGo\t_\tVERB\t_\t_\t_\t_\t_\t_\n")
+    given = [argument.format(tmp_path / "a") for argument in arguments]
+    (tmp_path / "empty").touch()
+    chosen = {"task": "task=ptb", "input": f"input={tmp_path / 'empty'}"}
+    chosen |= {argument.partition("=")[0]: argument for argument in given}
+    done = command("adanorm.parse", *chosen.values(), "norm=none", "scale=smoke", f"runs={tmp_path}")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
