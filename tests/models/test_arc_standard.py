@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from adanorm.bench import plain_parser
 from adanorm.data import treebanks
-from adanorm.data.tree_encoding import Vocabulary, longest_first
+from adanorm.data.tree_encoding import Numbers, Vocabulary
 from adanorm.data.trees import Tree, is_projective, problem
-from adanorm.models.arc_standard import Oracle, States, derive
+from adanorm.models import arc_standard
+from adanorm.models.arc_standard import LEFT_ARC, SHIFT
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transition_parser import TransitionParser
 from adanorm.norms import norm_factory
-from adanorm.tasks.parsing import features, transitions
+from adanorm.tasks.parsing import transitions
 from tests.trees import projective
 
 LABELS = ("subj", "obj", "det")
 
 
 def followed(trees: list[Tree]) -> list[tuple[list[int], list[int]]]:
-    """Heads and label numbers that the oracle's actions build, in the trees' order."""
+    """Heads and label numbers that the oracle's actions build."""
     vocabulary = Vocabulary.of(trees, lowercase=False, min_count=1)
-    built: list[tuple[list[int], list[int]]] = [([], [])] * len(trees)
-    for indices in longest_first(trees):
-        chosen = [trees[index] for index in indices]
-        oracle = Oracle(*vocabulary.gold(chosen))
-
-        def choose(states: States, *, oracle: Oracle = oracle) -> tuple[Tensor, Tensor]:
-            action, label = oracle(states)
-            assert states.allowed()[torch.arange(len(action)), action].all()
-            return action, label
-
-        states = derive(torch.tensor([len(tree) for tree in chosen]), choose)
-        for index, heads, labels in zip(indices, states.heads.tolist(), states.labels.tolist(), strict=True):
-            inside = slice(2, 2 + len(trees[index]))
-            built[index] = [head - 1 for head in heads[inside]], labels[inside]
+    heads, labels = vocabulary.gold(trees)
+    states = arc_standard.first_states(vocabulary.encode(trees).starts)
+    built = []
+    for s, (start, end) in enumerate(pairwise(states.starts.tolist())):
+        waiting = np.bincount(start + heads[start + 2 : end], minlength=len(heads))
+        for _ in range(2 * (end - start - 2)):
+            action = arc_standard.oracle(states, s, heads, waiting)
+            assert arc_standard.allowed(states, s, action)
+            pair = arc_standard.stacked(states, s, 0), arc_standard.stacked(states, s, 1)
+            head, dependent = pair if action == LEFT_ARC else pair[::-1]
+            if action != SHIFT:
+                waiting[start + head] -= 1
+            arc_standard.advance(states, s, action, labels[start + dependent])
+        assert arc_standard.is_done(states, s)
+        built.append(((states.heads[start + 2 : end] - 1).tolist(), states.labels[start + 2 : end].tolist()))
     return built
 
 
@@ -64,21 +67,22 @@ def test_the_oracle_rebuilds_the_whole_sample(mirror: Path) -> None:
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 10**6))
-def test_any_choice_of_allowed_actions_ends_in_projective_trees_of_one_root(
-    lengths: list[int], seed: int
-) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    lengths.sort(reverse=True)
-
-    def choose(states: States) -> tuple[Tensor, Tensor]:
-        likely = torch.rand(len(states.top), 3, generator=generator).masked_fill(~states.allowed(), -1)
-        return likely.argmax(1), torch.ones(len(states.top), dtype=torch.long)
-
-    for count, heads in zip(lengths, derive(torch.tensor(lengths), choose).heads.tolist(), strict=True):
-        numbers = [head - 1 for head in heads[2 : 2 + count]]
-        assert problem(numbers) is None
-        assert is_projective(numbers)
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 10**6), st.integers(1, 3))
+def test_any_scores_end_in_projective_trees_of_one_root(lengths: list[int], seed: int, kinds: int) -> None:
+    random = np.random.default_rng(seed)
+    states = arc_standard.first_states(np.cumsum([0, *(length + 2 for length in lengths)]))
+    going: Numbers = np.arange(len(lengths))
+    steps = 0
+    while len(going):
+        scores = random.normal(size=(len(going), 1 + 2 * kinds)).astype(np.float32)
+        going = arc_standard.advance_best(states, going, scores, kinds)
+        steps += 1
+    assert steps == 2 * max(lengths)
+    for start, end in pairwise(states.starts.tolist()):
+        heads = (states.heads[start + 2 : end] - 1).tolist()
+        assert problem(heads) is None
+        assert is_projective(heads)
+        assert set(states.labels[start + 2 : end]) <= set(range(1, kinds + 1))
 
 
 @settings(deadline=None, max_examples=40)
@@ -97,16 +101,16 @@ def test_transitions_are_those_of_plain_python(shapes: list[tuple[int, int]], la
 
 def test_a_hand_made_state_has_the_features_of_the_paper() -> None:
     """`the cat sat on mats .` with `the`, `cat` attached and `on` on the stack (positions are words + 1)."""
-    lengths = torch.tensor([6])
-    script = iter([0, 0, 1, 0, 1, 0])  # shift the, cat; left-arc; shift sat; left-arc; shift on
-    states = States.of(lengths)
-    for action in script:
-        states.advance(torch.tensor([action]), torch.tensor([1]))
+    states = arc_standard.first_states(np.array([0, 8]))
+    for action in (0, 0, 1, 0, 1, 0):  # shift the, cat; left-arc; shift sat; left-arc; shift on
+        arc_standard.advance(states, 0, action, 1)
     the, cat, sat, on, mats, stop = range(2, 8)
     stack, buffer = [on, sat, 1], [mats, stop, 0]
     # Of on and of sat each: leftmost, rightmost, second leftmost, second rightmost child.
     near = [0, cat, 0, 0, 0, 0, 0, 0]
-    assert states.positions().tolist() == [[*stack, *buffer, *near, 0, the, 0, 0]]
+    found = np.zeros(18, dtype=np.int64)
+    arc_standard.write_positions(states, 0, found)
+    assert found.tolist() == [*stack, *buffer, *near, 0, the, 0, 0]
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -126,13 +130,3 @@ def test_multiplying_distinct_features_once_changes_nothing(labelled: bool) -> N
     slopes = [torch.autograd.grad(out.sin().sum(), weights) for out in made]  # type: ignore[arg-type]
     for dense, once in zip(*slopes, strict=True):
         assert torch.allclose(dense, once, atol=1e-12)
-
-
-def test_features_hold_no_state_of_another_sentence() -> None:
-    trees = [projective(count, count, labels=LABELS) for count in (15, 9, 4)]
-    vocabulary = Vocabulary.of(trees, lowercase=False, min_count=1)
-    together = vocabulary.encode(trees)
-    for row, tree in enumerate(trees):
-        alone = vocabulary.encode([tree])
-        first = features(States.of(together.lengths), together, vocabulary)[row]
-        assert torch.equal(first, features(States.of(alone.lengths), alone, vocabulary)[0])

@@ -62,7 +62,7 @@ def _compared(work: str) -> dict[str, Any]:
             if round_:  # the first is for warming up
                 seconds[name].append(time.perf_counter() - started)
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        memory = {name: pool.apply(_peak, (work, name)) for name in ("ours", "other")}
+        memory = {name: pool.apply(_peak, (work, name)) for name in ("ours", "other", "neither")}
     ratios = [other / ours for ours, other in zip(seconds["ours"], seconds["other"], strict=True)]
     tokens = STREAMS * (512 if work == "training" else 80)
     row = {
@@ -76,13 +76,14 @@ def _compared(work: str) -> dict[str, Any]:
         "ours_peak_mb": round(memory["ours"]),
         "other_peak_mb": round(memory["other"]),
         "memory_ratio": round(memory["ours"] / memory["other"], 3),
+        "without_steps_mb": round(memory["neither"]),
         "rounds": ROUNDS,
         "threads": torch.get_num_threads(),
     }
     print(
         f"{work}: {row['ours']:,} against {row['other']:,} tokens/s, ratio {row['ratio']} ({row['lowest']} to"
         f" {row['highest']}); peak {row['ours_peak_mb']:,} against {row['other_peak_mb']:,} MB,"
-        f" ratio {row['memory_ratio']}",
+        f" ratio {row['memory_ratio']} ({row['without_steps_mb']:,} MB before any step)",
         flush=True,
     )
     return row
@@ -113,9 +114,9 @@ def _step(work: str, name: str) -> Callable[[], None]:
 
 
 def _peak(work: str, name: str) -> float:
-    """Return the peak memory of a process that does two steps, in MB."""
+    """Return the peak memory of a process that does two steps, in MB; `neither`: that does none."""
     step = _step(work, name)
-    for _ in range(2):
+    for _ in range(0 if name == "neither" else 2):
         step()
     return peak_mb()
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from adanorm.data import gzipped
@@ -20,19 +21,19 @@ from adanorm.data.trees import Tree
 # What every kind of id begins with: of a position that holds nothing, of the root, of the unknown.
 SPECIAL = 3
 UNKNOWN = 2
-SENTENCES = 1024  # encoded together
+
+Numbers = NDArray[np.integer[Any]]
 
 
 class Sentences(NamedTuple):
-    """B sentences, longest first: ids (B, N) of positions nothing, root, words; and their lengths (B,)."""
+    """S sentences, one after the other: ids of words and tags (P,), and where each begins (S + 1,).
 
-    words: Tensor
-    tags: Tensor
-    lengths: Tensor
+    A sentence of n words has n + 2 positions: nothing, the root, its words.
+    """
 
-    def to(self, device: torch.device) -> Sentences:
-        """Return the sentences on a device."""
-        return Sentences(*(part.to(device) for part in self))
+    words: Numbers
+    tags: Numbers
+    starts: Numbers
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,12 @@ class Vocabulary:
 
     def __len__(self) -> int:
         """Return the number of ids: words, then tags, then labels if there are any."""
-        return self.first_label + (1 + len(self.labels) if self.labels else 0)
+        return self.first_tag + SPECIAL + len(self.tags) + (1 + len(self.labels) if self.labels else 0)
+
+    @property
+    def kinds(self) -> int:
+        """The number of arcs that differ by their label."""
+        return max(1, len(self.labels))
 
     @property
     def first_tag(self) -> int:
@@ -71,8 +77,8 @@ class Vocabulary:
 
     @property
     def first_label(self) -> int:
-        """The id of the label of what has none."""
-        return self.first_tag + SPECIAL + len(self.tags)
+        """The id of the label of what has none; 0 where no labels are told."""
+        return self.first_tag + SPECIAL + len(self.tags) if self.labels else 0
 
     @cached_property
     def word_ids(self) -> dict[str, int]:
@@ -88,45 +94,38 @@ class Vocabulary:
         return {label: 1 + index for index, label in enumerate(self.labels)}
 
     def encode(self, trees: Sequence[Tree]) -> Sentences:
-        """Return the words and tags of trees, which must come longest first."""
-        lengths = [len(tree) for tree in trees]
-        assert lengths == sorted(lengths, reverse=True), "longest first"
-        words = np.zeros((len(trees), lengths[0] + 2), dtype=np.int64)
-        tags = np.full_like(words, self.first_tag)
-        words[:, 1], tags[:, 1] = 1, self.first_tag + 1
-        unknown_tag = self.first_tag + UNKNOWN
-        for row, tree in enumerate(trees):
+        """Return the ids of trees' words and tags; their heads are not looked at."""
+        word_ids, tag_ids = self.word_ids, self._tag_ids
+        words: list[int] = []
+        tags: list[int] = []
+        for tree in trees:
             written = (word.lower() for word in tree.words) if self.lowercase else tree.words
-            inside = slice(2, 2 + len(tree))
-            words[row, inside] = [self.word_ids.get(word, UNKNOWN) for word in written]
-            tags[row, inside] = [self._tag_ids.get(tag, unknown_tag) for tag in tree.tags]
-        return Sentences(torch.from_numpy(words), torch.from_numpy(tags), torch.tensor(lengths))
+            words += (0, 1)
+            words += [word_ids.get(word, UNKNOWN) for word in written]
+            tags += (self.first_tag, self.first_tag + 1)
+            tags += [tag_ids.get(tag, self.first_tag + UNKNOWN) for tag in tree.tags]
+        starts = np.cumsum([0, *(len(tree) + 2 for tree in trees)])
+        return Sentences(np.array(words), np.array(tags), starts)
 
-    def gold(self, trees: Sequence[Tree]) -> tuple[Tensor, Tensor]:
-        """Return the heads of trees, longest first, as positions, and label numbers from 1; (B, N) each.
+    def gold(self, trees: Sequence[Tree]) -> tuple[Numbers, Numbers]:
+        """Return the heads of trees as positions and their label numbers from 1, (P,) each.
 
         Without labels every number is 1. Labels that training has not seen count as the first.
         """
-        heads = np.zeros((len(trees), len(trees[0]) + 2), dtype=np.int64)
-        labels = np.zeros_like(heads)
-        for row, tree in enumerate(trees):
-            inside = slice(2, 2 + len(tree))
-            heads[row, inside] = np.asarray(tree.heads) + 1
-            labels[row, inside] = [self._label_numbers.get(label, 1) for label in tree.labels or ()] or 1
-        return torch.from_numpy(heads), torch.from_numpy(labels)
+        heads: list[int] = []
+        labels: list[int] = []
+        for tree in trees:
+            heads += (0, 0)
+            heads += [head + 1 for head in tree.heads]
+            labels += (0, 0)
+            labels += [self._label_numbers.get(label, 1) for label in tree.labels or [""] * len(tree)]
+        return np.array(heads), np.array(labels)
 
 
 def _frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
     counts = Counter(entries)
     kept = (entry for entry, count in counts.items() if count >= min_count)
     return tuple(sorted(kept, key=lambda entry: (-counts[entry], entry)))
-
-
-def longest_first(trees: Sequence[Tree]) -> Iterator[list[int]]:
-    """Yield the indices of trees of about one length, longest first, SENTENCES at a time."""
-    order = sorted(range(len(trees)), key=lambda index: -len(trees[index]))
-    for start in range(0, len(order), SENTENCES):
-        yield order[start : start + SENTENCES]
 
 
 def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tensor]:

@@ -1,142 +1,212 @@
-"""The arc-standard system (Nivre 2004), advancing many sentences together.
+"""The arc-standard system (Nivre 2004) over many sentences, compiled by Numba.
 
-Positions in a sentence of n words: 0 nothing, 1 the root, 2 to n + 1 its words. B sentences,
-N = 2 + the words of the longest.
+Sentences lie one after the other in flat arrays, P positions in all. A sentence of n words has
+n + 2: nothing, the root, its words; inside it they count from 0. Actions are numbered: 0 shift,
+then a left-arc a label, then a right-arc a label; K labels, numbered from 1, K = 1 without any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numba import njit
+
+from adanorm.data.tree_encoding import Numbers, Sentences
 
 SHIFT, LEFT_ARC, RIGHT_ARC = 0, 1, 2
 NOTHING, ROOT, FIRST_WORD = 0, 1, 2
 WORDS, LABELLED = 18, 12  # positions that features are of; of the last of them, labels too
+_LEFTMOST, _RIGHTMOST, _SECOND = 0, 1, 2  # rows of children; the second ones are two rows further
 _BELOW = 2  # places below the root's, so that a small stack's second and third are nothing
 
-
-@dataclass(frozen=True)
-class States:
-    """Where B sentences are on their way to a tree; `advance` changes them in place."""
-
-    last: Tensor  # (B,) position of the last word
-    front: Tensor  # (B,) position of the buffer's first word
-    top: Tensor  # (B,) column of the stack's top
-    stack: Tensor  # (B, _BELOW + N - 1)
-    heads: Tensor  # (B, N) positions, 0 while there is none
-    labels: Tensor  # (B, N) 0 while there is none
-    children: Tensor  # (B, 4, N): leftmost, rightmost, second leftmost, second rightmost
-
-    @classmethod
-    def of(cls, lengths: Tensor) -> States:
-        """Return the first states of sentences of so many words: the root alone on the stack."""
-        count, positions = len(lengths), int(lengths.max()) + FIRST_WORD
-
-        def zeros(*shape: int) -> Tensor:
-            return torch.zeros(count, *shape, dtype=torch.long, device=lengths.device)
-
-        stack = zeros(_BELOW + positions - 1)
-        stack[:, _BELOW] = ROOT
-        return cls(
-            last=lengths + ROOT,
-            front=zeros() + FIRST_WORD,
-            top=zeros() + _BELOW,
-            stack=stack,
-            heads=zeros(positions),
-            labels=zeros(positions),
-            children=zeros(4, positions),
-        )
-
-    def __getitem__(self, rows: slice) -> States:
-        """Return some of the sentences, sharing their state."""
-        return States(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
-
-    def stacked(self, count: int) -> Tensor:
-        """Return the positions on top of the stacks, topmost first, (B, count <= 3)."""
-        return self.stack.gather(1, self.top[:, None] - torch.arange(count, device=self.top.device))
-
-    def positions(self) -> Tensor:
-        """Return the positions that Chen and Manning's features are of (2014, section 3.1), (B, 18).
-
-        Three of the stack and three of the buffer; then, of the stack's first two, the leftmost,
-        rightmost, second leftmost and second rightmost child, the leftmost's leftmost and the
-        rightmost's rightmost.
-        """
-        stack = self.stacked(3)
-        ahead = self.front[:, None] + torch.arange(3, device=self.front.device)
-        buffer = ahead.where(ahead <= self.last[:, None], NOTHING)
-        near = self.children.gather(2, stack[:, None, :2].expand(-1, 4, -1))
-        far = self.children[:, :2].gather(2, near[:, :2])
-        return torch.cat([stack, buffer, near.flatten(1), far.flatten(1)], 1)
-
-    def allowed(self) -> Tensor:
-        """Return which of shift, left-arc and right-arc are possible, (B, 3) bool.
-
-        The root takes its one child last, when the buffer is empty: a tree has one root.
-        """
-        waiting = self.front <= self.last
-        two = self.top > _BELOW + 1  # words on the stack, or more
-        one = self.top == _BELOW + 1
-        return torch.stack([waiting, two, two | (one & ~waiting)], 1)
-
-    def advance(self, action: Tensor, label: Tensor) -> None:
-        """Take one action (B,) in every sentence, an arc with its label (B,); each must be allowed."""
-        first, second = self.stacked(2).unbind(1)
-        shifted = (action == SHIFT).nonzero().squeeze(1)
-        self.top[shifted] += 1
-        self.stack[shifted, self.top[shifted]] = self.front[shifted]
-        self.front[shifted] += 1
-        for arc, heads, dependents in ((LEFT_ARC, first, second), (RIGHT_ARC, second, first)):
-            rows = (action == arc).nonzero().squeeze(1)
-            head, dependent, side = heads[rows], dependents[rows], arc - LEFT_ARC
-            self.heads[rows, dependent] = head
-            self.labels[rows, dependent] = label[rows]
-            # A head's children come in order, the nearest first: a new one is outermost.
-            self.children[rows, 2 + side, head] = self.children[rows, side, head]
-            self.children[rows, side, head] = dependent
-            self.top[rows] -= 1
-            self.stack[rows, self.top[rows]] = head
+Scores = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
-Choose = Callable[[States], tuple[Tensor, Tensor]]
+class States(NamedTuple):
+    """Where S sentences are on their way to a tree."""
+
+    starts: Numbers  # (S + 1,)
+    front: Numbers  # (S,) position of the buffer's first word
+    top: Numbers  # (S,) place of the stack's top
+    stack: Numbers  # (P + S,) each sentence has one place more than positions
+    heads: Numbers  # (P,) positions, 0 while there is none
+    labels: Numbers  # (P,) 0 while there is none
+    children: Numbers  # (4, P)
 
 
-def derive(lengths: Tensor, choose: Choose) -> States:
-    """Return the last states of sentences (B,), longest first, each advanced to its end.
+def first_states(starts: Numbers) -> States:
+    """Return the states that sentences begin with: the root alone on the stack."""
+    sentences, positions = len(starts) - 1, int(starts[-1])
+    stack = np.zeros(positions + sentences, dtype=np.int64)
+    stack[starts[:-1] + np.arange(sentences) + _BELOW] = ROOT
+    return States(
+        starts=starts,
+        front=np.full(sentences, FIRST_WORD),
+        top=np.full(sentences, _BELOW),
+        stack=stack,
+        heads=np.zeros(positions, dtype=np.int64),
+        labels=np.zeros(positions, dtype=np.int64),
+        children=np.zeros((4, positions), dtype=np.int64),
+    )
 
-    A sentence of n words takes 2n actions. `choose` returns the actions and labels (A,) of the A
-    sentences that are not done.
+
+@njit(cache=True)
+def stacked(states: States, s: int, depth: int) -> int:
+    """Return a position on the stack of sentence `s`, 0 deep: the top; NOTHING where it is smaller."""
+    return states.stack[states.starts[s] + s + states.top[s] - depth]
+
+
+@njit(cache=True)
+def allowed(states: States, s: int, action: int) -> bool:
+    """Return whether shift, left-arc or right-arc is possible in sentence `s`.
+
+    The root takes its one child last, when the buffer is empty: a tree has one root.
     """
-    states = States.of(lengths)
-    ends = 2 * lengths
-    for step in range(int(ends.max())):
-        active = states[: int((ends > step).sum())]
-        active.advance(*choose(active))
-    return states
+    waiting = states.starts[s] + states.front[s] < states.starts[s + 1]
+    words = states.top[s] - _BELOW
+    if action == SHIFT:
+        return waiting
+    return words >= 2 or (action == RIGHT_ARC and words == 1 and not waiting)
 
 
-class Oracle:
-    """The static oracle: the actions that lead to given projective trees (Nivre 2008, section 4)."""
+@njit(cache=True)
+def is_done(states: States, s: int) -> bool:
+    """Return whether sentence `s` has its tree: a sentence of n words takes 2n actions."""
+    return states.top[s] == _BELOW and states.starts[s] + states.front[s] == states.starts[s + 1]
 
-    def __init__(self, heads: Tensor, labels: Tensor) -> None:
-        """`heads` are positions (B, N), 0 where there is no word; `labels` (B, N)."""
-        self.heads, self.labels = heads, labels
-        # Children that each position still waits for.
-        self.waiting = torch.zeros_like(heads).scatter_add_(1, heads, torch.ones_like(heads))
 
-    def __call__(self, states: States) -> tuple[Tensor, Tensor]:
-        """Return the next action and its label (A,), and note which child is no more waited for."""
-        rows = torch.arange(len(states.top), device=states.top.device)
-        first, second = states.stacked(2).unbind(1)
-        takes_left = (self.heads[rows, second] == first) & (second >= FIRST_WORD)
-        takes_right = (
-            (self.heads[rows, first] == second) & (second >= ROOT) & (self.waiting[rows, first] == 0)
-        )
-        action = torch.where(takes_left, LEFT_ARC, torch.where(takes_right, RIGHT_ARC, SHIFT))
-        head = torch.where(takes_left, first, second)
-        label = self.labels[rows, torch.where(takes_left, second, first)]
-        self.waiting[rows, head] -= (action != SHIFT).long()
-        return action, label
+@njit(cache=True)
+def advance(states: States, s: int, action: int, label: int) -> None:
+    """Take an action that is allowed in sentence `s`: shift, or attach with a label."""
+    if action == SHIFT:
+        states.top[s] += 1
+        states.stack[states.starts[s] + s + states.top[s]] = states.front[s]
+        states.front[s] += 1
+        return
+    first, second = stacked(states, s, 0), stacked(states, s, 1)
+    head, dependent = (first, second) if action == LEFT_ARC else (second, first)
+    start, side = states.starts[s], _LEFTMOST if action == LEFT_ARC else _RIGHTMOST
+    states.heads[start + dependent] = head
+    states.labels[start + dependent] = label
+    # A head's children come in order, the nearest first: a new one is outermost.
+    states.children[side + _SECOND, start + head] = states.children[side, start + head]
+    states.children[side, start + head] = dependent
+    states.top[s] -= 1
+    states.stack[start + s + states.top[s]] = head
+
+
+@njit(cache=True)
+def write_positions(states: States, s: int, out: Numbers) -> None:
+    """Write the positions that Chen and Manning's features are of (2014, section 3.1) into `out` (18,).
+
+    Three of the stack and three of the buffer; then, of the stack's first two, the leftmost,
+    rightmost, second leftmost and second rightmost child, the leftmost's leftmost and the
+    rightmost's rightmost.
+    """
+    start = states.starts[s]
+    for place in range(3):
+        out[place] = stacked(states, s, place)
+        ahead = states.front[s] + place
+        out[3 + place] = ahead if start + ahead < states.starts[s + 1] else NOTHING
+    for place in range(2):
+        for which in range(4):
+            out[6 + 2 * which + place] = states.children[which, start + out[place]]
+        out[14 + place] = states.children[_LEFTMOST, start + out[6 + place]]
+        out[16 + place] = states.children[_RIGHTMOST, start + out[8 + place]]
+
+
+@njit(cache=True)
+def write_features(
+    states: States, s: int, sentences: Sentences, first_label: int, positions: Numbers, out: Numbers
+) -> None:
+    """Write the ids of words, of tags and, if `first_label` is not 0, of labels into `out` (36 or 48,)."""
+    write_positions(states, s, positions)
+    start = states.starts[s]
+    for place in range(WORDS):
+        out[place] = sentences.words[start + positions[place]]
+        out[WORDS + place] = sentences.tags[start + positions[place]]
+    if first_label:
+        for place in range(LABELLED):
+            label = states.labels[start + positions[WORDS - LABELLED + place]]
+            out[2 * WORDS + place] = first_label + label
+
+
+@njit(cache=True)
+def write_features_of(
+    states: States, rows: Numbers, sentences: Sentences, first_label: int, out: Numbers
+) -> None:
+    """Write the features of the sentences `rows` (A,) into `out` (A, F)."""
+    positions = np.zeros(WORDS, dtype=np.int64)
+    for place in range(len(rows)):
+        write_features(states, rows[place], sentences, first_label, positions, out[place])
+
+
+@njit(cache=True)
+def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> Numbers:
+    """Take the allowed action of the highest score (A, 1 + 2K) in the sentences `rows` (A,).
+
+    Returns those that are not done (A',).
+    """
+    going = np.zeros(len(rows), dtype=np.bool_)
+    for place in range(len(rows)):
+        s = rows[place]
+        best, chosen = -np.inf, 0
+        for number in range(1 + 2 * kinds):
+            action = SHIFT if number == 0 else LEFT_ARC if number <= kinds else RIGHT_ARC
+            if scores[place, number] > best and allowed(states, s, action):
+                best, chosen = scores[place, number], number
+        action = SHIFT if chosen == 0 else LEFT_ARC if chosen <= kinds else RIGHT_ARC
+        advance(states, s, action, (chosen - 1) % kinds + 1)
+        going[place] = not is_done(states, s)
+    return rows[going]
+
+
+@njit(cache=True)
+def oracle(states: States, s: int, heads: Numbers, waiting: Numbers) -> int:
+    """Return the action that leads to a projective tree (the static oracle; Nivre 2008, section 4).
+
+    `heads` (P,) are positions; `waiting` (P,) counts the children that each still lacks.
+    """
+    start, first, second = states.starts[s], stacked(states, s, 0), stacked(states, s, 1)
+    if second >= FIRST_WORD and heads[start + second] == first:
+        return LEFT_ARC
+    if second >= ROOT and heads[start + first] == second and waiting[start + first] == 0:
+        return RIGHT_ARC
+    return SHIFT
+
+
+@njit(cache=True)
+def follow(
+    states: States,
+    sentences: Sentences,
+    heads: Numbers,
+    labels: Numbers,
+    kinds: int,
+    first_label: int,
+    inputs: Numbers,
+    targets: Numbers,
+) -> None:
+    """Lead sentences to their projective trees, and write every step: features (N, F), action (N,).
+
+    `heads` (P,) are positions, `labels` (P,) numbers from 1.
+    """
+    positions = np.zeros(WORDS, dtype=np.int64)
+    waiting = np.zeros(len(heads), dtype=np.int64)
+    for s in range(len(states.front)):
+        for position in range(states.starts[s] + FIRST_WORD, states.starts[s + 1]):
+            waiting[states.starts[s] + heads[position]] += 1
+    step = 0
+    for s in range(len(states.front)):
+        start = states.starts[s]
+        while not is_done(states, s):
+            write_features(states, s, sentences, first_label, positions, inputs[step])
+            action = oracle(states, s, heads, waiting)
+            first, second = stacked(states, s, 0), stacked(states, s, 1)
+            head, dependent = (first, second) if action == LEFT_ARC else (second, first)
+            label = labels[start + dependent]
+            targets[step] = 0 if action == SHIFT else label + (action - LEFT_ARC) * kinds
+            if action != SHIFT:
+                waiting[start + head] -= 1
+            advance(states, s, action, label)
+            step += 1

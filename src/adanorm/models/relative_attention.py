@@ -5,13 +5,14 @@ B streams, N heads, D features a head, T queries, S = memory + T keys.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_BYTES = 2**26  # of scores at a time
+CHUNK_BYTES = 2**23  # of scores at a time
 
 
 def relative_attention(
@@ -90,13 +91,18 @@ def _parts(query: Tensor, keys: int) -> list[Part]:
     """Return slices of streams and heads whose scores fit a chunk: whole streams where they can."""
     streams, heads, time, _ = query.shape
     each = time * (keys + 1) * query.element_size()
-    some_heads = max(1, min(heads, CHUNK_BYTES // each))
-    some_streams = max(1, min(streams, CHUNK_BYTES // (each * heads)))
+    some_heads = _even(heads, CHUNK_BYTES // each)
+    some_streams = _even(streams, CHUNK_BYTES // (each * heads))
     return [
         (slice(b, b + some_streams), slice(n, n + some_heads))
         for b in range(0, streams, some_streams)
         for n in range(0, heads, some_heads)
     ]
+
+
+def _even(total: int, largest: int) -> int:
+    """Return the size of as few equal parts as hold `largest` at most, or 1."""
+    return math.ceil(total / math.ceil(total / max(1, largest)))
 
 
 def _probabilities(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -13,16 +14,17 @@ from adanorm.attachment import attachment
 from adanorm.config import Experiment
 from adanorm.data import tree_encoding, treebanks
 from adanorm.data.examples import ArrayExamples, Batch, Batches
-from adanorm.data.tree_encoding import Sentences, Vocabulary, longest_first
+from adanorm.data.tree_encoding import Numbers, Sentences, Vocabulary
 from adanorm.data.trees import Tree, is_projective, projectivized
 from adanorm.data_sections import SPLITS, Treebank
 from adanorm.model_sections import TransitionParser as TransitionParserSection
-from adanorm.models import transition_parser
-from adanorm.models.arc_standard import LABELLED, LEFT_ARC, ROOT, SHIFT, WORDS, Oracle, States, derive
+from adanorm.models import arc_standard, transition_parser
+from adanorm.models.arc_standard import LABELLED, WORDS, States
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 EVALUATED = 4096  # transitions at a time
+TOGETHER = 1024  # sentences parsed at a time
 
 
 class Parsing(TrainingTask):
@@ -74,8 +76,8 @@ class Parsing(TrainingTask):
         model = transition_parser.TransitionParser(
             make_norm,
             vocabulary=len(self.vocabulary),
-            features=2 * WORDS + (LABELLED if self.vocabulary.labels else 0),
-            actions=1 + 2 * max(1, len(self.vocabulary.labels)),
+            features=width(self.vocabulary),
+            actions=1 + 2 * self.vocabulary.kinds,
             **self._model.model_dump(exclude={"name"}),
         )
         with torch.no_grad():
@@ -122,19 +124,17 @@ class Parsing(TrainingTask):
 
         The trees' own heads are not looked at. Without labels in training every label is `_`.
         """
-        device = next(model.parameters()).device
         names = ("", *(self.vocabulary.labels or ("_",)))
-        parsed: list[tuple[list[int], list[str]]] = [([], [])] * len(trees)
-        with torch.inference_mode():
-            for indices in longest_first(trees):
-                sentences = self.vocabulary.encode([trees[index] for index in indices]).to(device)
-                states = derive(sentences.lengths, Greedy(model, sentences, self.vocabulary))
-                for index, heads, labels in zip(
-                    indices, states.heads.tolist(), states.labels.tolist(), strict=True
-                ):
-                    inside = slice(2, 2 + len(trees[index]))
-                    numbers = [head - ROOT for head in heads[inside]]
-                    parsed[index] = numbers, [names[label] for label in labels[inside]]
+        parsed: list[tuple[list[int], list[str]]] = []
+        for start in range(0, len(trees), TOGETHER):
+            chosen = trees[start : start + TOGETHER]
+            states = greedy(model, self.vocabulary.encode(chosen), self.vocabulary)
+            for first, end in itertools.pairwise(states.starts.tolist()):
+                heads, labels = (
+                    states.heads[first + 2 : end].tolist(),
+                    states.labels[first + 2 : end].tolist(),
+                )
+                parsed.append(([head - 1 for head in heads], [names[label] for label in labels]))
         return parsed
 
 
@@ -142,64 +142,31 @@ def _arc(head: int, label: str) -> str:
     return str(head) if label == "_" else f"{head}:{label}"
 
 
-def features(states: States, sentences: Sentences, vocabulary: Vocabulary) -> Tensor:
-    """Return the ids of the words, tags and, if there are any, labels that states are told by, (A, F)."""
-    positions = states.positions()
-    active = len(positions)
-    parts = [part[:active].gather(1, positions) for part in (sentences.words, sentences.tags)]
-    if vocabulary.labels:
-        parts.append(states.labels.gather(1, positions[:, -LABELLED:]) + vocabulary.first_label)
-    return torch.cat(parts, 1)
-
-
 def transitions(trees: Sequence[Tree], vocabulary: Vocabulary, batch_size: int) -> ArrayExamples:
-    """Return features and action of every step of the static oracle over projective trees.
-
-    Action 0 is shift, then come a left-arc a label and a right-arc a label.
-    """
+    """Return features and action of every step of the static oracle over projective trees, in order."""
     count = 2 * sum(map(len, trees))
-    width = 2 * WORDS + (LABELLED if vocabulary.labels else 0)
-    inputs, targets = torch.empty(count, width, dtype=torch.int32), torch.empty(count, dtype=torch.int16)
-    start = 0
-    for ids, actions in _steps(trees, vocabulary):
-        rows = slice(start, start + len(actions))
-        inputs[rows], targets[rows] = ids, actions
-        start = rows.stop
-    return ArrayExamples(inputs, targets, batch_size)
+    inputs, targets = np.empty((count, width(vocabulary)), np.int32), np.empty(count, np.int16)
+    sentences = vocabulary.encode(trees)
+    states = arc_standard.first_states(sentences.starts)
+    gold = vocabulary.gold(trees)
+    arc_standard.follow(states, sentences, *gold, vocabulary.kinds, vocabulary.first_label, inputs, targets)
+    return ArrayExamples(torch.from_numpy(inputs), torch.from_numpy(targets), batch_size)
 
 
-def _steps(trees: Sequence[Tree], vocabulary: Vocabulary) -> Iterator[tuple[Tensor, Tensor]]:
-    kinds = max(1, len(vocabulary.labels))
-    for indices in longest_first(trees):
-        chosen = [trees[index] for index in indices]
-        sentences, oracle = vocabulary.encode(chosen), Oracle(*vocabulary.gold(chosen))
-        steps: list[tuple[Tensor, Tensor]] = []
-
-        def follow(
-            states: States, *, sentences: Sentences = sentences, oracle: Oracle = oracle
-        ) -> tuple[Tensor, Tensor]:
-            action, label = oracle(states)
-            arc = label + (action - LEFT_ARC) * kinds
-            steps.append((features(states, sentences, vocabulary), torch.where(action == SHIFT, 0, arc)))  # noqa: B023
-            return action, label
-
-        derive(sentences.lengths, follow)
-        yield from steps
+def greedy(model: nn.Module, sentences: Sentences, vocabulary: Vocabulary) -> States:
+    """Return the last states of sentences, all advanced together by the likeliest allowed action."""
+    device = next(model.parameters()).device
+    states = arc_standard.first_states(sentences.starts)
+    going: Numbers = np.arange(len(states.front))
+    with torch.inference_mode():
+        while len(going):
+            ids = np.empty((len(going), width(vocabulary)), np.int32)
+            arc_standard.write_features_of(states, going, sentences, vocabulary.first_label, ids)
+            scores = model(torch.from_numpy(ids).to(device)).float().cpu().numpy()
+            going = arc_standard.advance_best(states, going, scores, vocabulary.kinds)
+    return states
 
 
-class Greedy:
-    """The likeliest allowed action of each sentence."""
-
-    def __init__(self, model: nn.Module, sentences: Sentences, vocabulary: Vocabulary) -> None:
-        self.model, self.sentences, self.vocabulary = model, sentences, vocabulary
-        kinds = max(1, len(vocabulary.labels))
-        # Which of shift, left-arc and right-arc each action is, and with which label.
-        device = sentences.lengths.device
-        self.kind = torch.tensor([SHIFT, *[1] * kinds, *[2] * kinds], device=device)
-        self.label = torch.tensor([0, *range(1, kinds + 1), *range(1, kinds + 1)], device=device)
-
-    def __call__(self, states: States) -> tuple[Tensor, Tensor]:
-        """Return actions and labels (A,)."""
-        logits = self.model(features(states, self.sentences, self.vocabulary)).float()
-        best = logits.masked_fill(~states.allowed()[:, self.kind], -torch.inf).argmax(1)
-        return self.kind[best], self.label[best]
+def width(vocabulary: Vocabulary) -> int:
+    """Return the number of features: 48, or 36 where there are no labels."""
+    return 2 * WORDS + (LABELLED if vocabulary.labels else 0)
