@@ -17,7 +17,7 @@ from adanorm.config import PROJECT, Experiment, choices
 from adanorm.reporting import formats, tables
 from adanorm.reporting.cells import cell, seeds_made
 from adanorm.reporting.published import published, published_tasks
-from adanorm.tables import write
+from adanorm.tables import judgements, write
 
 
 def record(run: Experiment, **result: Any) -> None:
@@ -210,6 +210,8 @@ def test_the_committed_tables_are_those_of_the_committed_records(tmp_path: Path)
         path = tmp_path / Path(name).relative_to("results")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(PROJECT / name)
+    claims = formats.claims_markdown(judgements(str(tmp_path / "runs")))
+    assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
     for name in choices("study"):
         study = studies.load(name, known_tasks=published_tasks())
         table = tables.Table(study, studies.grid(study, runs=str(tmp_path / "runs")))

@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from statistics import fmean
 
+from adanorm.reporting.claims import Finding, Judgement
 from adanorm.reporting.published import published, published_metric
 from adanorm.reporting.tables import UNCONFIRMED, Table
 
@@ -92,6 +93,51 @@ def _row(fields: Sequence[str]) -> str:
 def _unit(table: Table, task: str) -> str:
     own = next((c.metric for (_, t), c in table.cells.items() if c and t == task), "")
     return own if own == table.metric else published_metric(task) or own
+
+
+def claims_markdown(judgements: Sequence[Judgement]) -> str:
+    """Return the claims with what was found of each, in Markdown: a table a claim."""
+    lines = ["# The paper's claims, tested", "", CLAIMS_NOTE]
+    for judged in judgements:
+        claim = judged.claim
+        run = [finding for finding in judged.findings if finding.verdict != "not run"]
+        lines += ["", f"## {claim.text}", ""]
+        lines.append(f"{claim.source}. Scale {judged.scale}: **{judged.verdict}**.")
+        if run:
+            header = "task, quantity, better, worse, effect, 95 % interval, p (Holm), pairs, needed, verdict"
+            lines += ["", _row(header.split(", ")), _row(["---"] * 10)]
+            lines += [_row(_finding(finding)) for finding in run]
+        lacking = [_title(finding.task) for finding in judged.findings if finding.verdict == "not run"]
+        if lacking and run:
+            lines += ["", f"Not run: {', '.join(lacking)}."]
+    return "\n".join([*lines, ""])
+
+
+CLAIMS_NOTE = (
+    "Each comparison pairs runs by seed. The effect is by how much the norm that is claimed to be better is"
+    " better, in the metric's unit; p is of the paired t-test, corrected over the claim's tasks (Holm 1979);"
+    " *needed* is how many seeds would find a gap of this size with power 0.8. *Supported* and *contradicted*"
+    " need p below 0.05 on every task and on any, or that one norm diverges at every seed; all else is"
+    " *undecided*. The scale paper has the paper's data and settings; mini is another experiment."
+)
+
+
+def _finding(finding: Finding) -> list[str]:
+    gap = finding.gap
+    interval = f"{gap.interval.low:+.3f} to {gap.interval.high:+.3f}" if gap and gap.interval else "-"
+    remark = f" (diverged: {finding.diverged[0]}, {finding.diverged[1]})" if any(finding.diverged) else ""
+    return [
+        _title(finding.task),
+        finding.quantity,
+        _title(finding.better),
+        _title(finding.worse),
+        f"{gap.mean:+.3f}" if gap else "-",
+        interval,
+        "-" if finding.p is None else f"{finding.p:.3f}",
+        str(gap.pairs) if gap else "0",
+        str(gap.needed) if gap and gap.needed else "-",
+        finding.verdict + remark,
+    ]
 
 
 def comma_separated(table: Table) -> str:

@@ -53,3 +53,8 @@ def published_metric(task: str) -> str:
     """Return the paper's metric of a task, or an empty string."""
     number = published(task, "layernorm")
     return number.metric if number else ""
+
+
+def lower_is_better(task: str) -> bool:
+    """Return whether a smaller score of a task is a better one, as of bits per character."""
+    return published_metric(task) == "BPC"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from statistics import fmean
 
 from adanorm.reporting.cells import Cell, cell
-from adanorm.reporting.published import published, published_metric
+from adanorm.reporting.published import lower_is_better, published
 from adanorm.studies import Grid, Study
 
-LOWER_IS_BETTER = ("BPC",)
 UNCONFIRMED = "†"
 
 
@@ -51,7 +50,7 @@ class Table:
         means = [fmean(c.scores) for c in cells if c is not None and c.scores]
         paper = [published(task, norm) for norm in (before, after)]
         values = [number.value for number in paper if number is not None and number.value is not None]
-        sign = -1 if published_metric(task) in LOWER_IS_BETTER else 1
+        sign = -1 if lower_is_better(task) else 1
         digits = max((len(n.text.partition(".")[2]) for n in paper if n is not None and n.value), default=2)
         ours = f"{sign * (means[1] - means[0]) + 0:+.2f}" if len(means) == 2 else "-"
         theirs = f"{sign * (values[1] - values[0]) + 0:+.{digits}f}" if len(values) == 2 else "-"
