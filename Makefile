@@ -75,7 +75,7 @@ tables: $(VENV)/installed ## Write results/tables from the records
 translate: $(VENV)/installed ## Translate INPUT into OUTPUT with the weights of a run made here
 	@$(BIN)/python -m adanorm.translate task=$(TASK) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
 
-compare: $(VENV)/installed ## Compare the translations of NORMS by paired bootstrap
+compare: $(VENV)/installed ## Compare NORMS on the same test examples
 	@$(BIN)/python -m adanorm.compare task=$(TASK) norm=$(NORMS) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 sample: $(VENV)/installed ## Print text from a language model made here

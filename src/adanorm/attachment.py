@@ -33,7 +33,7 @@ def attachment(gold: Sequence[Tree], parsed: Sequence[Parse], scoring: Scoring) 
     heads, labels, counted = [], [], []
     for tree, (found_heads, found_labels) in zip(gold, parsed, strict=True):
         heads += [head == found for head, found in zip(tree.heads, found_heads, strict=True)]
-        counted += [not left_out for left_out in _left_out(tree, scoring)]
+        counted += [not left_out for left_out in left_out(tree, scoring)]
         if tree.labels is not None:
             whole = _universal if scoring == "ud" else str
             pairs = zip(tree.labels, found_labels, strict=True)
@@ -53,7 +53,8 @@ def _percent(right: Sequence[bool]) -> float:
     return 100 * sum(right) / max(1, len(right))
 
 
-def _left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
+def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
+    """Return which words of a tree count in no score without punctuation."""
     if scoring == "eval07":
         return [all(unicodedata.category(c).startswith("P") for c in word) for word in tree.words]
     return tree.punctuation

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import regex
 import torch
@@ -141,6 +142,12 @@ def test_given_vectors_are_where_training_starts(tmp_path: Path) -> None:
     assert task.prepared["vectors"] == {"words": len(task.vocabulary.words), "found": 1}
     with_vectors = experiment(["task=ptb", "scale=smoke", "norm=none", f"data.vectors={tmp_path / 'v.txt'}"])
     assert with_vectors.digest() != experiment(["task=ptb", "scale=smoke", "norm=none"]).digest()
+
+
+def test_what_each_sentence_adds_is_the_score_in_the_mean() -> None:
+    task, model = built()
+    found = task.evaluate(model, "test")
+    assert np.mean(task.scored(found.outputs)) == pytest.approx(found.metrics["uas"])
 
 
 def test_baselines_attach_to_neighbours() -> None:

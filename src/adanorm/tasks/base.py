@@ -70,3 +70,10 @@ class TrainingTask(Protocol):
     def derived(self, train_loss: float) -> dict[str, float]:
         """Return the training loss in the units of the task's metrics, if it has such."""
         return {}
+
+    def scored(self, outputs: Sequence[str]) -> Sequence[float]:
+        """Return what each test example adds to the task's metric, given a run's recorded outputs.
+
+        The mean over examples is the metric. Raises ValueError where the metric is no such mean.
+        """
+        raise ValueError("the metric of this task is no mean over examples")

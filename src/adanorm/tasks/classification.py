@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import nn
@@ -67,3 +69,8 @@ class Classification(TrainingTask):
         accuracy = 100 * int((predicted == examples.targets).sum()) / len(examples)
         outputs = [self.splits.labels[label] for label in predicted.tolist()]
         return Evaluation({"accuracy": accuracy, "loss": total / len(examples)}, outputs)
+
+    def scored(self, outputs: Sequence[str]) -> list[float]:
+        """Return 100 for each test example whose label is right, else 0."""
+        labels, targets = self.splits.labels, self.splits.test.targets.tolist()
+        return [100.0 * (labels[target] == output) for target, output in zip(targets, outputs, strict=True)]
