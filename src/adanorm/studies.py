@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 import yaml
 from pydantic import Field, ValidationError
 
-from adanorm import compose
+from adanorm import compose, composed
 from adanorm.config import CONF, Experiment, choices, first_problem
 from adanorm.sections import Section
 
@@ -70,7 +70,7 @@ def grid(study: Study, *, runs: str | None = None) -> Grid:
 
 def _cell(study: Study, task: str, norm: str, runs: str | None) -> list[Experiment]:
     overrides = [f"task={task}", f"norm={norm}", f"scale={study.scale}", *study.overrides]
-    first = compose.experiment([*overrides, *([f"runs={runs}"] if runs else [])])
+    first = composed.experiment(overrides, runs=runs)
     return [first.model_copy(update={"seed": seed}) for seed in study.seeds]
 
 

@@ -14,7 +14,7 @@ from adanorm.config import Experiment, choices
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.reporting.cells import cell
-from adanorm.reporting.formats import TITLES
+from adanorm.reporting.formats import title
 from adanorm.reporting.published import published_tasks
 
 DESCRIPTION = """Print the runs behind a cell of a table, and the command that repeats each.
@@ -49,7 +49,7 @@ def trace(address: str) -> list[str]:
     if not runs:
         raise ValueError(f"{task}: no task of conf/task yet: choose from {', '.join(choices('task'))}")
     found = cell(runs)
-    lines = [f"{study.title}: {TITLES.get(norm, norm)}, {TITLES.get(task, task)}"]
+    lines = [f"{study.title}: {title(norm)}, {title(task)}"]
     paper = f"; the paper has {found.paper.text}: {found.verdict}" if found.paper else ""
     lines.append(f"test {found.metric} {found.text}{paper}")
     for run in runs:
@@ -60,7 +60,7 @@ def trace(address: str) -> list[str]:
 def _named(name: str, known: Sequence[str], kind: str) -> str:
     """Return the entry that a name stands for, as the configuration or as a table writes it."""
     for entry in known:
-        if name.lower() in (entry.lower(), TITLES.get(entry, entry).lower()):
+        if name.lower() in (entry.lower(), title(entry).lower()):
             return entry
     raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
 

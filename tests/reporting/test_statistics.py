@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 from adanorm.reporting import statistics
@@ -103,8 +104,9 @@ def test_one_pair_has_a_mean_and_nothing_else_and_no_spread_no_plan() -> None:
     assert difference([1.0, 2.0], [3.0, 4.0]).p == 0.0
 
 
-def test_holm_is_as_in_his_paper() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+@pytest.mark.parametrize("ps", [[0.01, 0.04, 0.03], [0.5], [0.2, 0.2, 0.9, 0.6], [0.0, 1.0, 0.01]])
+def test_holms_correction_is_that_of_statsmodels(ps: list[float]) -> None:
+    assert holm(ps) == pytest.approx(multipletests(ps, method="holm")[1].tolist())
     assert holm([]) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -16,7 +17,7 @@ from adanorm.reporting.published import Published, published
 
 @dataclass(frozen=True)
 class Cell:
-    """The results of one cell; `wanted` is the number of seeds asked for."""
+    """The results of one cell, and their folders; `wanted` is the number of seeds asked for."""
 
     task: str
     norm: str
@@ -24,11 +25,18 @@ class Cell:
     wanted: int
     results: tuple[dict[str, Any], ...]
     paper: Published | None
+    folders: tuple[Path, ...] = ()
 
     @property
     def scores(self) -> list[float]:
         """The test scores of the runs that ended well."""
         return [result["test"][self.metric] for result in self.results if result["status"] == "done"]
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """The test scores of the runs that ended well, by seed."""
+        done = (result for result in self.results if result["status"] == "done")
+        return {result["seed"]: result["test"][self.metric] for result in done}
 
     def count(self, status: str) -> int:
         """Return how many runs ended with a status."""
@@ -84,9 +92,10 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     is shown where the runs have it, and is not compared with the paper.
     """
     first = experiments[0]
-    results = [reader.result(experiment.folder()) for experiment in experiments]
+    folders = [experiment.folder() for experiment in experiments]
+    made = [(folder, found) for folder in folders if (found := reader.result(folder)) is not None]
     shown_metric = first.task.metric
-    if metric is not None and any(metric in ((result or {}).get("test") or {}) for result in results):
+    if metric is not None and any(metric in (result.get("test") or {}) for _, result in made):
         shown_metric = metric
     comparable = first.scale == "paper" and not first.own_data and shown_metric == first.task.metric
     return Cell(
@@ -94,8 +103,9 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
         first.norm.name,
         shown_metric,
         len(experiments),
-        tuple(result for result in results if result is not None),
+        tuple(result for _, result in made),
         published(first.task.name, first.norm.name) if comparable else None,
+        tuple(folder for folder, _ in made),
     )
 
 

@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field
 
-from adanorm import compose
+from adanorm import composed
 from adanorm.config import CONF, Experiment, choices
 from adanorm.records import reader
-from adanorm.records.folder import shown
 from adanorm.reporting.published import lower_is_better, published_metric
 from adanorm.reporting.statistics import CONFIDENCE, Difference, difference, holm
 from adanorm.sections import Section
@@ -129,7 +128,7 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
         gap=difference(worse, better) if paired else None,
         ended=(ended[0], ended[1]),
         diverged=(diverged[0], diverged[1]),
-        runs=tuple(shown(run.folder()) for side in sides for run, _ in side),
+        runs=tuple(str(run.folder()) for side in sides for run, _ in side),
     )
 
 
@@ -137,8 +136,7 @@ def _results(
     task: str, norm: str, scale: str, seeds: Sequence[int], runs: str | None
 ) -> list[tuple[Experiment, dict[str, Any]]]:
     """Return the results of the runs that have ended."""
-    place = [f"runs={runs}"] if runs else []
-    first = compose.experiment([f"task={task}", f"norm={norm}", f"scale={scale}", *place])
+    first = composed.experiment([f"task={task}", f"norm={norm}", f"scale={scale}"], runs=runs)
     made = [first.model_copy(update={"seed": seed}) for seed in seeds]
     found = [(run, reader.result(run.folder())) for run in made]
     return [(run, result) for run, result in found if result is not None]

@@ -91,9 +91,12 @@ def seeds_needed(gap: float, spread: float) -> int | None:
 
 def holm(ps: Sequence[float]) -> list[float]:
     """Return p-values corrected for their number (Holm 1979), in their order."""
-    from statsmodels.stats.multitest import multipletests
-
-    return [float(p) for p in multipletests(ps, method="holm")[1]] if ps else []
+    order = np.argsort(ps)
+    # Not statsmodels' multipletests: it collects garbage at each call, half a second among many objects.
+    stepped = np.asarray(ps, dtype=float)[order] * np.arange(len(ps), 0, -1)
+    corrected = np.empty(len(ps))
+    corrected[order] = np.minimum(1, np.maximum.accumulate(stepped))
+    return corrected.tolist()
 
 
 class Examples(NamedTuple):

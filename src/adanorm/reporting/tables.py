@@ -6,6 +6,7 @@ from statistics import fmean
 
 from adanorm.reporting.cells import Cell, cell
 from adanorm.reporting.published import lower_is_better, published
+from adanorm.reporting.statistics import significantly_best
 from adanorm.studies import Grid, Study
 
 UNCONFIRMED = "†"
@@ -19,7 +20,7 @@ class Table:
     """
 
     def __init__(self, study: Study, grid: Grid, *, metric: str | None = None) -> None:
-        self.study, self.metric = study, metric
+        self.study, self.grid, self.metric = study, grid, metric
         self.comparable = study.scale == "paper" and not study.overrides and metric is None
         # The paper's numbers may be shown without being compared with.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
@@ -43,6 +44,14 @@ class Table:
         """Return the verdict of a cell; none at another scale than the paper's."""
         found = self.cells[norm, task]
         return (found.verdict if found else "not run") if self.comparable else ""
+
+    def best(self, task: str) -> str | None:
+        """Return the norm that is significantly better on a task than every other; None where none is."""
+        found = {norm: self.cells[norm, task] for norm in self.study.rows}
+        if any(c is None or len(c.scores) < len(c.results) or not c.scores for c in found.values()):
+            return None
+        scores = {norm: c.by_seed for norm, c in found.items() if c is not None}
+        return significantly_best(scores, lower_is_better=lower_is_better(task))
 
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
         """Return by how much `after` is better than `before`: ours, then the paper's."""
