@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -70,8 +71,13 @@ def grid(study: Study, *, runs: str | None = None) -> Grid:
 
 def _cell(study: Study, task: str, norm: str, runs: str | None) -> list[Experiment]:
     overrides = [f"task={task}", f"norm={norm}", f"scale={study.scale}", *study.overrides]
-    first = compose.experiment([*overrides, *([f"runs={runs}"] if runs else [])])
+    first = _composed((*overrides, *([f"runs={runs}"] if runs else [])))
     return [first.model_copy(update={"seed": seed}) for seed in study.seeds]
+
+
+@cache
+def _composed(overrides: tuple[str, ...]) -> Experiment:  # studies share most of their runs
+    return compose.experiment(overrides)
 
 
 def command_line(study: Study, run: Experiment) -> list[str]:

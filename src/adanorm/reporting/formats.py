@@ -30,7 +30,8 @@ TITLES = {
 }
 
 
-def _title(name: str) -> str:
+def title(name: str) -> str:
+    """Return how the paper writes the name of a norm or a task."""
     return TITLES.get(name, name)
 
 
@@ -39,7 +40,7 @@ def _notes(table: Table) -> list[str]:
         f"Test score at the best validation step, mean ± standard deviation over seeds"
         f" {', '.join(map(str, table.study.seeds))}; `-`: not run. Scale: {table.study.scale}."
     ]
-    if any(_unit(table, task) in ("BLEU", "bleu") for task in table.study.columns):
+    if any(unit(table, task) in ("BLEU", "bleu") for task in table.study.columns):
         notes.append(
             "BLEU: on the corpus's own words, without smoothing, as multi-bleu and fairseq-score count it"
             " (sacrebleu: tok:none, smooth:none). `python -m adanorm.tables NAME --metric sacrebleu` prints"
@@ -64,14 +65,14 @@ def _grid(table: Table) -> list[list[str]]:
     study = table.study
     rows = []
     for norm in study.rows:
-        rows.append([_title(norm), *(table.ours(norm, task) for task in study.columns)])
+        rows.append([title(norm), *(table.ours(norm, task) for task in study.columns)])
         if table.shows_paper:
             rows.append(["· paper", *(table.paper(norm, task) for task in study.columns)])
         if table.comparable:
             rows.append(["· verdict", *(table.verdict(norm, task) for task in study.columns)])
     for before, after in study.improvements:
         both = [table.improvement(before, after, task) for task in study.columns]
-        rows.append([f"{_title(after)} over {_title(before)}", *(ours for ours, _ in both)])
+        rows.append([f"{title(after)} over {title(before)}", *(ours for ours, _ in both)])
         if table.shows_paper:
             rows.append(["· paper", *(theirs for _, theirs in both)])
     return rows
@@ -80,7 +81,7 @@ def _grid(table: Table) -> list[list[str]]:
 def markdown(table: Table) -> str:
     """Return the table in Markdown, in the paper's layout."""
     study = table.study
-    header = ["Model", *(f"{_title(task)} ({_unit(table, task)})" for task in study.columns)]
+    header = ["Model", *(f"{title(task)} ({unit(table, task)})" for task in study.columns)]
     lines = [f"# {study.title}", "", _row(header), _row(["---"] * len(header))]
     lines += [_row(row) for row in _grid(table)]
     return "\n".join([*lines, "", "\n\n".join(_notes(table)), ""])
@@ -90,7 +91,8 @@ def _row(fields: Sequence[str]) -> str:
     return f"| {' | '.join(fields)} |"
 
 
-def _unit(table: Table, task: str) -> str:
+def unit(table: Table, task: str) -> str:
+    """Return the name of the metric that a table shows of a task."""
     own = next((c.metric for (_, t), c in table.cells.items() if c and t == task), "")
     return own if own == table.metric else published_metric(task) or own
 
@@ -107,7 +109,7 @@ def claims_markdown(judgements: Sequence[Judgement]) -> str:
             header = "task, quantity, better, worse, effect, 95 % interval, p (Holm), pairs, needed, verdict"
             lines += ["", _row(header.split(", ")), _row(["---"] * 10)]
             lines += [_row(_finding(finding)) for finding in run]
-        lacking = [_title(finding.task) for finding in judged.findings if finding.verdict == "not run"]
+        lacking = [title(finding.task) for finding in judged.findings if finding.verdict == "not run"]
         if lacking and run:
             lines += ["", f"Not run: {', '.join(lacking)}."]
     return "\n".join([*lines, ""])
@@ -127,10 +129,10 @@ def _finding(finding: Finding) -> list[str]:
     interval = f"{gap.interval.low:+.3f} to {gap.interval.high:+.3f}" if gap and gap.interval else "-"
     remark = f" (diverged: {finding.diverged[0]}, {finding.diverged[1]})" if any(finding.diverged) else ""
     return [
-        _title(finding.task),
+        title(finding.task),
         finding.quantity,
-        _title(finding.better),
-        _title(finding.worse),
+        title(finding.better),
+        title(finding.worse),
         f"{gap.mean:+.3f}" if gap else "-",
         interval,
         "-" if finding.p is None else f"{finding.p:.3f}",
@@ -155,7 +157,7 @@ def comma_separated(table: Table) -> str:
             [
                 task,
                 norm,
-                _unit(table, task),
+                unit(table, task),
                 table.study.scale,
                 " ".join(f"{score:.4f}" for score in scores),
                 f"{fmean(scores):.4f}" if scores else "",
@@ -174,7 +176,7 @@ def latex(table: Table) -> str:
         f"% {table.study.title}",
         rf"\begin{{tabular}}{{l{'c' * len(columns)}}}",
         r"\hline",
-        " & ".join(["Model", *map(_title, columns)]) + r" \\",
+        " & ".join(["Model", *map(title, columns)]) + r" \\",
         r"\hline",
     ]
     for row in _grid(table):
@@ -196,15 +198,15 @@ def terminal(table: Table) -> str:
     for task in study.columns:
         if all(table.ours(norm, task) == "-" for norm in study.rows):
             continue
-        lines.append(f"{_title(task)}, test {_unit(table, task)}, {table.study.scale}")
+        lines.append(f"{title(task)}, test {unit(table, task)}, {table.study.scale}")
         for norm in study.rows:
             quoted = (
                 f"paper {table.paper(norm, task):<8} {table.verdict(norm, task)}" if table.shows_paper else ""
             )
-            lines.append(f"  {_title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
+            lines.append(f"  {title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
     empty = [t for t in study.columns if all(table.ours(norm, t) == "-" for norm in study.rows)]
     if empty:
-        lines.append(f"no runs yet: {', '.join(map(_title, empty))}")
+        lines.append(f"no runs yet: {', '.join(map(title, empty))}")
     return "\n".join(lines)
 
 
@@ -215,11 +217,11 @@ def compact(table: Table) -> str:
     """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
     study = table.study
     tasks = [t for t in study.columns if any(table.ours(norm, t) != "-" for norm in study.rows)]
-    header = ["Model", *(f"{_title(task)} ({_unit(table, task)})" for task in tasks)]
+    header = ["Model", *(f"{title(task)} ({unit(table, task)})" for task in tasks)]
     lines = [_row(header), _row(["---"] * len(header))]
     for norm in study.rows:
         cells = [f"{table.ours(norm, task)} [{table.paper(norm, task)}]" for task in tasks]
-        lines.append(_row([_title(norm), *cells]))
+        lines.append(_row([title(norm), *cells]))
     return "\n".join(lines)
 
 
