@@ -39,7 +39,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS
 # Only what the user set: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2 $($1))
 
-.PHONY: help reproduce data list study tables report translate compare sample parse check-norm bench check format test clean
+.PHONY: help reproduce data list study tables figures report translate compare sample parse check-norm bench check format test clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -71,6 +71,9 @@ study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print i
 
 tables: $(VENV)/installed ## Write results/tables from the records
 	@$(BIN)/python -m adanorm.tables
+
+figures: $(VENV)/installed ## Write results/figures from the records
+	@$(BIN)/python -m adanorm.figures
 
 report: $(VENV)/installed ## Write results/report/index.html from the records
 	@$(BIN)/python -m adanorm.report $(call given,RUNS,--runs)

@@ -14,12 +14,16 @@ from adanorm.tables import judgements
 
 
 def build(runs: str | None = None) -> str:
-    """Return the report over the records of a folder; default: results/runs."""
+    """Return the report over the records of a folder.
+
+    Default: results/runs, with the figures of results/figures.
+    """
     tables = {}
     for name in sorted(choices("study"), key=lambda name: (name != "overview", not name[-1].isdecimal())):
         study = studies.load(name, known_tasks=published_tasks())
         tables[name] = Table(study, studies.grid(study, runs=runs))
-    return report.page(tables, judgements(runs))
+    figures = PROJECT / "results" / "figures"
+    return report.page(tables, judgements(runs), report.drawn(figures) if runs is None else ())
 
 
 def main() -> None:

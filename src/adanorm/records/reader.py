@@ -39,8 +39,9 @@ def is_made(folder: Path) -> bool:
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
-    """Return the rows of a run's metrics.jsonl, one an evaluation."""
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    """Return the rows of a run's metrics.jsonl, one an evaluation; none if it broke off before the first."""
+    path = folder / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def outputs(folder: Path) -> list[str]:

@@ -33,6 +33,14 @@ class Figure:
     caption: str
 
 
+def drawn(folder: Path) -> list[Figure]:
+    """Return the figures that `make figures` left in a folder, by name."""
+    return [
+        Figure(path.stem, path.read_text(), path.with_suffix(".md").read_text().strip().rpartition("\n\n")[2])
+        for path in sorted(folder.glob("*.svg"))
+    ]
+
+
 def page(tables: Mapping[str, Table], judgements: Sequence[Judgement], figures: Sequence[Figure] = ()) -> str:
     """Return the report as HTML that needs no other file, from tables by study name and claims."""
     groups = _Groups()

@@ -1,0 +1,59 @@
+"""Write the figures from the records: `python -m adanorm.figures`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adanorm import compose, studies
+from adanorm.config import PROJECT, choices
+from adanorm.records.folder import shown
+from adanorm.reporting.curves import curves
+from adanorm.reporting.figures import Drawing, write
+from adanorm.reporting.intervals import norm_scores
+from adanorm.reporting.published import published_tasks
+from adanorm.reporting.tables import Table
+
+CURVES = {"paper": "overview", "mini": "mini-all"}  # the study whose runs are drawn of a scale
+
+
+def names() -> list[str]:
+    """Return the names of all figures, with records or without."""
+    scores = [f"norms-{study}" for study in choices("study")]
+    return scores + [f"curves-{task}-{scale}" for scale in CURVES for task in choices("task")]
+
+
+def draw(name: str, *, runs: str | None = None) -> Drawing | None:
+    """Return a figure, or None where it has no records yet.
+
+    Raises ValueError for a name that is not among `names()`.
+    """
+    if name not in names():
+        raise ValueError(f"unknown figure {name!r}: choose from {', '.join(names())}")
+    kind, _, rest = name.partition("-")
+    if kind == "norms":
+        study = studies.load(rest, known_tasks=published_tasks())
+        return norm_scores(name, Table(study, studies.grid(study, runs=runs)))
+    task, _, scale = rest.rpartition("-")
+    study = studies.load(CURVES[scale], known_tasks=published_tasks())
+    study = study.model_copy(update={"columns": [task]})
+    return curves(name, {norm: cell for (norm, _), cell in studies.grid(study, runs=runs).items()})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write every figure that has records, or those named, and say which have none."""
+    parser = compose.Parser(prog="adanorm.figures", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names())}; default: all")
+    missing = []
+    for name in parser.parse_args(arguments).names or names():
+        drawing = draw(name)
+        if drawing is None:
+            missing.append(name)
+        else:
+            paths = write(drawing, PROJECT / "results" / "figures")
+            print(f"{shown(paths[0])} and {', '.join(path.suffix for path in paths[1:])}")
+    if missing:
+        print(f"no records yet: {', '.join(missing)}")
+
+
+if __name__ == "__main__":
+    compose.door(main)

@@ -1,0 +1,25 @@
+"""What tests of reporting share."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from adanorm.config import PROJECT
+
+
+@pytest.fixture(scope="session")
+def committed_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the records that git knows, and of no others made here."""
+    git = ["git", "-C", str(PROJECT), "ls-files", "results/runs"]
+    listed = subprocess.run(git, capture_output=True, text=True, check=False).stdout.split()
+    if not listed:
+        pytest.skip("no git repository here, so no committed records")
+    folder = tmp_path_factory.mktemp("committed")
+    for name in listed:
+        path = folder / Path(name).relative_to("results")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(PROJECT / name)
+    return folder / "runs"
