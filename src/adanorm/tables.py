@@ -9,7 +9,8 @@ from adanorm.config import PROJECT, choices
 from adanorm.records.folder import shown, write_whole
 from adanorm.reporting import claims
 from adanorm.reporting.claims import Judgement
-from adanorm.reporting.formats import claims_markdown, comma_separated, into_readme, latex, markdown, terminal
+from adanorm.reporting.claims_table import claims_markdown
+from adanorm.reporting.formats import comma_separated, into_readme, latex, markdown, terminal
 from adanorm.reporting.published import published_tasks
 from adanorm.reporting.tables import Table
 

@@ -13,7 +13,7 @@ import pytest
 from adanorm import studies
 from adanorm.compose import experiment
 from adanorm.config import PROJECT, Experiment, choices
-from adanorm.reporting import formats, tables
+from adanorm.reporting import claims_table, formats, tables
 from adanorm.reporting.cells import cell, seeds_made
 from adanorm.reporting.published import published, published_tasks
 from adanorm.tables import judgements, write
@@ -172,6 +172,29 @@ def test_the_latex_table_has_as_many_columns_in_every_row(table: tables.Table) -
     assert r"99.20 $\pm$ 0.10" in formats.latex(table)
 
 
+def test_the_latex_table_is_a_whole_document(table: tables.Table) -> None:
+    text = formats.latex(table)
+    assert text.startswith(r"\documentclass")
+    for name in ("document", "tabular"):
+        assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") == 1
+    assert text.count("{") == text.count("}")
+
+
+def test_only_what_is_significantly_best_is_bold(tmp_path: Path) -> None:
+    study = studies.load("table4", known_tasks=published_tasks())
+    grid = studies.grid(study, runs=str(tmp_path))
+    for norm, accuracies in (("layernorm", (75.0, 76.0, 77.0)), ("adanorm", (78.0, 79.1, 79.9))):
+        for run, accuracy in zip(grid[norm, "rt"], accuracies, strict=True):
+            record(run, **score(accuracy))
+    for norm, accuracies in (("layernorm", (99.0, 99.2, 99.1)), ("adanorm", (99.1, 99.2, 99.5))):
+        for run, accuracy in zip(grid[norm, "mnist"], accuracies, strict=True):
+            record(run, **score(accuracy))
+    text = formats.markdown(tables.Table(study, grid))
+    assert "| **79.00 ± 0.95** |" in text
+    assert "| 99.27 ± 0.21 |" in text
+    assert r"\textbf{79.00 $\pm$ 0.95}" in formats.latex(tables.Table(study, grid))
+
+
 def test_the_terminal_shows_a_table_within_80_columns(table: tables.Table) -> None:
     text = formats.terminal(table)
     assert max(len(line) for line in text.splitlines()) <= 80
@@ -203,7 +226,7 @@ def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
 def test_the_committed_tables_are_those_of_the_committed_records(
     committed_runs: Path, tmp_path: Path
 ) -> None:
-    claims = formats.claims_markdown(judgements(str(committed_runs)))
+    claims = claims_table.claims_markdown(judgements(str(committed_runs)))
     assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
     for name in choices("study"):
         study = studies.load(name, known_tasks=published_tasks())

@@ -9,7 +9,7 @@ import pytest
 
 from adanorm.compose import experiment
 from adanorm.config import choices
-from adanorm.reporting import claims, formats
+from adanorm.reporting import claims, claims_table
 from adanorm.reporting.claims import Claim, judge
 from adanorm.reporting.published import published_tasks
 from adanorm.trace import trace
@@ -112,7 +112,7 @@ def test_the_papers_claims_name_norms_and_tasks_that_are_there() -> None:
 def test_the_claims_table_says_what_was_found(tmp_path: Path) -> None:
     made(tmp_path, "rt", "layernorm", [70.0, 71.0, 72.0])
     made(tmp_path, "rt", "adanorm", [73.0, 74.1, 74.9])
-    text = formats.claims_markdown([judge(ADANORM, scale="paper", seeds=[1, 2, 3], runs=str(tmp_path))])
+    text = claims_table.claims_markdown([judge(ADANORM, scale="paper", seeds=[1, 2, 3], runs=str(tmp_path))])
     assert "Scale paper: **undecided**." in text
     assert "| RT | accuracy | AdaNorm | LayerNorm | +3.000 |" in text
     assert "Not run: SST5, Enwiki8." in text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from statistics import fmean
 
-from adanorm.reporting.claims import Finding, Judgement
+from adanorm.config import CONF, choices
 from adanorm.reporting.published import published, published_metric
 from adanorm.reporting.tables import UNCONFIRMED, Table
 
@@ -47,6 +48,14 @@ def notes(table: Table) -> list[str]:
             " (sacrebleu: tok:none, smooth:none). `python -m adanorm.tables NAME --metric sacrebleu` prints"
             " that of running text, `--metric compound_bleu` that with compounds split."
         )
+    if any(table.best(task) for task in table.study.columns):
+        found.append(
+            "**Bold**: better than every other norm of the column by paired t-tests over seeds, corrected for"
+            " their number (Holm 1979), at 0.05."
+        )
+    if assumed := {task: _assumed_settings(task) for task in table.study.columns if task in choices("task")}:
+        counts = ", ".join(f"{title(task)} {count}" for task, count in assumed.items() if count)
+        found.append(f"Settings that the paper leaves open, marked *assumed* in `conf/task/`: {counts}.")
     if not table.comparable:
         why = "its numbers are not comparable."
         found.append(f"Not the paper's data or settings: {table.study.quote or why}")
@@ -61,12 +70,27 @@ def notes(table: Table) -> list[str]:
     return found
 
 
-def _grid(table: Table) -> list[list[str]]:
-    """Return the rows of the wide table, the paper's layout: a norm's ours, paper, verdict."""
+def _assumed_settings(task: str) -> int:
+    """Return how many lines of a task's configuration carry the word assumed."""
+    files = [CONF / "task" / f"{task}.yaml"]
+    files += [CONF / "task" / f"{name}.yaml" for name in _SHARED.findall(files[0].read_text())]
+    return sum("# assumed" in line for file in files for line in file.read_text().splitlines())
+
+
+_SHARED = re.compile(r"^  - (shared/\S+)", re.MULTILINE)
+
+
+def _grid(table: Table, *, bold: str) -> list[list[str]]:
+    """Return the rows of the wide table, the paper's layout: a norm's ours, paper, verdict.
+
+    The norm that is significantly the best of a task is printed `bold`.
+    """
     study = table.study
+    best = {task: table.best(task) for task in study.columns}
     rows = []
     for norm in study.rows:
-        rows.append([title(norm), *(table.ours(norm, task) for task in study.columns)])
+        ours = {task: table.ours(norm, task) for task in study.columns}
+        rows.append([title(norm), *(bold.format(x) if best[t] == norm else x for t, x in ours.items())])
         if table.shows_paper:
             rows.append(["· paper", *(table.paper(norm, task) for task in study.columns)])
         if table.comparable:
@@ -83,12 +107,13 @@ def markdown(table: Table) -> str:
     """Return the table in Markdown, in the paper's layout."""
     study = table.study
     header = ["Model", *(f"{title(task)} ({unit(table, task)})" for task in study.columns)]
-    lines = [f"# {study.title}", "", _row(header), _row(["---"] * len(header))]
-    lines += [_row(row) for row in _grid(table)]
+    lines = [f"# {study.title}", "", line_of(header), line_of(["---"] * len(header))]
+    lines += [line_of(row) for row in _grid(table, bold="**{}**")]
     return "\n".join([*lines, "", "\n\n".join(notes(table)), ""])
 
 
-def _row(fields: Sequence[str]) -> str:
+def line_of(fields: Sequence[str]) -> str:
+    """Return a line of a Markdown table."""
     return f"| {' | '.join(fields)} |"
 
 
@@ -96,54 +121,6 @@ def unit(table: Table, task: str) -> str:
     """Return the name of the metric that a table shows of a task."""
     own = next((c.metric for (_, t), c in table.cells.items() if c and t == task), "")
     return own if own == table.metric else published_metric(task) or own
-
-
-def claims_markdown(judgements: Sequence[Judgement]) -> str:
-    """Return the claims with what was found of each, in Markdown: a table a claim."""
-    lines = ["# The paper's claims, tested", "", CLAIMS_NOTE]
-    for judged in judgements:
-        claim = judged.claim
-        run = [finding for finding in judged.findings if finding.verdict != "not run"]
-        lines += ["", f"## {claim.text}", ""]
-        lines.append(f"{claim.source}. Scale {judged.scale}: **{judged.verdict}**.")
-        if run:
-            lines += ["", _row(CLAIM_COLUMNS), _row(["---"] * len(CLAIM_COLUMNS))]
-            lines += [_row(claim_row(finding)) for finding in run]
-        lacking = [title(finding.task) for finding in judged.findings if finding.verdict == "not run"]
-        if lacking and run:
-            lines += ["", f"Not run: {', '.join(lacking)}."]
-    return "\n".join([*lines, ""])
-
-
-CLAIM_COLUMNS = (
-    "task", "quantity", "better", "worse", "effect", "95 % interval", "p (Holm)", "pairs", "needed", "verdict"
-)  # fmt: skip
-CLAIMS_NOTE = (
-    "Each comparison pairs runs by seed. The effect is by how much the norm that is claimed to be better is"
-    " better, in the metric's unit; p is of the paired t-test, corrected over the claim's tasks (Holm 1979);"
-    " *needed* is how many seeds would find a gap of this size with power 0.8. *Supported* and *contradicted*"
-    " need p below 0.05 on every task and on any, or that one norm diverges at every seed; all else is"
-    " *undecided*. The scale paper has the paper's data and settings; mini is another experiment."
-)
-
-
-def claim_row(finding: Finding) -> list[str]:
-    """Return what was found of a claim on a task, a text for each of CLAIM_COLUMNS."""
-    gap = finding.gap
-    interval = f"{gap.interval.low:+.3f} to {gap.interval.high:+.3f}" if gap and gap.interval else "-"
-    remark = f" (diverged: {finding.diverged[0]}, {finding.diverged[1]})" if any(finding.diverged) else ""
-    return [
-        title(finding.task),
-        finding.quantity,
-        title(finding.better),
-        title(finding.worse),
-        f"{gap.mean:+.3f}" if gap else "-",
-        interval,
-        "-" if finding.p is None else f"{finding.p:.3f}",
-        str(gap.pairs) if gap else "0",
-        str(gap.needed) if gap and gap.needed else "-",
-        finding.verdict + remark,
-    ]
 
 
 def comma_separated(table: Table) -> str:
@@ -174,23 +151,34 @@ def comma_separated(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """Return the table as a LaTeX tabular, in the paper's layout."""
+    """Return the table in LaTeX, in the paper's layout: a document of its own.
+
+    A paper takes the lines of the tabular, and the package booktabs.
+    """
     columns = table.study.columns
     lines = [
+        r"\documentclass{article}",
+        r"\usepackage[T1]{fontenc}",
+        r"\usepackage[landscape,margin=1cm]{geometry}",
+        r"\usepackage{booktabs,graphicx}",
+        r"\pagestyle{empty}",
+        r"\begin{document}",
+        r"\noindent\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         f"% {table.study.title}",
         rf"\begin{{tabular}}{{l{'c' * len(columns)}}}",
-        r"\hline",
+        r"\toprule",
         " & ".join(["Model", *map(title, columns)]) + r" \\",
-        r"\hline",
+        r"\midrule",
     ]
-    for row in _grid(table):
+    for row in _grid(table, bold=r"\textbf{{{}}}"):
         escaped = [_escape(field) for field in row]
         lines.append(" & ".join(escaped) + r" \\")
-    return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}}", r"\end{document}", ""])
 
 
 def _escape(text: str) -> str:
-    for plain, escaped in (("±", r"$\pm$"), ("†", r"$^\dagger$"), ("· ", r"\quad "), ("%", r"\%")):
+    marks = {"±": r"$\pm$", "†": r"$^\dagger$", "· ": r"\quad ", "%": r"\%", "_": r"\_", "&": r"\&"}
+    for plain, escaped in marks.items():
         text = text.replace(plain, escaped)
     return text
 
@@ -222,10 +210,10 @@ def compact(table: Table) -> str:
     study = table.study
     tasks = [t for t in study.columns if any(table.ours(norm, t) != "-" for norm in study.rows)]
     header = ["Model", *(f"{title(task)} ({unit(table, task)})" for task in tasks)]
-    lines = [_row(header), _row(["---"] * len(header))]
+    lines = [line_of(header), line_of(["---"] * len(header))]
     for norm in study.rows:
         cells = [f"{table.ours(norm, task)} [{table.paper(norm, task)}]" for task in tasks]
-        lines.append(_row([title(norm), *cells]))
+        lines.append(line_of([title(norm), *cells]))
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from adanorm import studies
 from adanorm.config import Experiment
 from adanorm.records import reader
 from adanorm.records.folder import shown
-from adanorm.reporting import formats
+from adanorm.reporting import claims_table, formats
 from adanorm.reporting.claims import Judgement
 from adanorm.reporting.tables import Table
 
@@ -51,8 +51,8 @@ def page(tables: Mapping[str, Table], judgements: Sequence[Judgement], figures: 
     return environment.from_string(TEMPLATE.read_text()).render(
         counts={status: counts[status] for status in reader.STATUSES},
         claims=claims,
-        claims_note=formats.CLAIMS_NOTE.replace("*", ""),
-        claim_columns=formats.CLAIM_COLUMNS,
+        claims_note=claims_table.CLAIMS_NOTE.replace("*", ""),
+        claim_columns=claims_table.CLAIM_COLUMNS,
         scales=list(dict.fromkeys(judged.scale for judged in judgements)),
         tables=drawn,
         figures=figures,
@@ -182,7 +182,7 @@ def _claims(judgements: Sequence[Judgement], groups: _Groups) -> list[tuple[Any,
         for finding in judged.findings:
             if finding.verdict != "not run":
                 anchors = (groups.of_folder(folder) for folder in finding.runs)
-                rows.append((formats.claim_row(finding), list(dict.fromkeys(a for a in anchors if a))))
+                rows.append((claims_table.claim_row(finding), list(dict.fromkeys(a for a in anchors if a))))
         entry = {"scale": judged.scale, "verdict": judged.verdict, "rows": rows}
         claims.setdefault(judged.claim.id, (judged.claim, []))[1].append(entry)
     return list(claims.values())
