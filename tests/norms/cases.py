@@ -32,13 +32,16 @@ def inputs(*shape: int, dtype: torch.dtype = torch.float32, offset: float = 0.5)
     return (spread * torch.randn(*shape, generator=random) + offset).to(dtype)
 
 
+def fixed_weights(z: Tensor) -> Tensor:
+    """Return weights as z: quarters, which every type holds exactly."""
+    return ((7 * torch.arange(z.numel(), device=z.device) % 11 - 4.0) / 4).view(z.shape).to(z.dtype)
+
+
 def value_and_gradient(norm: Norm, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return z and the gradient of a fixed weighted sum of it, both as x."""
     leaf = x.detach().requires_grad_()
     z = norm(leaf)
-    # Quarters, which every type holds exactly.
-    weights = ((7 * torch.arange(z.numel(), device=z.device) % 11 - 4.0) / 4).view(z.shape).to(z.dtype)
-    (gradient,) = torch.autograd.grad(z, leaf, weights)
+    (gradient,) = torch.autograd.grad(z, leaf, fixed_weights(z))
     return z.detach(), gradient
 
 

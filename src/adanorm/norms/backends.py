@@ -10,7 +10,7 @@ import torch
 
 Backend = Literal["auto", "eager", "fused"]
 
-COMPILERS = {"cpu": "numba"}  # of the kernels, by the type of device
+COMPILERS = {"cpu": "numba", "cuda": "triton"}  # of the kernels, by the type of device
 AVAILABLE = {device: package for device, package in COMPILERS.items() if find_spec(package)}
 PRECISE = torch.float64  # auto leaves it to eager, the reference
 

@@ -33,20 +33,29 @@ def norm(x: Tensor, *settings: float | bool) -> Tensor:
     return z
 
 
-def _forward(x: Tensor, *settings: Any) -> tuple[Tensor, Tensor]:
+def _kernels(device: torch.device) -> Any:
+    """Return the module whose `forward` and `backward` take what the operators take."""
+    if device.type == "cuda":
+        from adanorm.norms.kernels import triton_rows
+
+        return triton_rows
     from adanorm.norms.kernels import numba_rows
 
-    return numba_rows.forward(x, *settings)
+    return numba_rows
+
+
+def _forward(x: Tensor, *settings: Any) -> tuple[Tensor, Tensor]:
+    found: tuple[Tensor, Tensor] = _kernels(x.device).forward(x, *settings)
+    return found
 
 
 def _backward(grad: Tensor, x: Tensor | None, variance: Tensor, *settings: Any) -> Tensor:
-    from adanorm.norms.kernels import numba_rows
+    dx: Tensor = _kernels(grad.device).backward(grad, x, variance, *settings)
+    return dx
 
-    return numba_rows.backward(grad, x, variance, *settings)
 
-
-torch.library.impl("adanorm::norm", "cpu", _forward)
-torch.library.impl("adanorm::norm_backward", "cpu", _backward)
+torch.library.impl("adanorm::norm", ("cpu", "cuda"), _forward)
+torch.library.impl("adanorm::norm_backward", ("cpu", "cuda"), _backward)
 
 
 @torch.library.register_fake("adanorm::norm")  # type: ignore[untyped-decorator]
