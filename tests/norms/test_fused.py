@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from adanorm.config import PROJECT
 from adanorm.norms import AdaNorm, backends
 from adanorm.norms.functional import closed_form
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
@@ -151,3 +154,22 @@ def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
     assert backends.describe("auto", "mps") == "eager: no kernels for mps"
     with pytest.raises(ValueError, match=r"norm\.backend=fused: no kernels for mps; choose auto or eager"):
         backends.describe("fused", "mps")
+
+
+NO_COMPILERS = """
+import sys
+sys.modules["numba"] = sys.modules["triton"] = None
+import torch
+from adanorm.norms import AdaNorm, backends
+x = torch.randn(3, 8)
+assert torch.equal(AdaNorm(8)(x), AdaNorm(8, backend="eager")(x))
+print(backends.describe("auto", "cpu"))
+print(backends.describe("auto", "cuda"))
+"""
+
+
+def test_without_compilers_auto_is_eager_and_nothing_warns() -> None:
+    program = [sys.executable, "-W", "error:::adanorm", "-c", NO_COMPILERS]
+    done = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["eager: numba is not installed", "eager: triton is not installed"]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
 from typing import Literal, get_args
 
 import torch
@@ -11,14 +15,34 @@ import torch
 Backend = Literal["auto", "eager", "fused"]
 
 COMPILERS = {"cpu": "numba", "cuda": "triton"}  # of the kernels, by the type of device
-AVAILABLE = {device: package for device, package in COMPILERS.items() if find_spec(package)}
-PRECISE = torch.float64  # auto leaves it to eager, the reference
+
+
+def _missing(device: str) -> str | None:
+    """Return what a type of device lacks here for our kernels, None where nothing is."""
+    package = COMPILERS[device]
+    if find_spec(package) is None:
+        return f"{package} is not installed"
+    headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    # Triton has its launcher compiled by the machine's C compiler.
+    can_compile = headers.exists() and (os.environ.get("CC") or which("gcc") or which("clang"))
+    return (
+        "triton finds no C compiler with Python's headers"
+        if package == "triton" and not can_compile
+        else None
+    )
+
+
+MISSING = {device: _missing(device) for device in COMPILERS}
 
 
 def is_fused(backend: Backend, device: str, dtype: torch.dtype) -> bool:
-    """Return whether our kernels compute a norm of a tensor of this type on this type of device."""
+    """Return whether our kernels compute a norm of a tensor of this type on this type of device.
+
+    `auto` leaves float64 to eager, the reference, and whatever the kernels cannot do here.
+    """
     if backend == "auto":
-        return device in AVAILABLE and dtype.is_floating_point and dtype != PRECISE
+        is_narrow = dtype.is_floating_point and dtype != torch.float64
+        return is_narrow and device in COMPILERS and MISSING[device] is None
     return backend == "fused"
 
 
@@ -33,9 +57,11 @@ def describe(backend: Backend, device: str) -> str:
 
     Raises ValueError where `fused` is asked for and cannot be had.
     """
-    if is_fused(backend, device, torch.float32) and device in AVAILABLE:
-        return f"fused: {AVAILABLE[device]} {version(AVAILABLE[device])}"
-    missing = f"{COMPILERS[device]} is not installed" if device in COMPILERS else f"no kernels for {device}"
+    if backend == "eager":
+        return "eager: as asked"
+    missing = MISSING.get(device, f"no kernels for {device}")
+    if missing is None:
+        return f"fused: {COMPILERS[device]} {version(COMPILERS[device])}"
     if backend == "fused":
         raise ValueError(f"norm.backend=fused: {missing}; choose auto or eager")
-    return "eager: as asked" if backend == "eager" else f"eager: {missing}"
+    return f"eager: {missing}"
