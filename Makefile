@@ -39,7 +39,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS
 # Only what the user set: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2 $($1))
 
-.PHONY: help reproduce data list study tables figures report translate compare sample parse check-norm bench check format test clean
+.PHONY: help reproduce data list study tables figures report translate compare sample parse check-norm bench bench-norms check format test clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -98,6 +98,9 @@ bench: $(VENV)/installed ## Measure our loop against a plain one and against fai
 	@$(BIN)/python -m adanorm.bench.translation
 	@$(BIN)/python -m adanorm.bench.attention
 	@$(BIN)/python -m adanorm.bench.parsing
+
+bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
+	@$(BIN)/python -m adanorm.bench.norms
 
 check: $(VENV)/installed-dev ## Check format, lint, types and import direction
 	$(BIN)/ruff format --check .

@@ -14,6 +14,8 @@ from adanorm.config import PROJECT, Experiment, mirror_of
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports triton
 
 
 @pytest.fixture

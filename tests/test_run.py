@@ -57,8 +57,29 @@ def test_a_changed_setting_is_another_run_and_a_place_is_not(tmp_path: Path) -> 
     base = experiment(["task=rt", f"runs={tmp_path}"])
     for override in ("training.lr=0.002", "seed=2", "norm=adanorm", "norm.placement=final", "precision=bf16"):
         assert experiment(["task=rt", override]).digest() != base.digest()
-    for override in ("device=cpu", "threads=2", "data.mirror=elsewhere", "logger=wandb", "training.lr=1e-3"):
+    for override in (
+        "device=cpu",
+        "threads=2",
+        "norm.backend=eager",
+        "data.mirror=elsewhere",
+        "logger=wandb",
+        "training.lr=1e-3",
+    ):
         assert experiment(["task=rt", override]).digest() == base.digest()
+
+
+@pytest.mark.parametrize("task", ["mnist", "rt"])
+def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Path, task: str) -> None:
+    curves, backends = [], []
+    for backend in ("eager", "fused"):
+        chosen = (f"task={task}", "norm=adanorm", "scale=smoke", f"norm.backend={backend}")
+        made = experiment([*chosen, f"runs={tmp_path / backend}"])
+        make(made)
+        curves.append([row["train_loss"] for row in rows(made.folder())])
+        backends.append(json.loads((made.folder() / "environment.json").read_text())["norm_backend"])
+    assert curves[1] == pytest.approx(curves[0], rel=1e-4)
+    assert backends[0] == "eager: as asked"
+    assert backends[1].startswith("fused: numba")
 
 
 @pytest.mark.parametrize(
@@ -76,6 +97,7 @@ def test_a_changed_setting_is_another_run_and_a_place_is_not(tmp_path: Path) -> 
         ("norm.placement=[x.*]", "placement 'x.*' matches no site: the sites are norms.0, norms.1"),
         ("data.path=nowhere", "data.path=nowhere: holds neither train-images-idx3-ubyte.gz"),
         ("data.source=cifar", "data.source='cifar': images come from mnist"),
+        ("norm.backend=fast", "norm.backend='fast': input should be 'auto', 'eager' or 'fused'"),
         ("device=tpu", "device='tpu': input should be 'auto', 'cpu' or 'cuda'"),
         ("lr", "missing EQUAL"),
     ],

@@ -67,14 +67,15 @@ class Experiment(Section):
     def identity(self) -> dict[str, Any]:
         """Return what makes this run the run it is, as plain values.
 
-        Device and places are left out, and so is every null: a setting added later, null by
-        default, leaves the digests of older runs as they are. The user's own files count by
-        content. Raises ValueError where such a file is missing.
+        Device, the norms' backend and places are left out, and so is every null: a setting added
+        later, null by default, leaves the digests of older runs as they are. The user's own files
+        count by content. Raises ValueError where such a file is missing.
         """
-        aside = {"device", "threads", "checkpoint_minutes", "runs", "logger", "cost"}
+        places = ("device", "threads", "checkpoint_minutes", "runs", "logger", "cost")
+        aside: dict[str, Any] = {**dict.fromkeys(places, True), "norm": {"backend"}}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
-        places = {"cache", "mirror", "path", "vectors", *(SPLITS if self.own_data else ())}
-        identity["data"] = {key: value for key, value in identity["data"].items() if key not in places}
+        found_at = {"cache", "mirror", "path", "vectors", *(SPLITS if self.own_data else ())}
+        identity["data"] = {key: value for key, value in identity["data"].items() if key not in found_at}
         if self.own_data:
             identity["data"]["source"] = "own"
         if local := self.data.local_files():

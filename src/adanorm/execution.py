@@ -13,7 +13,7 @@ from torch import nn
 from adanorm import tasks
 from adanorm.config import Experiment
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.norms import backends, norm_factory
 from adanorm.records import environment, loggers, reader
 from adanorm.records.folder import RunFolder, shown
 from adanorm.tasks.base import TrainingTask
@@ -33,6 +33,7 @@ def make(experiment: Experiment) -> None:
     """
     torch.set_num_threads(experiment.threads)
     device = choose_device(experiment)
+    computed_by = backends.describe(experiment.norm.backend, device.type)
     loggers.check(experiment)
     placed = _placed_norms(experiment)
     task = tasks.build(experiment)
@@ -48,7 +49,7 @@ def make(experiment: Experiment) -> None:
         if agreed(world.is_main and reader.is_made(folder.path), world):
             return
         if world.is_main:
-            _open(folder, experiment, place)
+            _open(folder, experiment, place, computed_by)
         facts = _facts(experiment, task, model, placed)
         try:
             outcome = _train(experiment, task, model, place, folder)
@@ -82,7 +83,9 @@ def trained(experiment: Experiment, task: TrainingTask, device: torch.device) ->
 
 def _placed_norms(experiment: Experiment) -> PlacedNorms:
     norm = experiment.norm
-    make_norm = norm_factory(norm.name, norm.params, numerics=norm.numerics, path=norm.path)
+    make_norm = norm_factory(
+        norm.name, norm.params, numerics=norm.numerics, backend=norm.backend, path=norm.path
+    )
     return PlacedNorms(make_norm, norm.placement)
 
 
@@ -108,7 +111,7 @@ def _check_disk(folder: RunFolder, model: nn.Module) -> None:
         raise ValueError(f"{folder.path}: {free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB")
 
 
-def _open(folder: RunFolder, experiment: Experiment, place: Place) -> None:
+def _open(folder: RunFolder, experiment: Experiment, place: Place, computed_by: str) -> None:
     folder.write_config(experiment.identity())
     described = environment.describe(
         device=place.device,
@@ -116,7 +119,7 @@ def _open(folder: RunFolder, experiment: Experiment, place: Place) -> None:
         processes=place.world.size,
         threads=experiment.threads,
     )
-    folder.write_environment(described)
+    folder.write_environment({**described, "norm_backend": computed_by})
 
 
 def _facts(

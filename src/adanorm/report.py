@@ -8,9 +8,9 @@ from adanorm import compose, studies
 from adanorm.config import PROJECT, choices
 from adanorm.records.folder import shown, write_whole
 from adanorm.reporting import report
+from adanorm.reporting.claims import judgements
 from adanorm.reporting.published import published_tasks
 from adanorm.reporting.tables import Table
-from adanorm.tables import judgements
 
 
 def build(runs: str | None = None) -> str:

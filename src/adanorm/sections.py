@@ -36,13 +36,14 @@ class Task(Section):
 
 
 class Norm(Section):
-    """Which norm, with which parameters, at which sites, in whose numerics."""
+    """Which norm, with which parameters, at which sites, in whose numerics, computed by what."""
 
     name: str
     path: str | None
     params: dict[str, Param]
     placement: str | list[str]
     numerics: Literal["paper", "released"]
+    backend: Literal["auto", "eager", "fused"] = "auto"
 
     @model_validator(mode="after")
     def _placement_is_known(self) -> Norm:

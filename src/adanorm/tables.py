@@ -7,8 +7,7 @@ from pathlib import Path
 from adanorm import compose, studies
 from adanorm.config import PROJECT, choices
 from adanorm.records.folder import shown, write_whole
-from adanorm.reporting import claims
-from adanorm.reporting.claims import Judgement
+from adanorm.reporting.claims import judgements
 from adanorm.reporting.claims_table import claims_markdown
 from adanorm.reporting.formats import comma_separated, into_readme, latex, markdown, terminal
 from adanorm.reporting.published import published_tasks
@@ -23,18 +22,6 @@ def write(table: Table, name: str, folder: Path | None = None) -> list[Path]:
     for suffix, text in texts.items():
         write_whole(folder / f"{name}{suffix}", text.encode())
     return [folder / f"{name}{suffix}" for suffix in texts]
-
-
-SEEDS = (1, 2, 3)
-
-
-def judgements(runs: str | None = None) -> list[Judgement]:
-    """Return what the records say of every claim of the paper, at the paper's scale and at mini."""
-    return [
-        claims.judge(claim, scale=scale, seeds=SEEDS, runs=runs)
-        for scale in ("paper", "mini")
-        for claim in claims.load()
-    ]
 
 
 def main() -> None:

@@ -79,7 +79,10 @@ def _lines(study: studies.Study, run: Experiment, metric: str) -> list[str]:
         computed = f"{environment['device']}, {environment['precision']}, {packages}"
         lines += textwrap.wrap(computed, 80, initial_indent="  computed ", subsequent_indent=" " * 11)
     lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.get("data", {}).items()]
-    return [*lines, f"  repeat   {_command(study, run.model_copy(update={'runs': 'repeated'}))}"]
+    repeat = _command(study, run.model_copy(update={"runs": "repeated"}))
+    # What a record does not say was computed by the eager norms: there were no others then.
+    backend = environment.get("norm_backend", "eager").partition(":")[0]
+    return [*lines, f"  repeat   {repeat} norm.backend={backend}"]
 
 
 def _command(study: studies.Study, run: Experiment) -> str:

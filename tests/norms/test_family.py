@@ -100,7 +100,7 @@ def test_layernorm_is_torchs_to_the_bit() -> None:
 def test_layernorm_simple_is_torchs_layernorm_without_affine() -> None:
     x = torch.randn(5, 33)
     expected = nn.functional.layer_norm(x, [33])
-    assert torch.equal(LayerNormSimple(33)(x), expected)
+    assert torch.equal(LayerNormSimple(33, backend="eager")(x), expected)
 
 
 def test_without_norm_nothing_happens() -> None:
@@ -164,21 +164,28 @@ def test_constant_rows_have_finite_gradients(cls: type[nn.Module], numerics: str
     assert x.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("backend", ["eager", "fused"])
 @pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
-def test_a_second_derivative_is_refused_clearly(cls: type[nn.Module]) -> None:
+def test_a_second_derivative_is_refused_clearly(cls: type[nn.Module], backend: str) -> None:
     x = torch.randn(2, 8, requires_grad=True)
-    (gradient,) = torch.autograd.grad(cls(8)(x).square().sum(), x, create_graph=True)
+    (gradient,) = torch.autograd.grad(cls(8, backend=backend)(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         torch.autograd.backward(gradient.sum())
 
 
 @pytest.mark.parametrize(
     ("settings_", "message"),
-    [({"k": 1.0}, "k=1.0"), ({"k": -0.1}, "k=-0.1"), ({"C": 0.0}, "C=0.0"), ({"eps": 0.0}, "eps=0.0")],
+    [
+        ({"k": 1.0}, "k=1.0"),
+        ({"k": -0.1}, "k=-0.1"),
+        ({"C": 0.0}, "C=0.0"),
+        ({"eps": 0.0}, "eps=0.0"),
+        ({"backend": "fast"}, "backend='fast': choose auto, eager or fused"),
+    ],
 )
-def test_adanorm_refuses_values_outside_their_range(settings_: dict[str, float], message: str) -> None:
+def test_adanorm_refuses_values_outside_their_range(settings_: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        AdaNorm(8, **settings_)  # type: ignore[arg-type]
+        AdaNorm(8, **settings_)
 
 
 def test_a_norm_of_another_width_is_refused() -> None:

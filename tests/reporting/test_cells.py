@@ -15,8 +15,9 @@ from adanorm.compose import experiment
 from adanorm.config import PROJECT, Experiment, choices
 from adanorm.reporting import claims_table, formats, tables
 from adanorm.reporting.cells import cell, seeds_made
+from adanorm.reporting.claims import judgements
 from adanorm.reporting.published import published, published_tasks
-from adanorm.tables import judgements, write
+from adanorm.tables import write
 
 
 def record(run: Experiment, **result: Any) -> None:

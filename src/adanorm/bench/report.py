@@ -10,10 +10,10 @@ from adanorm import compose, studies
 from adanorm.bench import results
 from adanorm.bench.memory import peak_mb
 from adanorm.config import Experiment
+from adanorm.reporting.claims import judgements
 from adanorm.reporting.published import published_tasks
 from adanorm.reporting.report import page
 from adanorm.reporting.tables import Table
-from adanorm.tables import judgements
 
 SEEDS, EVALUATIONS = 179, 30  # 7 norms x 8 tasks x 179 seeds: 10,024 runs
 

@@ -13,9 +13,13 @@ from adanorm.records.environment import describe
 
 
 def write(name: str, rows: Sequence[dict[str, Any]], *, threads: int = 1) -> None:
-    """Write rows to results/bench/<name>.csv, each with the machine, torch's version and the commit."""
+    """Write rows to results/bench/<name>.csv, each with the machine, torch's version and the commit.
+
+    What a row says itself, such as its device, stays.
+    """
     place = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=threads)
     facts = {"device": place["device"], "torch": place["packages"]["torch"], "commit": place["commit"]}
+    facts = {key: value for key, value in facts.items() if key not in rows[0]}
     path = PROJECT / "results" / "bench" / f"{name}.csv"
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as file:

@@ -139,7 +139,9 @@ CHECKS: tuple[Callable[[MakeNorm], None], ...] = (
 def main() -> int:
     """Check the norm of the command line; the code is 1 if it breaks the contract."""
     norm = compose.experiment(sys.argv[1:]).norm
-    make_norm = norm_factory(norm.name, norm.params, numerics=norm.numerics, path=norm.path)
+    make_norm = norm_factory(
+        norm.name, norm.params, numerics=norm.numerics, backend=norm.backend, path=norm.path
+    )
     broken = 0
     for check in CHECKS:
         problem = _problem(check, make_norm)

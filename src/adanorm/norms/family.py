@@ -6,6 +6,8 @@ from typing import Required, TypedDict, Unpack
 
 from torch import Tensor, nn
 
+from adanorm.norms import backends
+from adanorm.norms.backends import Backend
 from adanorm.norms.functional import Numerics, closed_form
 from adanorm.norms.reference import written_out
 
@@ -40,10 +42,11 @@ class LayerNorm(nn.LayerNorm):
 
 
 class _ClosedFormNorm(nn.Module):
-    """One member of the family: see functional.closed_form for its settings."""
+    """One member of the family: see functional.closed_form for its settings and backends."""
 
-    def __init__(self, dim: int, **settings: Unpack[Settings]) -> None:
+    def __init__(self, dim: int, *, backend: Backend, **settings: Unpack[Settings]) -> None:
         super().__init__()
+        backends.check(backend)
         eps, numerics = settings["eps"], settings["numerics"]
         if eps <= 0:
             raise ValueError(f"eps={eps}: must be above 0")
@@ -51,13 +54,13 @@ class _ClosedFormNorm(nn.Module):
             raise ValueError(f"numerics={numerics!r}: choose paper or released")
         if numerics == "released" and dim < 2:
             raise ValueError(f"released numerics divide by H - 1: H={dim} is too small")
-        self.dim, self._settings = dim, settings
+        self.dim, self.backend, self._settings = dim, backend, settings
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
         if x.shape[-1] != self.dim:
             raise ValueError(f"{type(self).__name__}({self.dim}): the last axis has {x.shape[-1]} features")
-        return closed_form(x, **self._settings)
+        return closed_form(x, **self._settings, backend=self.backend)
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the written-out definition: (..., H)."""
@@ -65,35 +68,46 @@ class _ClosedFormNorm(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings as they show in a printed model."""
-        return ", ".join([str(self.dim), *(f"{key}={value}" for key, value in self._settings.items())])
+        settings = {**self._settings, "backend": self.backend}
+        return ", ".join([str(self.dim), *(f"{key}={value}" for key, value in settings.items())])
 
 
 class LayerNormSimple(_ClosedFormNorm):
     """Return y, x standardized over H: LayerNorm without gain and bias (paper, section 3.1)."""
 
-    def __init__(self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper") -> None:
-        super().__init__(dim, eps=eps, numerics=numerics)
+    def __init__(
+        self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
+    ) -> None:
+        super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
 
 
 class DetachNorm(_ClosedFormNorm):
     """Return y with the gradients of mean and variance stopped (paper, section 3.2)."""
 
-    def __init__(self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper") -> None:
-        super().__init__(dim, detach_mean=True, detach_variance=True, eps=eps, numerics=numerics)
+    def __init__(
+        self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
+    ) -> None:
+        super().__init__(
+            dim, detach_mean=True, detach_variance=True, eps=eps, numerics=numerics, backend=backend
+        )
 
 
 class DetachMean(_ClosedFormNorm):
     """Return y with the gradient of the mean stopped (paper, table 3)."""
 
-    def __init__(self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper") -> None:
-        super().__init__(dim, detach_mean=True, eps=eps, numerics=numerics)
+    def __init__(
+        self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
+    ) -> None:
+        super().__init__(dim, detach_mean=True, eps=eps, numerics=numerics, backend=backend)
 
 
 class DetachVariance(_ClosedFormNorm):
     """Return y with the gradient of the variance stopped (paper, table 3)."""
 
-    def __init__(self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper") -> None:
-        super().__init__(dim, detach_variance=True, eps=eps, numerics=numerics)
+    def __init__(
+        self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
+    ) -> None:
+        super().__init__(dim, detach_variance=True, eps=eps, numerics=numerics, backend=backend)
 
 
 class AdaNorm(_ClosedFormNorm):
@@ -112,9 +126,10 @@ class AdaNorm(_ClosedFormNorm):
         C: float = 1.0,
         eps: float = 1e-5,
         numerics: Numerics = "paper",
+        backend: Backend = "auto",
     ) -> None:
         if not 0 <= k < 1:
             raise ValueError(f"k={k}: must be at least 0 and below 1")
         if not 0 < C < float("inf"):
             raise ValueError(f"C={C}: must be above 0 and finite")
-        super().__init__(dim, k=k, C=C, eps=eps, numerics=numerics)
+        super().__init__(dim, k=k, C=C, eps=eps, numerics=numerics, backend=backend)

@@ -57,15 +57,17 @@ def norm_factory(
     params: Mapping[str, Any] | None = None,
     *,
     numerics: str = "paper",
+    backend: str = "auto",
     path: str | None = None,
 ) -> MakeNorm:
     """Return make_norm(dim, *, site) for a norm with its parameters.
 
-    Raises ValueError at once, before any model is built, for an unknown norm, an unknown
-    parameter or a value outside its range.
+    `none` and `layernorm` are PyTorch's own under any backend. Raises ValueError at once, before
+    any model is built, for an unknown norm, an unknown parameter or a value outside its range.
     """
     cls = norm_class(name, path)
-    accepted = [p for p in inspect.signature(cls).parameters if p not in ("dim", "numerics")]
+    signature = inspect.signature(cls).parameters
+    accepted = [p for p in signature if p not in ("dim", "numerics", "backend")]
     settings: dict[str, Any] = dict(params or {})
     for key, value in settings.items():
         if key not in accepted:
@@ -73,10 +75,11 @@ def norm_factory(
             raise ValueError(f"norm.params.{key}: {name} has no such parameter; {takes}")
         if isinstance(value, str | bool) and name in NORMS:
             raise ValueError(f"norm.params.{key}={value!r}: must be a number")
-    if "numerics" in inspect.signature(cls).parameters:
-        settings["numerics"] = numerics
-    elif name not in NORMS and numerics != "paper":
-        raise ValueError(f"norm.numerics={numerics}: {name} has no choice of numerics")
+    for choice, value, default in (("numerics", numerics, "paper"), ("backend", backend, "auto")):
+        if choice in signature:
+            settings[choice] = value
+        elif name not in NORMS and value != default:
+            raise ValueError(f"norm.{choice}={value}: {name} has no choice of {choice}")
 
     def make_norm(dim: int, *, site: str) -> nn.Module:
         norm: nn.Module = cls(dim, **settings)

@@ -16,6 +16,7 @@ from adanorm.reporting.published import lower_is_better, published_metric
 from adanorm.reporting.statistics import CONFIDENCE, Difference, difference, holm
 from adanorm.sections import Section
 
+SEEDS = (1, 2, 3)
 Verdict = Literal["supported", "contradicted", "undecided", "not run"]
 
 
@@ -146,3 +147,10 @@ def _value(claim: Claim, run: Experiment, result: dict[str, Any]) -> float:
     if claim.quantity == "test":
         return float(result["test"][run.task.metric])
     return float(reader.metrics(run.folder())[-1][claim.quantity.removeprefix("last_")])
+
+
+def judgements(runs: str | None = None) -> list[Judgement]:
+    """Return what the records say of every claim of the paper, at the paper's scale and at mini."""
+    return [
+        judge(claim, scale=scale, seeds=SEEDS, runs=runs) for scale in ("paper", "mini") for claim in load()
+    ]

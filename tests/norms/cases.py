@@ -1,0 +1,66 @@
+"""What the tests of every backend share: the family, inputs, and the float64 reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from adanorm.norms.reference import written_out
+
+FAMILY: dict[str, dict[str, Any]] = {
+    "layernorm-simple": {},
+    "detachnorm": {"detach_mean": True, "detach_variance": True},
+    "detach-mean": {"detach_mean": True},
+    "detach-var": {"detach_variance": True},
+    "adanorm": {"k": 0.1, "C": 1.5},
+    "adanorm, all detached": {"k": 0.1, "C": 1.5, "detach_mean": True, "detach_variance": True},
+}
+FEATURES = (1, 2, 63, 64, 127, 512, 1000, 4096, 10_007)
+# Of the largest value of a row, where x is about as large as its deviation: see closed_form.
+TOLERANCE = {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat16: 2**-8, torch.float16: 2**-11}
+
+Norm = Callable[[Tensor], Tensor]
+
+
+def inputs(*shape: int, dtype: torch.dtype = torch.float32, offset: float = 0.5) -> Tensor:
+    """Return rows of different spreads about an offset."""
+    random = torch.Generator().manual_seed(sum(shape))
+    spread = torch.rand(*shape[:-1], 1, generator=random) * 3 + 0.5
+    return (spread * torch.randn(*shape, generator=random) + offset).to(dtype)
+
+
+def fixed_weights(z: Tensor) -> Tensor:
+    """Return weights as z: quarters, which every type holds exactly."""
+    return ((7 * torch.arange(z.numel(), device=z.device) % 11 - 4.0) / 4).view(z.shape).to(z.dtype)
+
+
+def value_and_gradient(norm: Norm, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return z and the gradient of a fixed weighted sum of it, both as x."""
+    leaf = x.detach().requires_grad_()
+    z = norm(leaf)
+    (gradient,) = torch.autograd.grad(z, leaf, fixed_weights(z))
+    return z.detach(), gradient
+
+
+def assert_is_the_reference(found: tuple[Tensor, Tensor], x: Tensor, **settings: Any) -> None:
+    """Hold value and gradient against autograd through the definition in float64.
+
+    The error allowed is a share of a row's largest value, larger where rounding x - mean, which no
+    float32 norm escapes, is: (1 + max |x|/std) times.
+    """
+    if x.numel() == 0:
+        assert all(part.shape == x.shape for part in found)
+        return
+    exact = value_and_gradient(lambda wide: written_out(wide, **settings), x.double())
+    std = x.double().var(-1, unbiased=False, keepdim=True).add(1e-5).sqrt()
+    conditioning = 1 + x.double().abs().amax(-1, keepdim=True) / std
+    # dl/dx may cancel to nothing: it is held against the size of dl/dz/std.
+    for part, expected, least in zip(found, exact, (torch.zeros_like(std), 1 / std), strict=True):
+        assert part.shape == x.shape
+        assert part.dtype == x.dtype
+        size = expected.abs().amax(-1, keepdim=True).maximum(least)
+        error = (part.double() - expected).abs() / (size * conditioning).clamp(min=1e-30)
+        assert error.max().item() <= TOLERANCE[x.dtype], settings

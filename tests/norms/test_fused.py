@@ -1,0 +1,175 @@
+"""The fused backend of the CPU, and the operator that all fused backends are behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from adanorm.config import PROJECT
+from adanorm.norms import AdaNorm, backends
+from adanorm.norms.functional import closed_form
+from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
+
+fused = partial(closed_form, backend="fused")
+eager = partial(closed_form, backend="eager")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("settings", FAMILY.values(), ids=list(FAMILY))
+@pytest.mark.parametrize("norm", [fused, eager], ids=["fused", "eager"])
+def test_every_backend_is_the_reference(norm: Any, settings: dict[str, Any], dtype: torch.dtype) -> None:
+    for features in FEATURES:
+        for rows in (0, 1, 9):
+            x = inputs(rows, features, dtype=dtype)
+            found = value_and_gradient(partial(norm, **settings), x)
+            assert_is_the_reference(found, x, **settings)
+            if features > 1:
+                released = {**settings, "numerics": "released"}
+                found = value_and_gradient(partial(norm, **released), x)
+                assert_is_the_reference(found, x, **released)
+
+
+@pytest.mark.parametrize("settings", FAMILY.values(), ids=list(FAMILY))
+def test_a_large_mean_costs_no_more_than_its_rounding(settings: dict[str, Any]) -> None:
+    for features in (64, 512, 10_007):
+        x = inputs(5, features, offset=1e4)
+        assert_is_the_reference(value_and_gradient(partial(fused, **settings), x), x, **settings)
+
+
+@pytest.mark.parametrize("settings", FAMILY.values(), ids=list(FAMILY))
+def test_layout_and_leading_axes_do_not_matter(settings: dict[str, Any]) -> None:
+    x = inputs(30, 48)
+    expected = value_and_gradient(partial(fused, **settings), x)
+    for other in (x.t().contiguous().t(), torch.stack([x, x], -1)[..., 0], x.repeat(1, 2)[:, :48]):
+        assert not other.is_contiguous()
+        leaf = other.detach().requires_grad_()
+        found = value_and_gradient(partial(fused, **settings), leaf)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    found = value_and_gradient(partial(fused, **settings), x.view(2, 3, 5, 48))
+    assert all(torch.equal(a.view(30, 48), b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+def test_what_is_not_finite_spreads_as_in_layernorm(value: float) -> None:
+    x, dz = inputs(4, 64), inputs(4, 64)
+    x[1, 5], dz[2, 7] = value, value
+    results = []
+    for norm in (fused, partial(torch.nn.functional.layer_norm, normalized_shape=[64])):
+        leaf = x.clone().requires_grad_()
+        z = norm(leaf)
+        results.append((z.detach(), *torch.autograd.grad(z, leaf, dz)))
+    for ours, theirs in zip(*results, strict=True):
+        assert torch.equal(ours.isfinite(), theirs.isfinite())
+        torch.testing.assert_close(ours[[0, 3]], theirs[[0, 3]])
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("features", [1000, 150_000])
+def test_the_number_of_threads_changes_no_bit(features: int) -> None:
+    x = inputs(300_000 // features, features)
+    many = value_and_gradient(partial(fused, k=0.1), x)
+    torch.set_num_threads(1)
+    one = value_and_gradient(partial(fused, k=0.1), x)
+    assert all(torch.equal(a, b) for a, b in zip(many, one, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", FAMILY)
+def test_no_more_is_kept_than_x_and_a_number_a_row(name: str, dtype: torch.dtype) -> None:
+    kept: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tensor)
+        return tensor
+
+    x = inputs(10, 64, dtype=dtype).requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        fused(x, **FAMILY[name])
+    sizes = [tensor.numel() for tensor in kept]
+    assert sizes == ([10] if name == "detachnorm" else [640, 10])
+    assert name == "detachnorm" or kept[0].data_ptr() == x.data_ptr()
+
+
+def test_the_operator_keeps_pytorchs_contract() -> None:
+    settings = (0.1, 1.5, False, True, 1e-5, False)
+    x = inputs(3, 8).requires_grad_()
+    torch.library.opcheck(torch.ops.adanorm.norm.default, (x, *settings))
+    backward = torch.ops.adanorm.norm_backward.default
+    for kept in (x.detach(), None):
+        torch.library.opcheck(backward, (inputs(3, 8), kept, torch.rand(3), *settings))
+
+
+def test_it_compiles_without_a_graph_break_and_exports() -> None:
+    norm = AdaNorm(16, backend="fused")
+    x = inputs(4, 16)
+    expected = value_and_gradient(norm, x)
+    compiled = torch.compile(norm, fullgraph=True, backend="aot_eager")
+    exported = torch.export.export(norm, (x,))
+    assert any("adanorm.norm" in str(node.target) for node in exported.graph.nodes)
+    for other in (compiled, exported.module()):
+        assert all(torch.equal(a, b) for a, b in zip(value_and_gradient(other, x), expected, strict=True))
+
+
+def test_functional_gradients_are_autograds() -> None:
+    x = inputs(4, 16)
+    gradient = torch.func.grad(lambda x: fused(x, k=0.1).square().sum())(x)
+    leaf = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(fused(leaf, k=0.1).square().sum(), leaf)
+    assert torch.equal(gradient, expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "fused"])
+def test_under_autocast_float32_comes_out(backend: Any) -> None:
+    x = inputs(4, 16, dtype=torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        z = closed_form(x, k=0.1, backend=backend)
+    assert torch.equal(z, closed_form(x.float(), k=0.1, backend=backend))
+
+
+def test_auto_is_eager_in_float64_and_fused_elsewhere() -> None:
+    x = inputs(7, 100)
+    assert torch.equal(closed_form(x, k=0.1), fused(x, k=0.1))
+    assert torch.equal(closed_form(x.double(), k=0.1), eager(x.double(), k=0.1))
+    assert not backends.is_fused("auto", "mps", torch.float32)
+
+
+def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
+    assert backends.describe("auto", "cpu").startswith("fused: numba 0.")
+    assert backends.describe("eager", "cpu") == "eager: as asked"
+    assert backends.describe("auto", "mps") == "eager: no kernels for mps"
+    with pytest.raises(ValueError, match=r"norm\.backend=fused: no kernels for mps; choose auto or eager"):
+        backends.describe("fused", "mps")
+
+
+NO_COMPILERS = """
+import sys
+sys.modules["numba"] = sys.modules["triton"] = None
+import torch
+from adanorm.norms import AdaNorm, backends
+x = torch.randn(3, 8)
+assert torch.equal(AdaNorm(8)(x), AdaNorm(8, backend="eager")(x))
+print(backends.describe("auto", "cpu"))
+print(backends.describe("auto", "cuda"))
+"""
+
+
+def test_without_compilers_auto_is_eager_and_nothing_warns() -> None:
+    program = [sys.executable, "-W", "error:::adanorm", "-c", NO_COMPILERS]
+    done = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["eager: numba is not installed", "eager: triton is not installed"]

@@ -1,0 +1,97 @@
+"""Triton's kernels: on a GPU where there is one, else in Triton's interpreter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from adanorm.config import PROJECT
+from adanorm.norms.functional import closed_form
+from tests.norms.cases import (
+    FAMILY,
+    FEATURES,
+    assert_is_the_reference,
+    fixed_weights,
+    inputs,
+    value_and_gradient,
+)
+
+pytest.importorskip("triton", reason="triton is not installed: its kernels cannot be run")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def found(x: Tensor, **settings: Any) -> tuple[Tensor, Tensor]:
+    """Return z and the gradient of the fixed weighted sum, by the kernels, both as x."""
+    # What is freed here is what the kernels' outputs are made of.
+    poison = [torch.full_like(x, torch.nan) for _ in range(4)]
+    del poison
+    if x.is_cuda:
+        return value_and_gradient(partial(closed_form, backend="fused", **settings), x)
+    from adanorm.norms.kernels import triton_rows
+
+    all_settings = {"k": 0.0, "C": 1.0, "detach_mean": False, "detach_variance": False, "eps": 1e-5}
+    released = settings.pop("numerics", "paper") == "released"
+    arguments: tuple[Any, ...] = (*{**all_settings, **settings}.values(), released)
+    z, variance = triton_rows.forward(x, *arguments)
+    is_needed = arguments[:4] != (0.0, 1.0, True, True)
+    return z, triton_rows.backward(fixed_weights(z), x if is_needed else None, variance, *arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("settings", FAMILY.values(), ids=list(FAMILY))
+def test_the_kernels_are_the_reference(settings: dict[str, Any], dtype: torch.dtype) -> None:
+    for features in FEATURES:
+        for rows in (0, 1, 9):
+            x = inputs(rows, features, dtype=dtype).to(DEVICE)
+            assert_is_the_reference(found(x, **settings), x, **settings)
+            if features > 1:
+                released = {**settings, "numerics": "released"}
+                assert_is_the_reference(found(x, **released), x, **released)
+
+
+@pytest.mark.parametrize("settings", FAMILY.values(), ids=list(FAMILY))
+def test_a_large_mean_costs_no_more_than_its_rounding(settings: dict[str, Any]) -> None:
+    x = inputs(3, 1000, offset=1e4).to(DEVICE)
+    assert_is_the_reference(found(x, **settings), x, **settings)
+
+
+@pytest.mark.parametrize("numerics", ["paper", "released"])
+@pytest.mark.parametrize("settings", FAMILY.values(), ids=list(FAMILY))
+def test_constant_rows_are_finite(settings: dict[str, Any], numerics: str) -> None:
+    x = torch.full((3, 63), 0.1, device=DEVICE)
+    assert all(part.isfinite().all() for part in found(x, **settings, numerics=numerics))
+
+
+def test_layout_and_leading_axes_do_not_matter() -> None:
+    x = inputs(30, 48).to(DEVICE)
+    expected = found(x, k=0.1)
+    for other in (x.t().contiguous().t(), torch.stack([x, x], -1)[..., 0], x.view(2, 3, 5, 48)):
+        parts = found(other, k=0.1)
+        assert all(torch.equal(a.view(30, 48), b) for a, b in zip(parts, expected, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # NumPy's, in the interpreter
+@pytest.mark.parametrize("value", [torch.inf, torch.nan])
+def test_what_is_not_finite_spreads_as_in_layernorm(value: float) -> None:
+    x = inputs(4, 64).to(DEVICE)
+    x[1, 5] = value
+    theirs = value_and_gradient(partial(torch.nn.functional.layer_norm, normalized_shape=[64]), x)
+    for a, b in zip(found(x), theirs, strict=True):
+        assert torch.equal(a.isfinite(), b.isfinite())
+
+
+def test_the_kernels_compile_without_a_gpu(tmp_path: Path) -> None:
+    """The interpreter takes what the compiler refuses."""
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    program = [sys.executable, "-m", "tests.norms.compiled_for_hopper"]
+    done = subprocess.run(program, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
