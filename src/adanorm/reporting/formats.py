@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from statistics import fmean
 
-from adanorm.reporting.published import published, published_metric
+from adanorm.reporting.published import published_metric
 from adanorm.reporting.tables import UNCONFIRMED, Table
 
 TITLES = {
@@ -29,7 +29,8 @@ TITLES = {
 }
 
 
-def _title(name: str) -> str:
+def title(name: str) -> str:
+    """Return the name of a norm or a task as the paper writes it; another name as it is."""
     return TITLES.get(name, name)
 
 
@@ -43,6 +44,11 @@ def _notes(table: Table) -> list[str]:
             "BLEU: on the corpus's own words, without smoothing, as multi-bleu and fairseq-score count it"
             " (sacrebleu: tok:none, smooth:none). `python -m adanorm.tables NAME --metric sacrebleu` prints"
             " that of running text, `--metric compound_bleu` that with compounds split."
+        )
+    if table.study.budget:
+        notes.append(
+            f"The same budget for every cell: {', '.join(table.study.budget)}. Shown is the best by mean"
+            " validation score over the seeds, in brackets which; test scores had no part in it."
         )
     if not table.comparable:
         why = "its numbers are not comparable."
@@ -63,14 +69,14 @@ def _grid(table: Table) -> list[list[str]]:
     study = table.study
     rows = []
     for norm in study.rows:
-        rows.append([_title(norm), *(table.ours(norm, task) for task in study.columns)])
+        rows.append([title(norm), *(table.ours(norm, task) for task in study.columns)])
         if table.shows_paper:
             rows.append(["· paper", *(table.paper(norm, task) for task in study.columns)])
         if table.comparable:
             rows.append(["· verdict", *(table.verdict(norm, task) for task in study.columns)])
     for before, after in study.improvements:
         both = [table.improvement(before, after, task) for task in study.columns]
-        rows.append([f"{_title(after)} over {_title(before)}", *(ours for ours, _ in both)])
+        rows.append([f"{title(after)} over {title(before)}", *(ours for ours, _ in both)])
         if table.shows_paper:
             rows.append(["· paper", *(theirs for _, theirs in both)])
     return rows
@@ -79,7 +85,7 @@ def _grid(table: Table) -> list[list[str]]:
 def markdown(table: Table) -> str:
     """Return the table in Markdown, in the paper's layout."""
     study = table.study
-    header = ["Model", *(f"{_title(task)} ({_unit(table, task)})" for task in study.columns)]
+    header = ["Model", *(f"{title(task)} ({_unit(table, task)})" for task in study.columns)]
     lines = [f"# {study.title}", "", _row(header), _row(["---"] * len(header))]
     lines += [_row(row) for row in _grid(table)]
     return "\n".join([*lines, "", "\n\n".join(_notes(table)), ""])
@@ -99,9 +105,10 @@ def comma_separated(table: Table) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     header = "task norm metric scale scores mean diverged failed paper paper_source confirmed verdict"
-    writer.writerow(header.split())
+    budget = bool(table.study.budget)
+    writer.writerow([*header.split(), *(["chosen"] if budget else [])])
     for (norm, task), found in table.cells.items():
-        number = published(task, norm) if table.shows_paper else None
+        number = table.published(norm, task)
         scores = found.scores if found else []
         counts = [found.count(status) if found else 0 for status in ("diverged", "failed")]
         quoted = [number.text, number.source, "yes" if number.confirmed else "no"] if number else ["", "", ""]
@@ -116,6 +123,7 @@ def comma_separated(table: Table) -> str:
                 *counts,
                 *quoted,
                 table.verdict(norm, task),
+                *([table.chosen.get((norm, task), "")] if budget else []),
             ]
         )
     return file.getvalue()
@@ -128,7 +136,7 @@ def latex(table: Table) -> str:
         f"% {table.study.title}",
         rf"\begin{{tabular}}{{l{'c' * len(columns)}}}",
         r"\hline",
-        " & ".join(["Model", *map(_title, columns)]) + r" \\",
+        " & ".join(["Model", *map(title, columns)]) + r" \\",
         r"\hline",
     ]
     for row in _grid(table):
@@ -150,15 +158,15 @@ def terminal(table: Table) -> str:
     for task in study.columns:
         if all(table.ours(norm, task) == "-" for norm in study.rows):
             continue
-        lines.append(f"{_title(task)}, test {_unit(table, task)}, {table.study.scale}")
+        lines.append(f"{title(task)}, test {_unit(table, task)}, {table.study.scale}")
         for norm in study.rows:
             quoted = (
                 f"paper {table.paper(norm, task):<8} {table.verdict(norm, task)}" if table.shows_paper else ""
             )
-            lines.append(f"  {_title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
+            lines.append(f"  {title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
     empty = [t for t in study.columns if all(table.ours(norm, t) == "-" for norm in study.rows)]
     if empty:
-        lines.append(f"no runs yet: {', '.join(map(_title, empty))}")
+        lines.append(f"no runs yet: {', '.join(map(title, empty))}")
     return "\n".join(lines)
 
 
@@ -169,11 +177,11 @@ def compact(table: Table) -> str:
     """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
     study = table.study
     tasks = [t for t in study.columns if any(table.ours(norm, t) != "-" for norm in study.rows)]
-    header = ["Model", *(f"{_title(task)} ({_unit(table, task)})" for task in tasks)]
+    header = ["Model", *(f"{title(task)} ({_unit(table, task)})" for task in tasks)]
     lines = [_row(header), _row(["---"] * len(header))]
     for norm in study.rows:
         cells = [f"{table.ours(norm, task)} [{table.paper(norm, task)}]" for task in tasks]
-        lines.append(_row([_title(norm), *cells]))
+        lines.append(_row([title(norm), *cells]))
     return "\n".join(lines)
 
 
