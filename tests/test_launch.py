@@ -168,3 +168,25 @@ def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
     (folder / "checkpoint.pt").touch()  # another machine's lock is not seen, its checkpoint is
     assert "1 running" in command("adanorm.status", *arguments).stdout
+
+
+@pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
+def test_a_study_is_one_folder_or_one_group_of_a_tracker(
+    tmp_path: Path, command: Command, logger: str
+) -> None:
+    arguments = own_study(
+        tmp_path, "plain: {norm: layernorm}, k=0.2: {norm: adanorm, overrides: [norm.params.k=0.2]}"
+    )
+    done = command("adanorm.study", *arguments, f"logger={logger}", "--workers", "2")
+    assert done.returncode == 0, done.stdout
+    if logger == "tensorboard":
+        folders = sorted(path.parent for path in tmp_path.glob("runs/tensorboard/own/*/events.*"))
+        assert [path.name.rpartition(" ")[0] for path in folders] == [
+            "mnist k=0.2 seed 1",
+            "mnist plain seed 1",
+        ]
+    else:
+        logged = [path.read_bytes() for path in tmp_path.glob("runs/mnist/*/*/wandb/offline-run-*/*.wandb")]
+        assert len(logged) == 2
+        assert all(b"own" in content for content in logged)
+        assert any(b"mnist k=0.2 seed 1" in content for content in logged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -120,7 +121,9 @@ def _planned(
         )
     for run in changed:
         if run.experiment.logger.name != "files":
-            run.arguments.extend([f"++logger.group={name}", f"++logger.label={run.name}"])
+            named = {"group": name, "label": run.name}
+            # In quotes: a label may hold what Hydra's grammar has a meaning for.
+            run.arguments.extend(f"++logger.{key}={json.dumps(text)}" for key, text in named.items())
     return changed
 
 
