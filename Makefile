@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 NORM ?= adanorm
 SEEDS ?= 1
 GPUS ?= 1
-WORKERS ?= 1
+LAUNCHER ?= local
 PLACEMENT ?=
 SET ?=
 STUDY ?= table4
@@ -38,8 +38,9 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS
 
 # Only what the user set: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2 $($1))
+GRID = $(call given,SEEDS,--seeds) $(call given,SCALE,--scale) $(call given,RUNS,--runs) $(call given,WORKERS,--workers)
 
-.PHONY: help reproduce data list study tables figures report translate compare sample parse check-norm bench bench-norms check format test clean
+.PHONY: help reproduce data list study status tables figures report translate compare sample parse check-norm bench bench-norms check format test clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -50,7 +51,7 @@ help: ## Print this help
 	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb   NORM=adanorm|layernorm|..."
 	@echo "  SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
-	@echo "  STUDY=table1|table2|table3|table4|mini-all   WORKERS=1   GPUS=1"
+	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
 	@echo "  RUNS=FOLDER: records go there, and runs made before are made anew"
 	@echo
@@ -67,7 +68,10 @@ list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(BIN)/python -m adanorm.listing
 
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
-	@$(BIN)/python -m adanorm.study $(STUDY) --workers $(WORKERS) $(call given,SEEDS,--seeds) $(call given,SCALE,--scale) $(call given,RUNS,--runs)
+	@$(BIN)/python -m adanorm.study $(STUDY) --launcher $(LAUNCHER) --gpus $(GPUS) $(GRID) $(SET)
+
+status: $(VENV)/installed ## Show where STUDY stands, cell by cell, and the time left
+	@$(BIN)/python -m adanorm.status $(STUDY) $(GRID)
 
 tables: $(VENV)/installed ## Write results/tables from the records
 	@$(BIN)/python -m adanorm.tables

@@ -20,11 +20,51 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
     study = studies.load(name, known_tasks=TASKS)
     grid = studies.grid(study)
     assert list(grid) == [(norm, task) for task in study.columns for norm in study.rows]
-    for (norm, task), runs in grid.items():
-        assert len(runs) == (len(study.seeds) if task in choices("task") else 0)
-        if runs and norm == study.rows[-1]:
-            again = experiment(studies.command_line(study, runs[-1]))
-            assert again.digest() == runs[-1].digest()
+    for (row, task), runs in grid.items():
+        only = study.rows[row].only
+        there_is = task in choices("task") and (only is None or task in only)
+        assert len(runs) == (len(study.seeds) * (len(study.budget) or 1) if there_is else 0)
+    planned = studies.plan(study, grid)
+    assert {run.experiment.folder() for run in planned} == {run.folder() for c in grid.values() for run in c}
+    assert planned[0].experiment.seed == study.seeds[0]
+    for run in planned[:: max(1, len(planned) // 8)]:
+        assert experiment(run.arguments).digest() == run.experiment.digest()
+
+
+OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("overrides: [norm.params.q=1]", "row 'one': unknown key 'norm.params.q'"),
+        ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
+        ("only: [mnist]", "unknown column 'mnist': choose from rt"),
+        ("lr: 1", "rows.one.lr=1: extra inputs are not permitted"),
+        ("only: [", "while parsing a flow"),
+    ],
+)
+def test_a_mistake_in_a_row_is_named_before_any_work(
+    tmp_path: Path, command: Command, row: str, message: str
+) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(OWN.replace("ROW", row))
+    done = command("adanorm.study", str(own), "--runs", str(tmp_path / "runs"))
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
+    assert message in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_every_cell_gets_its_first_seed_before_any_gets_its_second() -> None:
+    study = studies.load("ablation-k", known_tasks=TASKS)
+    seeds = [run.experiment.seed for run in studies.plan(study, studies.grid(study))]
+    assert seeds == [1] * 30 + [2] * 30 + [3] * 30
+
+
+def test_rows_that_share_a_run_make_it_once() -> None:
+    study = studies.load("ablation-k", known_tasks=TASKS)
+    twice = study.model_copy(update={"rows": {**study.rows, "again": study.rows["k=0.1"]}})
+    assert len(studies.plan(twice, studies.grid(twice))) == 90
 
 
 @pytest.mark.parametrize(
@@ -58,7 +98,11 @@ def test_a_mistake_in_a_study_is_named(
     [
         (("table1", "--seeds", "1,b"), "'1,b': write whole numbers"),
         (("table1", "--scale", "huge"), "invalid choice: 'huge' (choose from"),
-        (("table1", "--workers", "0"), "--workers 0: must be at least 1"),
+        (("table1", "--launcher", "pbs"), "unknown launcher 'pbs': choose from local, ray, slurm"),
+        (("table1", "launcher.jobs=3"), "unknown key 'launcher.jobs': conf/launcher/local.yaml has"),
+        (("table1", "training.lr=1"), "training.lr=1: makes other runs than the study's"),
+        (("table1", "loger=wandb"), "unknown key 'loger': did you mean logger"),
+        (("table1", "--workers", "0"), "--workers: 0: must be at least 1"),
         ((), "the following arguments are required: study"),
     ],
 )
@@ -133,6 +177,17 @@ def test_auto_says_what_to_do_where_no_scales_data_can_be_had(tmp_path: Path) ->
 
 def test_help_is_what_plain_make_prints() -> None:
     text = subprocess.run(["make", "-s"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    for target in ("reproduce", "data", "list", "study", "tables", "check-norm", "check", "test", "clean"):
+    for target in (
+        "reproduce",
+        "data",
+        "list",
+        "study",
+        "status",
+        "tables",
+        "check-norm",
+        "check",
+        "test",
+        "clean",
+    ):
         assert f"\n  {target} " in text
     assert max(len(line) for line in text.splitlines()) <= 80

@@ -78,7 +78,7 @@ def one_line(error: Exception) -> str:
         return f"no configuration {error.missing_cfg_file}: choose from {', '.join(error.options or [])}"
     cause = error.__cause__ or error
     text = str(cause if str(cause) else error)
-    unknown = re.search(r"Key '([^']+)' is not in struct\s+full_key: (\S+)", text)
+    unknown = re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text)
     if unknown:
         return f"unknown key {unknown[2]!r}{_suggestion(unknown[2])}"
     return " ".join(text.split())

@@ -6,6 +6,8 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
+import yaml
+
 from adanorm import compose
 from adanorm.config import CONF, PROJECT, choices
 from adanorm.records import reader
@@ -21,8 +23,9 @@ def main() -> None:
         print(f"  {name:<8} {_about(CONF / 'task' / f'{name}.yaml')}")
     print("studies")
     for name in choices("study"):
-        title = (CONF / "study" / f"{name}.yaml").read_text().partition("\n")[0]
-        print(f"  {name:<8} {title.partition('title: ')[2].strip(chr(34))[:69]}")
+        title = yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text())["title"]
+        print(f"  {name:<19} {textwrap.shorten(title, 58, placeholder=' ...')}")
+    print(textwrap.fill(f"launchers {', '.join(choices('launcher'))}", 80, subsequent_indent=" " * 10))
     print("runs on record (done, diverged or failed, over seeds)")
     for line in _done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]:
         print(line)

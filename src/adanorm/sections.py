@@ -128,6 +128,8 @@ class Logger(Section):
     name: Literal["files", "tensorboard", "wandb"]
     project: str = "adanorm"
     mode: Literal["offline", "online"] = "offline"
+    group: str | None = None  # the study a run belongs to
+    label: str | None = None  # the run's name in it
 
 
 class Cost(Section):

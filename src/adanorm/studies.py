@@ -4,27 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from adanorm import compose, composed
 from adanorm.config import CONF, Experiment, choices, first_problem
 from adanorm.sections import Section
 
 
+class Row(Section):
+    """A row of a study: a norm, and what else sets the row apart."""
+
+    norm: str
+    overrides: tuple[str, ...] = ()  # in Hydra's syntax
+    only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
+
+
 class Study(Section):
-    """Norms (rows) x tasks (columns) x seeds at one scale."""
+    """Rows x tasks (columns) x seeds at one scale.
+
+    In YAML the rows are a list of norms, or a mapping from a label to a norm and its overrides.
+    """
 
     title: str
-    rows: Annotated[list[str], Field(min_length=1)]
+    rows: Annotated[dict[str, Row], Field(min_length=1)]
     columns: Annotated[list[str], Field(min_length=1)]
     scale: Literal["paper", "mini", "smoke"]
     seeds: Annotated[list[int], Field(min_length=1)]
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
     quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
     overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
+    budget: tuple[str, ...] = ()  # overrides tried in every cell; the best by validation is shown
+
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _norms_are_rows(cls, rows: Any) -> Any:
+        if isinstance(rows, list):
+            return {norm: {"norm": norm} for norm in rows}
+        if isinstance(rows, dict):  # YAML reads a label such as 0.1 as a number
+            return {str(label): row for label, row in rows.items()}
+        return rows
+
+    @property
+    def varies(self) -> bool:
+        """Whether some run has other settings than its task's and its norm's own."""
+        return bool(self.overrides or self.budget or any(row.overrides for row in self.rows.values()))
 
 
 def load(name: str, *, known_tasks: Sequence[str]) -> Study:
@@ -41,14 +67,15 @@ def load(name: str, *, known_tasks: Sequence[str]) -> Study:
         study = Study.model_validate(yaml.safe_load(file.read_text()))
     except ValidationError as error:
         raise ValueError(f"study {name}: {first_problem(error)}") from None
-    tasks = {*choices("task"), *known_tasks}
-    norms = {*choices("norm"), *compose.outside_norms()}
-    for kind, entries, known in (("task", study.columns, tasks), ("norm", study.rows, norms)):
-        for entry in entries:
-            if entry not in known:
-                raise ValueError(
-                    f"study {name}: unknown {kind} {entry!r}: choose from {', '.join(sorted(known))}"
-                )
+    except yaml.YAMLError as error:
+        raise ValueError(f"study {name}: {' '.join(str(error).split())}") from None
+    rows = study.rows.values()
+    norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is looked for later
+    known_norms = {*choices("norm"), *compose.outside_norms()}
+    columns = [task for row in rows for task in row.only or ()]
+    _check(name, "task", study.columns, {*choices("task"), *known_tasks})
+    _check(name, "norm", norms, known_norms)
+    _check(name, "column", columns, study.columns)
     for pair in study.improvements:
         for entry in pair:
             if entry not in study.rows:
@@ -56,26 +83,82 @@ def load(name: str, *, known_tasks: Sequence[str]) -> Study:
     return study
 
 
-Grid: TypeAlias = dict[tuple[str, str], list[Experiment]]  # (norm, task) -> its runs, one a seed
+def _check(study: str, kind: str, entries: Sequence[str], known: Sequence[str] | set[str]) -> None:
+    for entry in entries:
+        if entry not in known:
+            named = ", ".join(sorted(known))
+            raise ValueError(f"study {study}: unknown {kind} {entry!r}: choose from {named}")
 
 
-def grid(study: Study, *, runs: str | None = None) -> Grid:
-    """Return the runs of every cell; none where the task is not in conf/task yet."""
+# (row, task) -> its runs: one a seed, and that for each of the budget's overrides in their order
+Grid: TypeAlias = dict[tuple[str, str], list[Experiment]]
+
+
+def grid(study: Study, *, runs: str | None = None, settings: Sequence[str] = ()) -> Grid:
+    """Return the runs of every cell; none where the task is not in conf/task yet.
+
+    `settings` are overrides of every run, such as its logger. Raises ValueError, in one line that names
+    the row, for overrides that are none.
+    """
     return {
-        (norm, task): _cell(study, task, norm, runs) if task in choices("task") else []
+        (row, task): [
+            first.model_copy(update={"seed": seed})
+            for overrides in tried(study, row, task)
+            for first in [_composed(row, overrides, runs, settings)]
+            for seed in study.seeds
+        ]
         for task in study.columns
-        for norm in study.rows
+        for row in study.rows
     }
 
 
-def _cell(study: Study, task: str, norm: str, runs: str | None) -> list[Experiment]:
-    overrides = [f"task={task}", f"norm={norm}", f"scale={study.scale}", *study.overrides]
-    first = composed.experiment(overrides, runs=runs)
-    return [first.model_copy(update={"seed": seed}) for seed in study.seeds]
+def tried(study: Study, label: str, task: str) -> list[list[str]]:
+    """Return the command lines, but for the seed, of what is tried in a cell: one an override of a budget."""
+    row = study.rows[label]
+    if task not in choices("task") or (row.only is not None and task not in row.only):
+        return []
+    chosen = [f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides, *row.overrides]
+    return [[*chosen, override] for override in study.budget] if study.budget else [chosen]
 
 
-def command_line(study: Study, run: Experiment) -> list[str]:
-    """Return the command line of one of a study's runs."""
-    places = [f"runs={run.runs}"] if run.runs else []
-    chosen = [f"task={run.task.name}", f"norm={run.norm.name}", f"scale={run.scale}"]
-    return [*chosen, f"seed={run.seed}", *study.overrides, *places]
+def _composed(label: str, overrides: list[str], runs: str | None, settings: Sequence[str]) -> Experiment:
+    try:
+        if not settings:
+            return composed.experiment(overrides, runs=runs)
+        return compose.experiment([*overrides, *settings, *([f"runs={runs}"] if runs else [])])
+    except ValueError as error:
+        raise ValueError(f"row {label!r}: {error}") from None
+
+
+def by_override(study: Study, runs: Sequence[Experiment]) -> list[Sequence[Experiment]]:
+    """Return a cell's runs in groups that differ in their seed alone, one an override of the budget."""
+    count = len(study.seeds)
+    return [runs[start : start + count] for start in range(0, len(runs), count)]
+
+
+class Planned(NamedTuple):
+    """A run of a study, with the command line that makes it."""
+
+    row: str
+    experiment: Experiment
+    arguments: list[str]
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return f"{self.experiment.task.name} {self.row} seed {self.experiment.seed}"
+
+
+def plan(study: Study, grid: Grid, settings: Sequence[str] = ()) -> list[Planned]:
+    """Return a study's runs in the order they are made: every cell's first seed comes first.
+
+    Rows that share a run share it here too.
+    """
+    planned: dict[Path, Planned] = {}
+    for (row, task), runs in grid.items():
+        lines = [overrides for overrides in tried(study, row, task) for _ in study.seeds]
+        for overrides, run in zip(lines, runs, strict=True):
+            places = [f"runs={run.runs}"] if run.runs else []
+            arguments = [*overrides, f"seed={run.seed}", *settings, *places]
+            planned.setdefault(run.folder(), Planned(row, run, arguments))
+    return sorted(planned.values(), key=lambda run: study.seeds.index(run.experiment.seed))

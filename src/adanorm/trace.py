@@ -7,15 +7,14 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from adanorm import compose, studies
-from adanorm.config import Experiment, choices
-from adanorm.records import reader
 from adanorm.records.folder import shown
-from adanorm.reporting.cells import cell
 from adanorm.reporting.formats import title
 from adanorm.reporting.published import published_tasks
+from adanorm.reporting.tables import Table
 
 DESCRIPTION = """Print the runs behind a cell of a table, and the command that repeats each.
 
@@ -43,17 +42,25 @@ def trace(address: str) -> list[str]:
     if len(parts) != 3:
         raise ValueError(f"{address!r}: name a cell as STUDY/NORM/TASK, such as table4/AdaNorm/RT")
     study = studies.load(parts[0], known_tasks=published_tasks())
-    norm = _named(parts[1], study.rows, "norm")
+    row = _named(parts[1], list(study.rows), "row")
     task = _named(parts[2], study.columns, "task")
-    runs = studies.grid(study)[norm, task]
-    if not runs:
-        raise ValueError(f"{task}: no task of conf/task yet: choose from {', '.join(choices('task'))}")
-    found = cell(runs)
-    lines = [f"{study.title}: {title(norm)}, {title(task)}"]
+    study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
+    table = Table(study, studies.grid(study))
+    found = table.cells[row, task]
+    if found is None:
+        raise ValueError(f"{address}: the study has no runs there")
+    lines = [f"{study.title}: {title(row)}, {title(task)}"]
     paper = f"; the paper has {found.paper.text}: {found.verdict}" if found.paper else ""
-    lines.append(f"test {found.metric} {found.text}{paper}")
-    for run in runs:
-        lines += ["", *_lines(study, run, found.metric)]
+    lines.append(f"test {found.metric} {table.ours(row, task)}{paper}")
+    results = {
+        result["seed"]: (folder, result) for folder, result in zip(found.folders, found.results, strict=True)
+    }
+    for seed in study.seeds:
+        command = shlex.join(["python", "-m", "adanorm.run", *table.lines[row, task], f"seed={seed}"])
+        if seed in results:
+            lines += ["", *_lines(*results[seed], found.metric, command)]
+        else:
+            lines += ["", f"seed {seed}: not run", f"  {command}"]
     return lines
 
 
@@ -65,12 +72,9 @@ def _named(name: str, known: Sequence[str], kind: str) -> str:
     raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
 
 
-def _lines(study: studies.Study, run: Experiment, metric: str) -> list[str]:
-    result = reader.result(run.folder())
-    if result is None:
-        return [f"seed {run.seed}: not run", f"  {_command(study, run)}"]
-    lines = [f"seed {run.seed}: {_ending(result, metric)}", f"  record   {shown(run.folder())}"]
-    path = run.folder() / "environment.json"
+def _lines(folder: Path, result: dict[str, Any], metric: str, command: str) -> list[str]:
+    lines = [f"seed {result['seed']}: {_ending(result, metric)}", f"  record   {shown(folder)}"]
+    path = folder / "environment.json"
     environment: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     if environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""
@@ -79,14 +83,9 @@ def _lines(study: studies.Study, run: Experiment, metric: str) -> list[str]:
         computed = f"{environment['device']}, {environment['precision']}, {packages}"
         lines += textwrap.wrap(computed, 80, initial_indent="  computed ", subsequent_indent=" " * 11)
     lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.get("data", {}).items()]
-    repeat = _command(study, run.model_copy(update={"runs": "repeated"}))
     # What a record does not say was computed by the eager norms: there were no others then.
     backend = environment.get("norm_backend", "eager").partition(":")[0]
-    return [*lines, f"  repeat   {repeat} norm.backend={backend}"]
-
-
-def _command(study: studies.Study, run: Experiment) -> str:
-    return shlex.join(["python", "-m", "adanorm.run", *studies.command_line(study, run)])
+    return [*lines, f"  repeat   {command} runs=repeated norm.backend={backend}"]
 
 
 def _ending(result: dict[str, Any], metric: str) -> str:

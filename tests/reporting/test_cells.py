@@ -224,6 +224,40 @@ def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
     assert {row["verdict"] for row in csv.DictReader(io.StringIO(formats.comma_separated(quoting)))} == {""}
 
 
+def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -> None:
+    fair = studies.load("fair", known_tasks=published_tasks())
+    study = fair.model_copy(
+        update={"rows": {"adanorm": fair.rows["adanorm"]}, "columns": ["rt"], "seeds": [1, 2]}
+    )
+    grid = studies.grid(study, runs=str(tmp_path))
+    low, middle, high = studies.by_override(study, grid["adanorm", "rt"])
+    assert [runs[0].training.lr for runs in (low, middle, high)] == [0.0003, 0.001, 0.003]
+    for runs, valid, test in ((low, (70.0, 71.0), 99.0), (middle, (72.0, 73.0), 60.0)):
+        for run, accuracy in zip(runs, valid, strict=True):
+            record(run, valid={"accuracy": accuracy}, test={"accuracy": test})
+    record(high[0], valid={"accuracy": 80.0}, test={"accuracy": 70.0})
+    assert tables.Table(study, grid).ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001, of 2/3 done]"
+    record(high[1], status="diverged", valid=None, test=None)
+    whole = tables.Table(study, grid)
+    assert whole.ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001]"
+    assert "training.lr=0.0003, training.lr=0.001, training.lr=0.003. Shown is the best" in formats.markdown(
+        whole
+    )
+    (row,) = csv.DictReader(io.StringIO(formats.comma_separated(whole)))
+    assert (row["chosen"], row["mean"]) == ("lr=0.001", "60.0000")
+
+
+def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: Path) -> None:
+    study = studies.load("ablation-k", known_tasks=published_tasks()).model_copy(update={"scale": "paper"})
+    grid = studies.grid(study, runs=str(tmp_path))
+    for accuracy, run in zip((99.3, 99.4, 99.5), grid["k=0.3", "mnist"], strict=True):
+        record(run, **score(accuracy))
+    text = formats.markdown(tables.Table(study, grid))
+    assert "| k=0.3 | - | - | - | - | 99.40 ± 0.10 | - |" in text
+    assert "reproduced" not in text
+    assert "99.35" not in text
+
+
 def test_the_committed_tables_are_those_of_the_committed_records(
     committed_runs: Path, tmp_path: Path
 ) -> None:

@@ -133,7 +133,7 @@ def test_a_cell_is_traced_to_its_runs_and_their_commands() -> None:
     ("address", "message"),
     [
         ("table9/adanorm/rt", "unknown study 'table9'"),
-        ("table4/none/rt", "no norm 'none' in this study: choose from layernorm, adanorm"),
+        ("table4/none/rt", "no row 'none' in this study: choose from layernorm, adanorm"),
         ("table4/adanorm/wsj", "no task 'wsj' in this study"),
         ("table4", "name a cell as STUDY/NORM/TASK"),
     ],

@@ -46,7 +46,8 @@ class RunFolder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(self.path / "run.lock", timeout=0):
+            # A moment's patience: `is_held` takes the lock for as long as it looks.
+            with FileLock(self.path / "run.lock", timeout=1):
                 yield
         except Timeout:
             raise ValueError(f"{shown(self.path)} is being written by another process") from None
@@ -79,6 +80,18 @@ class RunFolder:
     def write_result(self, result: dict[str, Any]) -> None:
         """Write result.json, which ends the run."""
         write_whole(self.path / "result.json", _json({"schema": SCHEMA, **result}))
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process is writing the run in a folder; the folder need not exist."""
+    lock = path / "run.lock"
+    if not lock.exists():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
 
 
 def shown(path: Path) -> str:

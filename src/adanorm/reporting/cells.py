@@ -109,6 +109,24 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     )
 
 
+def best(tried: Sequence[Sequence[Experiment]]) -> tuple[int, int]:
+    """Return which of several groups of runs has the best mean validation score, and how many have ended.
+
+    A group has ended with its last seed. One of which every run ended well is better than one of
+    which some did not, and that better than one not ended. No test score is looked at.
+    """
+    scores: list[tuple[bool, bool, float]] = []
+    for runs in tried:
+        results = [reader.result(run.folder()) for run in runs]
+        target = runs[0].task
+        valid = [r["valid"][target.criterion] for r in results if r is not None and r["status"] == "done"]
+        sign = 1 if target.goal == "max" else -1
+        mean = sign * fmean(valid) if valid else -math.inf
+        scores.append((None not in results, len(valid) == len(runs), mean))
+    index = max(range(len(scores)), key=scores.__getitem__, default=0)
+    return index, sum(ended for ended, _, _ in scores)
+
+
 def seeds_made(experiment: Experiment) -> list[Experiment]:
     """Return the runs like this one, of every seed, that have a folder, and this one itself."""
     siblings = experiment.folder().parent.glob(f"{experiment.scale}-seed*-*")

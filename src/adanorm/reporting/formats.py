@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from adanorm.config import CONF, choices
-from adanorm.reporting.published import published, published_metric
+from adanorm.reporting.published import published_metric
 from adanorm.reporting.tables import UNCONFIRMED, Table
 
 TITLES = {
@@ -32,7 +32,7 @@ TITLES = {
 
 
 def title(name: str) -> str:
-    """Return the name of a norm or task as the paper prints it."""
+    """Return the name of a norm or a task as the paper writes it; another name as it is."""
     return TITLES.get(name, name)
 
 
@@ -56,6 +56,11 @@ def notes(table: Table) -> list[str]:
     if assumed := {task: _assumed_settings(task) for task in table.study.columns if task in choices("task")}:
         counts = ", ".join(f"{title(task)} {count}" for task, count in assumed.items() if count)
         found.append(f"Settings that the paper leaves open, marked *assumed* in `conf/task/`: {counts}.")
+    if table.study.budget:
+        found.append(
+            f"The same budget for every cell: {', '.join(table.study.budget)}. Shown is the best by mean"
+            " validation score over the seeds, in brackets which; test scores had no part in it."
+        )
     if not table.comparable:
         why = "its numbers are not comparable."
         found.append(f"Not the paper's data or settings: {table.study.quote or why}")
@@ -128,9 +133,10 @@ def comma_separated(table: Table) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     header = "task norm metric scale scores mean diverged failed paper paper_source confirmed verdict"
-    writer.writerow(header.split())
+    budget = bool(table.study.budget)
+    writer.writerow([*header.split(), *(["chosen"] if budget else [])])
     for (norm, task), found in table.cells.items():
-        number = published(task, norm) if table.shows_paper else None
+        number = table.published(norm, task)
         scores = found.scores if found else []
         counts = [found.count(status) if found else 0 for status in ("diverged", "failed")]
         quoted = [number.text, number.source, "yes" if number.confirmed else "no"] if number else ["", "", ""]
@@ -145,6 +151,7 @@ def comma_separated(table: Table) -> str:
                 *counts,
                 *quoted,
                 table.verdict(norm, task),
+                *([table.chosen.get((norm, task), "")] if budget else []),
             ]
         )
     return file.getvalue()

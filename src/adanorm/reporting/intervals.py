@@ -34,7 +34,7 @@ def norm_scores(name: str, table: Table) -> Drawing | None:
     tasks = [task for task in study.columns if any((norm, task) in ended for norm in study.rows)]
     if not tasks:
         return None
-    look = looks(study.rows)
+    look = looks(list(study.rows))
     columns = min(2, len(tasks))
     rows = math.ceil(len(tasks) / columns)
     needs: set[str] = set()
@@ -50,7 +50,7 @@ def norm_scores(name: str, table: Table) -> Drawing | None:
                 if cell := ended.get((norm, task)):
                     paper = cell.paper.value if cell.paper and table.comparable else None
                     needs |= _draw(axes, height, cell, paper, look[norm])
-            _label(axes, task, unit(table, task), study.rows)
+            _label(axes, task, unit(table, task), list(study.rows))
         for axes in grid.flat[len(tasks) :]:
             axes.set_axis_off()
         handles = [Line2D([], [], label=text, **LEGEND[text]) for text in LEGEND if text in needs]

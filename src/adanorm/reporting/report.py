@@ -12,8 +12,6 @@ from typing import Any
 
 from jinja2 import Environment
 
-from adanorm import studies
-from adanorm.config import Experiment
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.reporting import claims_table, formats
@@ -76,14 +74,14 @@ class _Groups:
         if first not in self._anchors:
             anchor = f"runs-{found.folders[0].name.rpartition('-')[2]}"
             self._anchors |= {str(folder): anchor for folder in found.folders}
-            by_seed = {run.seed: run for run in table.grid[norm, task]}
+            criterion = table.grid[norm, task][0].task.criterion
             self.entries.append(
                 {
                     "anchor": anchor,
                     "title": f"{formats.title(task)}, {formats.title(norm)}, {table.study.scale}",
                     "text": f"{found.text} (test {found.metric})",
                     "runs": [
-                        _run(table.study, by_seed[result["seed"]], folder, result, found.metric)
+                        _run(folder, result, table.lines[norm, task], criterion, found.metric)
                         for folder, result in zip(found.folders, found.results, strict=True)
                     ],
                     "config": _text(found.folders[0] / "config.yaml"),
@@ -125,12 +123,12 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
 
 
 def _run(
-    study: studies.Study, run: Experiment, folder: Path, result: dict[str, Any], metric: str
+    folder: Path, result: dict[str, Any], line: list[str], criterion: str, metric: str
 ) -> dict[str, Any]:
     environment: dict[str, Any] = json.loads(_text(folder / "environment.json") or "{}")
     facts = [
         ("record", shown(folder)),
-        ("repeat", shlex.join(["python", "-m", "adanorm.run", *studies.command_line(study, run)])),
+        ("repeat", shlex.join(["python", "-m", "adanorm.run", *line, f"seed={result['seed']}"])),
         ("commit", f"{environment.get('commit')}{', with changes' if environment.get('dirty') else ''}"),
         ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),
         ("packages", ", ".join(f"{k} {v}" for k, v in environment.get("packages", {}).items())),
@@ -140,9 +138,9 @@ def _run(
     ]
     done = result["status"] == "done"
     ending = f"test {metric} {result['test'][metric]:.4f}" if done else str(result["status"])
-    curve, label = _curve(folder, run.task.criterion)
+    curve, label = _curve(folder, criterion)
     return {
-        "seed": run.seed,
+        "seed": result["seed"],
         "status": result["status"],
         "ending": ending,
         "facts": facts,
