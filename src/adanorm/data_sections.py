@@ -87,15 +87,21 @@ class Text(DataSection):
         return _three_files({split: getattr(self, split) for split in SPLITS})
 
 
+def _none_or_all(given: dict[str, str | None]) -> dict[str, str]:
+    """Return what is given of each split; raises ValueError where some are and some are not."""
+    named = {split: path for split, path in given.items() if path is not None}
+    if named and len(named) < len(given):
+        missing = ", ".join(f"data.{split}" for split in given if split not in named)
+        raise ValueError(f"own text needs data.train, data.valid and data.test: {missing} is not set")
+    return named
+
+
 def _three_files(given: dict[str, str | None]) -> dict[str, Path]:
     """Return the user's files by split, none or all three.
 
     Raises ValueError where only some are given or one does not exist.
     """
-    named = {split: Path(path) for split, path in given.items() if path is not None}
-    if named and len(named) < 3:
-        missing = ", ".join(f"data.{split}" for split in given if split not in named)
-        raise ValueError(f"own text needs data.train, data.valid and data.test: {missing} is not set")
+    named = {split: Path(path) for split, path in _none_or_all(given).items()}
     for split, path in named.items():
         if not path.is_file():
             raise ValueError(f"data.{split}={path}: no such file")
@@ -134,13 +140,11 @@ class Parallel(DataSection):
             if any(given.values()):
                 raise ValueError("data.path (a data-bin) and data.train exclude each other")
             return data_bin_files(Path(self.path), self.languages)
-        if not any(given.values()):
-            return {}
-        if missing := ", ".join(f"data.{split}" for split, prefix in given.items() if not prefix):
-            raise ValueError(f"own text needs data.train, data.valid and data.test: {missing} is not set")
         return {
             f"{split}.{language}": _text_file(split, prefix, language)
-            for split, prefix in given.items()
+            for split, prefix in _none_or_all(
+                {split: prefix or None for split, prefix in given.items()}
+            ).items()
             for language in self.languages
         }
 

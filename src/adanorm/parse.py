@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
 from conllu import TokenList
-from conllu.exceptions import ParseException
-from conllu.parser import parse_sentences
 
 from adanorm import compose
 from adanorm.config import Experiment
 from adanorm.data import treebanks
-from adanorm.data.corpora import lines_of
 from adanorm.data.trees import Tree
 from adanorm.data_sections import Treebank
 from adanorm.execution import choose_device, trained
@@ -60,19 +56,17 @@ def read(content: bytes, name: str, tags: str) -> list[TokenList]:
     Raises ValueError naming file and sentence where they are not, or where one has no tags in the
     column `tags`.
     """
-    sentences = []
-    for number, lines in enumerate(parse_sentences(io.StringIO("\n".join(lines_of(content, name)))), 1):
-        try:
-            sentence = treebanks.sentence(lines)
-            words = list(treebanks.words_of(sentence))
-            if not words or any(tags not in word for word in words):
-                raise ValueError("CoNLL has ten columns a word")
-            if all(word[tags] == "_" for word in words):
-                raise ValueError(f"no tags in the column {tags}, which the parser was trained on")
-        except (ParseException, ValueError) as error:
-            raise ValueError(f"{name}, sentence {number}: {error}") from None
-        sentences.append(sentence)
-    return sentences
+
+    def sentence(lines: str) -> TokenList:
+        made = treebanks.sentence(lines)
+        words = list(treebanks.words_of(made))
+        if not words or any(tags not in word for word in words):
+            raise ValueError("CoNLL has ten columns a word")
+        if all(word[tags] == "_" for word in words):
+            raise ValueError(f"no tags in the column {tags}, which the parser was trained on")
+        return made
+
+    return treebanks.each_sentence(content, name, sentence)
 
 
 def parse(experiment: Experiment, sentences: Sequence[TokenList]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import conllu
 from conllu.exceptions import ParseException
@@ -22,6 +23,7 @@ from adanorm.data_sections import SPLITS, Treebank
 PENN_PUNCTUATION = {"``", "''", ":", ",", "."}
 
 Trees = dict[str, list[Tree]]
+Made = TypeVar("Made")
 
 
 def load(data: Treebank) -> tuple[Trees, dict[str, str]]:
@@ -59,16 +61,25 @@ def read(content: bytes, name: str, tags: str) -> list[Tree]:
     `tags` is the column of tags in CoNLL: `xpos`, the fifth, or `upos`, the fourth. Raises
     ValueError naming file, sentence and reason where it is no such file or holds no tree.
     """
-    text = "\n".join(lines_of(content, name))
-    trees = []
-    for number, lines in enumerate(parse_sentences(io.StringIO(text)), 1):
-        try:
-            trees.append(_tree(lines, tags))
-        except (ParseException, ValueError) as error:
-            raise ValueError(f"{name}, sentence {number}: {error}") from None
+    trees = each_sentence(content, name, lambda lines: _tree(lines, tags))
     if not trees:
         raise ValueError(f"{name}: holds no sentence")
     return trees
+
+
+def each_sentence(content: bytes, name: str, make: Callable[[str], Made]) -> list[Made]:
+    """Return what is made of the lines of each sentence of a text; a blank line ends one.
+
+    Raises ValueError naming file and sentence where `make` raises it, or conllu's ParseException.
+    """
+    text = "\n".join(lines_of(content, name))
+    made = []
+    for number, lines in enumerate(parse_sentences(io.StringIO(text)), 1):
+        try:
+            made.append(make(lines))
+        except (ParseException, ValueError) as error:
+            raise ValueError(f"{name}, sentence {number}: {error}") from None
+    return made
 
 
 def _tree(lines: str, tags: str) -> Tree:

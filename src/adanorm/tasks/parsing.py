@@ -51,10 +51,11 @@ class Parsing(TrainingTask):
     def _examples(self, split: str) -> ArrayExamples:
         """Return the transitions of the oracle, and count what it has none for."""
         trees = self.trees[split]
-        followed = [tree for tree in trees if is_projective(tree.heads)]
-        crossing = len(trees) - len(followed)
-        if crossing and split == "train" and self._data.non_projective == "projectivize":
-            followed = [t if is_projective(t.heads) else projectivized(t) for t in trees]
+        projective = [is_projective(tree.heads) for tree in trees]
+        crossing = projective.count(False)
+        lifts = split == "train" and self._data.non_projective == "projectivize"
+        both = zip(trees, projective, strict=True)
+        followed = [tree if good else projectivized(tree) for tree, good in both if good or lifts]
         if not followed:
             raise ValueError(f"{split}: no tree is projective, so there is nothing to learn from")
         examples = transitions(followed, self.vocabulary, self._data.batch_size)
