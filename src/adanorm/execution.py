@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from adanorm import tasks
+from adanorm import tasks, undefined
 from adanorm.config import Experiment
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import backends, norm_factory
@@ -35,11 +35,12 @@ def make(experiment: Experiment) -> None:
     device = choose_device(experiment)
     computed_by = backends.describe(experiment.norm.backend, device.type)
     loggers.check(experiment)
+    undefined.check(experiment)
     placed = _placed_norms(experiment)
     task = tasks.build(experiment)
     seed_everything(experiment.seed)  # the same initial weights under every norm
     model = task.build_model(placed).to(device)
-    placed.check()
+    placed.finish()
     folder = RunFolder(experiment.folder())
     _check_disk(folder, model)
     with joined(device) as world, folder.held() if world.is_main else nullcontext():
@@ -76,7 +77,9 @@ def trained(experiment: Experiment, task: TrainingTask, device: torch.device) ->
             f"{shown(experiment.folder())} holds no weights.pt: make the run here first, with"
             " runs=FOLDER if its record came with the repository, and give the same runs=FOLDER"
         )
-    model = task.build_model(_placed_norms(experiment)).to(device)
+    placed = _placed_norms(experiment)
+    model = task.build_model(placed).to(device)
+    placed.finish()
     model.load_state_dict(weights)
     return model.eval()
 

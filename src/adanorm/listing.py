@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from adanorm import compose
+from adanorm import compose, composed, undefined
 from adanorm.config import CONF, PROJECT, choices
 from adanorm.records import reader
 
@@ -18,6 +18,8 @@ def main() -> None:
     norms = [*choices("norm"), *compose.outside_norms()]
     print(textwrap.fill(f"norms    {', '.join(norms)}", 80, subsequent_indent=" " * 9))
     print(f"scales   {', '.join(choices('scale'))}, auto")
+    for line in _undefined():
+        print(line)
     print("tasks")
     for name in choices("task"):
         print(f"  {name:<8} {_about(CONF / 'task' / f'{name}.yaml')}")
@@ -35,6 +37,29 @@ def _about(path: Path) -> str:
     comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
     sentence = " ".join(line for line in comments if not line.startswith("@")).partition(". ")[0]
     return sentence[:69]
+
+
+def _undefined() -> list[str]:
+    """Return a line for each reason why some norms are not defined in some tasks."""
+    pairs: dict[str, dict[str, list[str]]] = {}  # reason -> norm -> tasks
+    models = {task: composed.experiment([f"task={task}", "norm=none"]).model for task in choices("task")}
+    for name in choices("norm"):
+        norm = composed.experiment(["task=rt", f"norm={name}"]).norm
+        for task, model in models.items():
+            settings = model.model_dump()
+            if f"{task}_{name}" in choices("task_norm"):
+                settings = composed.experiment([f"task={task}", f"norm={name}"]).model.model_dump()
+            reason = undefined.why_undefined(norm, settings)
+            if reason is not None:
+                pairs.setdefault(reason, {}).setdefault(name, []).append(task)
+    lines = []
+    for reason, tasks in pairs.items():
+        named: dict[str, list[str]] = {}
+        for name, where in tasks.items():
+            named.setdefault(", ".join(where), []).append(name)
+        which = "; ".join(f"{', '.join(norms)} in {where}" for where, norms in named.items())
+        lines.append(textwrap.fill(f"  not {which}: {reason}", 80, subsequent_indent="    "))
+    return lines
 
 
 def _done() -> list[str]:

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from adanorm.sections import Fraction, Positive, Section
+
+POSITIONS = ("pre", "post", "sandwich")
+
+
+def _position_is_pre_norm(settings: Any) -> Any:
+    """Say `norm_position` pre and post as pre_norm does: one run has one identity."""
+    if not isinstance(settings, dict) or settings.get("norm_position") in (None, "sandwich"):
+        return settings
+    position = settings["norm_position"]
+    if position not in POSITIONS:
+        raise ValueError(f"norm_position={position!r}: choose {', '.join(POSITIONS)}")
+    return {**settings, "norm_position": None, "pre_norm": position == "pre"}
+
+
+def _pre_is_null(position: Any) -> Any:
+    """Say `pre` as null does: in front of an activation is where the paper has the norm."""
+    if position not in (None, *POSITIONS):
+        raise ValueError(f"choose {', '.join(POSITIONS)}")
+    return None if position == "pre" else position
+
+
+AroundActivation = Annotated[Literal["post", "sandwich"] | None, BeforeValidator(_pre_is_null)]
 
 
 class MnistCnn(Section):
@@ -16,6 +38,7 @@ class MnistCnn(Section):
     channels: Annotated[list[Positive], Field(min_length=2, max_length=2)]
     kernel_size: Annotated[int, Field(ge=1, le=9)]
     norm_axes: Literal["all", "channels"]
+    norm_position: AroundActivation = None
 
 
 class SentenceEncoder(Section):
@@ -29,6 +52,9 @@ class SentenceEncoder(Section):
     dropout: Fraction
     pre_norm: bool
     pooling: Literal["mean", "max", "first"]
+    norm_position: Literal["sandwich"] | None = None
+
+    _position = model_validator(mode="before")(_position_is_pre_norm)
 
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> SentenceEncoder:
@@ -71,6 +97,9 @@ class TransformerXl(Section):
     ffn_dim: Positive
     dropout: Fraction
     pre_norm: bool
+    norm_position: Literal["sandwich"] | None = None
+
+    _position = model_validator(mode="before")(_position_is_pre_norm)
 
     @model_validator(mode="after")
     def _dim_is_even(self) -> TransformerXl:
@@ -89,3 +118,4 @@ class TransitionParser(Section):
     dim: Positive
     activation: Literal["relu", "tanh", "cube"]
     dropout: Fraction
+    norm_position: AroundActivation = None

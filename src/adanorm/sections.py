@@ -5,9 +5,9 @@ The YAML under conf/ holds the values and their sources.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Param = bool | int | float | str
 Positive = Annotated[int, Field(gt=0)]
@@ -44,6 +44,13 @@ class Norm(Section):
     placement: str | list[str]
     numerics: Literal["paper", "released"]
     backend: Literal["auto", "eager", "fused"] = "auto"
+
+    @field_validator("params", mode="before")
+    @classmethod
+    def _nulls_are_defaults(cls, params: Any) -> Any:
+        """Leave out what is null: it is the norm's own default, and no part of a run's identity."""
+        is_mapping = isinstance(params, dict)
+        return {key: value for key, value in params.items() if value is not None} if is_mapping else params
 
     @model_validator(mode="after")
     def _placement_is_known(self) -> Norm:

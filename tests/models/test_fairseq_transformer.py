@@ -15,6 +15,7 @@ from adanorm.models.fairseq_transformer import initialize
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
 from adanorm.tasks.translation import Translation
+from tests.defined import norms_of
 
 ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t")
 SMALL = ("model.dim=16", "model.ffn_dim=16", "model.heads=2")
@@ -50,11 +51,11 @@ def test_post_norm_has_no_closing_norm() -> None:
     run = smoke("norm=adanorm", "model.pre_norm=false", "norm.placement=final")
     _, _, final = built(run)
     with pytest.raises(ValueError, match="no norm closes a stack"):
-        final.check()
+        final.finish()
 
 
 @pytest.mark.parametrize("placement", ["all", "final"])
-@pytest.mark.parametrize("norm", choices("norm"))
+@pytest.mark.parametrize("norm", norms_of("de-en"))
 def test_each_norm_runs_once_a_site_in_training_and_in_evaluation(norm: str, placement: str) -> None:
     task, model, placed = built(smoke(f"norm={norm}", f"norm.placement={placement}"))
     calls: Counter[str] = Counter()
@@ -76,7 +77,7 @@ def test_each_norm_runs_once_a_site_in_training_and_in_evaluation(norm: str, pla
     assert len(calls) == len(placed.swapped) + len(placed.kept)
 
 
-@pytest.mark.parametrize("norm", choices("norm"))
+@pytest.mark.parametrize("norm", norms_of("de-en"))
 def test_a_translation_does_not_depend_on_the_batch_around_it(norm: str) -> None:
     # fairseq counts max_ratio of the longest source in the batch, so a fixed limit is used here.
     task, model, _ = built(smoke(f"norm={norm}", "decoding.max_ratio=0", "decoding.max_extra=12"))

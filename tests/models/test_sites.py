@@ -6,15 +6,19 @@ from collections import Counter
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from adanorm import tasks, undefined
+from adanorm.compose import experiment
 from adanorm.models.mnist_cnn import MnistCnn
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.sentence_encoder import SentenceEncoder
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, norm_factory
 
 
-def encoder(placed: PlacedNorms, *, pre_norm: bool = True, pooling: str = "mean") -> SentenceEncoder:
+def encoder(
+    placed: PlacedNorms, *, pre_norm: bool = True, pooling: str = "mean", norm_position: str | None = None
+) -> SentenceEncoder:
     torch.manual_seed(0)
     return SentenceEncoder(
         placed,
@@ -27,6 +31,7 @@ def encoder(placed: PlacedNorms, *, pre_norm: bool = True, pooling: str = "mean"
         dropout=0.1,
         pre_norm=pre_norm,
         pooling=pooling,  # type: ignore[arg-type]
+        norm_position=norm_position,  # type: ignore[arg-type]
     )
 
 
@@ -51,15 +56,16 @@ def calls(model: nn.Module, sites: list[str], inputs: torch.Tensor) -> Counter[s
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("network", ["encoder", "cnn"])
 def test_every_site_holds_the_norm_and_calls_it_once(network: str, name: str, mode: str) -> None:
-    placed = PlacedNorms(norm_factory(name), "all")
+    placed = PlacedNorms(norm_factory(name, {"groups": 2} if name == "groupnorm" else {}), "all")
     if network == "encoder":
         model: nn.Module = encoder(placed)
         inputs, number = torch.randint(1, 20, (3, 5)), 9  # two a layer and the closing one
     else:
-        model = cnn(placed)
+        over_rows = any(hasattr(NORMS[name], f"depends_on_{what}") for what in ("batch", "positions"))
+        model = cnn(placed, "channels" if over_rows else "all")
         inputs, number = torch.randn(3, 1, 28, 28), 2
     model.train(mode == "train")
-    placed.check()
+    placed.finish()
     assert len(placed.swapped) == number
     assert placed.kept == []
     assert all(type(model.get_submodule(site)) is NORMS[name] for site in placed.swapped)
@@ -70,7 +76,7 @@ def test_every_site_holds_the_norm_and_calls_it_once(network: str, name: str, mo
 def test_final_placement_swaps_the_closing_norm_alone() -> None:
     placed = PlacedNorms(norm_factory("adanorm"), "final")
     model = encoder(placed)
-    placed.check()
+    placed.finish()
     assert placed.swapped == ["closing_norm"]
     assert len(placed.kept) == 8
     assert all(isinstance(model.get_submodule(site), LayerNorm) for site in placed.kept)
@@ -79,7 +85,7 @@ def test_final_placement_swaps_the_closing_norm_alone() -> None:
 def test_globs_choose_sites() -> None:
     placed = PlacedNorms(norm_factory("adanorm"), ["layers.*.ffn_norm", "closing_norm"])
     model = encoder(placed)
-    placed.check()
+    placed.finish()
     assert placed.swapped == [*(f"layers.{i}.ffn_norm" for i in range(4)), "closing_norm"]
     assert sum(isinstance(module, AdaNorm) for module in model.modules()) == 5
 
@@ -88,14 +94,14 @@ def test_a_glob_that_matches_nothing_is_an_error() -> None:
     placed = PlacedNorms(norm_factory("adanorm"), ["layers.*", "decoder.*"])
     encoder(placed)
     with pytest.raises(ValueError, match=r"placement 'decoder\.\*' matches no site"):
-        placed.check()
+        placed.finish()
 
 
 def test_final_placement_without_a_closing_norm_is_an_error() -> None:
     placed = PlacedNorms(norm_factory("adanorm"), "final")
     cnn(placed)
     with pytest.raises(ValueError, match=r"no norm closes a stack here; the sites are norms\.0, norms\.1"):
-        placed.check()
+        placed.finish()
 
 
 @pytest.mark.parametrize("pre_norm", [True, False])
@@ -137,3 +143,112 @@ def test_a_batch_may_be_empty() -> None:
         logits.sum().backward()
         assert logits.shape[0] == 0
         assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
+
+
+POSITIONS = ("pre", "post", "sandwich")
+SENTENCES = torch.randint(1, 20, (3, 5), generator=torch.Generator().manual_seed(0))
+
+
+def of_task(task: str, *overrides: str) -> tuple[nn.Module, PlacedNorms]:
+    """The model of a task at smoke scale, and where its norms are."""
+    run = experiment([f"task={task}", "scale=smoke", *overrides])
+    placed = PlacedNorms(norm_factory(run.norm.name, run.norm.params), run.norm.placement)
+    torch.manual_seed(0)
+    model = tasks.build(run).build_model(placed)
+    placed.finish()
+    return model, placed
+
+
+@pytest.mark.parametrize(
+    ("task", "sites"),
+    [
+        ("rt", {"pre": 9, "post": 8, "sandwich": 17}),
+        ("enwik8", {"pre": 5, "post": 4, "sandwich": 9}),
+        ("mnist", {"pre": 2, "post": 2, "sandwich": 4}),
+        ("ptb", {"pre": 2, "post": 2, "sandwich": 4}),
+    ],
+)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_norm_sits_before_after_or_on_both_sides(task: str, position: str, sites: dict[str, int]) -> None:
+    layers = {"rt": ["model.layers=4"], "enwik8": ["model.layers=2"], "ptb": ["model.layers=2"]}
+    overrides = [*layers.get(task, []), f"model.norm_position={position}"]
+    _, placed = of_task(task, "norm=adanorm", *overrides)
+    assert len(placed.swapped) == sites[position]
+
+
+def test_position_pre_and_post_are_the_runs_that_pre_norm_makes() -> None:
+    for task, setting in (("rt", "model.pre_norm"), ("enwik8", "model.pre_norm")):
+        for position, value in (("pre", "true"), ("post", "false")):
+            named = experiment([f"task={task}", f"model.norm_position={position}"])
+            assert named.digest() == experiment([f"task={task}", f"{setting}={value}"]).digest()
+    assert experiment(["task=ptb", "model.norm_position=pre"]).digest() == experiment(["task=ptb"]).digest()
+    for task in ("rt", "mnist"):
+        with pytest.raises(ValueError, match="choose pre, post, sandwich"):
+            experiment([f"task={task}", "model.norm_position=before"])
+
+
+def test_where_the_norm_sits_around_an_activation() -> None:
+    """Behind it the norm sees no negative number, in front of it does."""
+    for position, seen_negative in (("pre", [True]), ("post", [False]), ("sandwich", [True, False])):
+        model, placed = of_task("mnist", "norm=layernorm", f"model.norm_position={position}")
+        inputs: dict[str, Tensor] = {}
+        for site in placed.swapped:
+            model.get_submodule(site).register_forward_hook(
+                lambda _, x, __, site=site, inputs=inputs: inputs.update({site: x[0]})
+            )
+        model(torch.randn(3, 1, 28, 28))
+        first = [site for site in placed.swapped if site.endswith(".0")]
+        assert [bool((inputs[site] < 0).any()) for site in first] == seen_negative
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_weightnorm_lives_in_the_layer_before_its_site(position: str) -> None:
+    placed = PlacedNorms(norm_factory("weightnorm"), "all")
+    settings = {"pre_norm": position == "pre"} | (
+        {"norm_position": "sandwich"} if position == "sandwich" else {}
+    )
+    model = encoder(placed, **settings)  # type: ignore[arg-type]
+    before = model.eval()(SENTENCES)
+    drawn = set(dict(model.named_parameters()))
+    placed.finish()
+    torch.testing.assert_close(model(SENTENCES), before)
+    changed = {name.partition(".parametrizations")[0] for name in set(dict(model.named_parameters())) - drawn}
+    expected = {f"layers.{i}.{branch}" for i in range(4) for branch in ("attention_output", "ffn_output")}
+    assert changed == expected
+
+
+def test_weightnorm_without_a_layer_before_any_site_is_an_error() -> None:
+    placed = PlacedNorms(norm_factory("weightnorm"), ["layers.0.attention_norm"])
+    encoder(placed)
+    with pytest.raises(ValueError, match=r"WeightNorm lives in the layer before a site.*attention_norm"):
+        placed.finish()
+
+
+def test_batch_statistics_leave_padding_out() -> None:
+    """Training on a batch padded further moves the running values just as before."""
+    padded = torch.cat([SENTENCES, torch.zeros(3, 4, dtype=torch.long)], 1)
+    states = []
+    for tokens in (SENTENCES, padded):
+        model = encoder(PlacedNorms(norm_factory("batchnorm"), "all"))
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        model(tokens)
+        states.append(dict(model.named_buffers()))
+    for name, state in states[0].items():
+        torch.testing.assert_close(states[1][name], state, msg=name)
+
+
+def test_a_norm_where_it_is_undefined_is_named_with_the_reason() -> None:
+    for overrides, message in (
+        (["task=de-en", "norm=batchnorm"], "batchnorm is not defined in de-en: .*padding"),
+        (["task=enwik8", "norm=instancenorm"], "not defined in enwik8: over positions"),
+        (["task=ptb", "norm=instancenorm"], "not defined in ptb: .*positions, and the sites show it none$"),
+        (["task=mnist", "norm=instancenorm", "model.norm_axes=all"], "choose model.norm_axes=channels"),
+        (["task=ptb", "norm=batchnorm", "data.batch_size=1"], "a batch of one example has no statistics"),
+        (["task=en-vi", "norm=weightnorm"], "no site has a layer of its own before it"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            undefined.check(experiment(overrides))
+    undefined.check(experiment(["task=mnist", "norm=batchnorm", "data.batch_size=1"]))
+    undefined.check(experiment(["task=enwik8", "norm=groupnorm", "norm.params.over_positions=false"]))

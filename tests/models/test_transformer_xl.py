@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from adanorm.bench.attention import straightforward
-from adanorm.config import choices
 from adanorm.models import relative_attention as module
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import norm_factory
+from tests.defined import norms_of
 
 
 def written_out(
@@ -107,7 +107,7 @@ def model(norm: str, *, pre_norm: bool = False) -> TransformerXl:
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
-@pytest.mark.parametrize("norm", choices("norm"))
+@pytest.mark.parametrize("norm", norms_of("enwik8"))
 def test_segments_with_memory_give_what_one_long_segment_gives(norm: str, pre_norm: bool) -> None:
     network = model(norm, pre_norm=pre_norm).eval()
     text = torch.randint(256, (2, 24), generator=torch.Generator().manual_seed(1))

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 
 from adanorm import tasks
 from adanorm.compose import experiment
-from adanorm.config import choices
 from adanorm.fairseq_library import fairseq
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
@@ -22,6 +21,7 @@ from adanorm.tasks.label_smoothing import label_smoothed_loss
 from adanorm.tasks.translation import Translation
 from adanorm.training.loop import learning_rate
 from tests.conftest import Command
+from tests.defined import norms_of
 
 
 def gradients(model: torch.nn.Module) -> dict[str, Tensor]:
@@ -43,7 +43,7 @@ def test_the_label_smoothed_loss_is_its_formula(smoothing: float) -> None:
     torch.testing.assert_close(gradient, expected_gradient)
 
 
-@pytest.mark.parametrize("norm", choices("norm"))
+@pytest.mark.parametrize("norm", norms_of("de-en"))
 @pytest.mark.parametrize("preset", ["none", "released"])
 def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, preset: str) -> None:
     """fairseq's own criterion on a model that its own registry built, with the same weights."""

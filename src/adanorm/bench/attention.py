@@ -25,7 +25,7 @@ from adanorm.models.transformer_xl import TransformerXl
 from adanorm.norms import norm_factory
 
 ROUNDS, STREAMS = 5, 2
-SIZES = {"layers": 12, "dim": 512, "heads": 8, "head_dim": 64, "ffn_dim": 2048}
+SIZES: dict[str, Any] = {"layers": 12, "dim": 512, "heads": 8, "head_dim": 64, "ffn_dim": 2048}
 
 
 def straightforward(

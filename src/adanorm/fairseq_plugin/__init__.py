@@ -17,6 +17,8 @@ from fairseq.models.transformer import TransformerModel
 from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
+from adanorm.sections import Norm
+from adanorm.undefined import why_undefined
 
 ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t")
 
@@ -48,11 +50,16 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         """Return the model; raises ValueError for an unknown norm, parameter or site."""
         model = super().build_model(args, task)
         path = args.norm if ":" in args.norm else None
-        make_norm = norm_factory(args.norm, _params(args.norm_params), numerics=args.norm_numerics, path=path)
+        params, numerics = _params(args.norm_params), args.norm_numerics
         is_word = args.norm_placement in ("all", "final")
-        placed = PlacedNorms(make_norm, args.norm_placement if is_word else args.norm_placement.split(","))
+        placement = args.norm_placement if is_word else args.norm_placement.split(",")
+        norm = Norm(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
+        reason = why_undefined(norm, {"name": "fairseq_transformer"})
+        if reason is not None:
+            raise ValueError(f"--norm {args.norm}: {reason}")
+        placed = PlacedNorms(norm_factory(args.norm, params, numerics=numerics, path=path), placement)
         replace_norms(model, placed)
-        placed.check()
+        placed.finish()
         if args.norm_init != "fairseq":
             initialize(model, args.norm_init)
         return model

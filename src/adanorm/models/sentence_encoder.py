@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.norm_sites import PlacedNorms, follow_one_another, normalized
 
 PADDING = 0  # the token id of padding
 
@@ -30,10 +30,10 @@ class EncoderLayer(nn.Module):
         heads: int,
         ffn_dim: int,
         dropout: float,
-        pre_norm: bool,
+        position: str,
     ) -> None:
         super().__init__()
-        self.heads, self.pre_norm = heads, pre_norm
+        self.heads, self.position = heads, position
         self.attention_norm = make_norm(dim, site=f"{site}.attention_norm")
         self.query_key_value = nn.Linear(dim, 3 * dim)
         self.attention_output = nn.Linear(dim, dim)
@@ -41,16 +41,30 @@ class EncoderLayer(nn.Module):
         self.ffn_input = nn.Linear(dim, ffn_dim)
         self.ffn_output = nn.Linear(ffn_dim, dim)
         self.dropout = nn.Dropout(dropout)
+        self.attention_output_norm, self.ffn_output_norm = (
+            make_norm(dim, site=f"{site}.{branch}_output_norm") if position == "sandwich" else nn.Identity()
+            for branch in ("attention", "ffn")
+        )
+        if position == "post":
+            make_norm.follows(f"{site}.attention_norm", self.attention_output)
+            make_norm.follows(f"{site}.ffn_norm", self.ffn_output)
+        elif position == "sandwich":
+            make_norm.follows(f"{site}.attention_output_norm", self.attention_output)
+            make_norm.follows(f"{site}.ffn_output_norm", self.ffn_output)
+        else:
+            make_norm.follows(f"{site}.ffn_norm", self.attention_output)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return (B, T, H) from x (B, T, H); `mask` (B, 1, 1, T) is true at words."""
-        if self.pre_norm:
-            x = x + self.dropout(self._attend(self.attention_norm(x), mask))
-            x = x + self.dropout(self._feed_forward(self.ffn_norm(x)))
-        else:
-            x = self.attention_norm(x + self.dropout(self._attend(x, mask)))
-            x = self.ffn_norm(x + self.dropout(self._feed_forward(x)))
-        return x
+        words = mask[:, 0, 0]
+        if self.position == "post":
+            x = normalized(self.attention_norm, x + self.dropout(self._attend(x, mask)), words)
+            return normalized(self.ffn_norm, x + self.dropout(self._feed_forward(x)), words)
+        attended = self._attend(normalized(self.attention_norm, x, words), mask)
+        x = x + self.dropout(normalized(self.attention_output_norm, attended, words))
+        fed = self._feed_forward(normalized(self.ffn_norm, x, words))
+        output: Tensor = x + self.dropout(normalized(self.ffn_output_norm, fed, words))
+        return output
 
     def _attend(self, x: Tensor, mask: Tensor) -> Tensor:
         batch, time, dim = x.shape
@@ -81,8 +95,10 @@ class SentenceEncoder(nn.Module):
         dropout: float,
         pre_norm: bool,
         pooling: Literal["mean", "max", "first"],
+        norm_position: Literal["sandwich"] | None = None,
     ) -> None:
         super().__init__()
+        position = norm_position or ("pre" if pre_norm else "post")
         self.pooling = pooling
         self.embedding = nn.Embedding(vocabulary, dim, padding_idx=PADDING)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
@@ -94,14 +110,16 @@ class SentenceEncoder(nn.Module):
                 heads=heads,
                 ffn_dim=ffn_dim,
                 dropout=dropout,
-                pre_norm=pre_norm,
+                position=position,
             )
             for index in range(layers)
         )
         # Post-norm layers end in a norm of their own.
         self.closing_norm = (
-            make_norm(dim, site="closing_norm", closes_stack=True) if pre_norm else nn.Identity()
+            nn.Identity() if position == "post" else make_norm(dim, site="closing_norm", closes_stack=True)
         )
+        if position == "pre":
+            follow_one_another(make_norm, [layer.get_submodule("ffn_output") for layer in self.layers])
         self.output = nn.Linear(dim, classes)
         self.dropout = nn.Dropout(dropout)
 
@@ -114,7 +132,7 @@ class SentenceEncoder(nn.Module):
         mask = words[:, None, None, :]
         for layer in self.layers:
             x = layer(x, mask)
-        logits: Tensor = self.output(self.dropout(self._pool(self.closing_norm(x), words)))
+        logits: Tensor = self.output(self.dropout(self._pool(normalized(self.closing_norm, x, words), words)))
         return logits
 
     def _pool(self, x: Tensor, words: Tensor) -> Tensor:

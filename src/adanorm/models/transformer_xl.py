@@ -6,12 +6,13 @@ B streams, T bytes a segment, M remembered, H features.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.norm_sites import PlacedNorms, follow_one_another
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -33,11 +34,11 @@ class Layer(nn.Module):
         head_dim: int,
         ffn_dim: int,
         dropout: float,
-        pre_norm: bool,
+        position: str,
         attention: Attention,
     ) -> None:
         super().__init__()
-        self.heads, self.head_dim, self.pre_norm, self.attention = heads, head_dim, pre_norm, attention
+        self.heads, self.head_dim, self.position, self.attention = heads, head_dim, position, attention
         inner = heads * head_dim
         self.query = nn.Linear(dim, inner, bias=False)
         self.key_value = nn.Linear(dim, 2 * inner, bias=False)
@@ -48,21 +49,33 @@ class Layer(nn.Module):
         self.ffn_output = nn.Linear(ffn_dim, dim)
         self.ffn_norm = make_norm(dim, site=f"{site}.ffn_norm")
         self.dropout = nn.Dropout(dropout)
+        self.attention_output_norm, self.ffn_output_norm = (
+            make_norm(dim, site=f"{site}.{branch}_output_norm") if position == "sandwich" else nn.Identity()
+            for branch in ("attention", "ffn")
+        )
+        if position == "post":
+            make_norm.follows(f"{site}.attention_norm", self.attention_output)
+            make_norm.follows(f"{site}.ffn_norm", self.ffn_output)
+        elif position == "sandwich":
+            make_norm.follows(f"{site}.attention_output_norm", self.attention_output)
+            make_norm.follows(f"{site}.ffn_output_norm", self.ffn_output)
+        else:
+            make_norm.follows(f"{site}.ffn_norm", self.attention_output)
 
     def forward(
         self, x: Tensor, memory: Tensor, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
     ) -> Tensor:
         """Return (B, T, H) from x (B, T, H) and memory (B, M, H); encoding (M + T, H) of distances."""
-        if self.pre_norm:
-            seen = self.attention_norm(torch.cat([memory, x], 1))
-            x = x + self.dropout(self._attend(seen, x.shape[1], encoding, u, v, forbidden))
-            x = x + self.dropout(self._feed_forward(self.ffn_norm(x)))
-        else:
-            seen = torch.cat([memory, x], 1)
+        seen = torch.cat([memory, x], 1)
+        if self.position == "post":
             attended = self.dropout(self._attend(seen, x.shape[1], encoding, u, v, forbidden))
             x = self.attention_norm(x + attended)
-            x = self.ffn_norm(x + self.dropout(self._feed_forward(x)))
-        return x
+            normed: Tensor = self.ffn_norm(x + self.dropout(self._feed_forward(x)))
+            return normed
+        attended = self._attend(self.attention_norm(seen), x.shape[1], encoding, u, v, forbidden)
+        x = x + self.dropout(self.attention_output_norm(attended))
+        output: Tensor = x + self.dropout(self.ffn_output_norm(self._feed_forward(self.ffn_norm(x))))
+        return output
 
     def _attend(
         self, seen: Tensor, time: int, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
@@ -94,9 +107,11 @@ class TransformerXl(nn.Module):
         ffn_dim: int,
         dropout: float,
         pre_norm: bool,
+        norm_position: Literal["sandwich"] | None = None,
         attention: Attention = relative_attention,
     ) -> None:
         super().__init__()
+        position = norm_position or ("pre" if pre_norm else "post")
         self.embedding = nn.Embedding(BYTES, dim)
         # The content and position biases u and v of the paper, shared by the layers.
         self.u = nn.Parameter(torch.empty(heads, head_dim))
@@ -110,15 +125,17 @@ class TransformerXl(nn.Module):
                 head_dim=head_dim,
                 ffn_dim=ffn_dim,
                 dropout=dropout,
-                pre_norm=pre_norm,
+                position=position,
                 attention=attention,
             )
             for index in range(layers)
         )
         # Post-norm layers end in a norm of their own.
         self.closing_norm = (
-            make_norm(dim, site="closing_norm", closes_stack=True) if pre_norm else nn.Identity()
+            nn.Identity() if position == "post" else make_norm(dim, site="closing_norm", closes_stack=True)
         )
+        if position == "pre":
+            follow_one_another(make_norm, [layer.get_submodule("ffn_output") for layer in self.layers])
         self.output_bias = nn.Parameter(torch.zeros(BYTES))  # the output is tied to the embedding
         self.dropout = nn.Dropout(dropout)
         self.apply(_initialize)
@@ -174,6 +191,5 @@ def _initialize(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=INIT_STD)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
-    elif isinstance(module, nn.LayerNorm):
+    elif isinstance(module, nn.LayerNorm) and module.weight is not None:
         nn.init.normal_(module.weight, 1.0, INIT_STD)
-        nn.init.zeros_(module.bias)

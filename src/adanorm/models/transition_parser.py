@@ -20,7 +20,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class TransitionParser(nn.Module):
-    """Hidden layers with a norm in front of each activation, over concatenated embeddings."""
+    """Hidden layers with a norm in front of each activation, over concatenated embeddings.
+
+    `norm_position` puts it behind the activation, `post`, or one on either side, `sandwich`.
+    """
 
     def __init__(
         self,
@@ -35,13 +38,21 @@ class TransitionParser(nn.Module):
         dim: int,
         activation: Literal["relu", "tanh", "cube"],
         dropout: float,
+        norm_position: Literal["post", "sandwich"] | None = None,
     ) -> None:
         super().__init__()
+        self.position = norm_position or "pre"
         self.embedding = nn.Embedding(vocabulary, embedding_dim)
         nn.init.normal_(self.embedding.weight, std=embedding_sd)
         widths = [features * embedding_dim, *[dim] * layers]
         self.linears = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(widths))
         self.norms = nn.ModuleList(make_norm(dim, site=f"norms.{index}") for index in range(layers))
+        self.output_norms = nn.ModuleList(
+            make_norm(dim, site=f"output_norms.{index}")
+            for index in range(layers if norm_position == "sandwich" else 0)
+        )
+        for index, linear in enumerate(self.linears):
+            make_norm.follows(f"norms.{index}", linear)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(dim, actions)
         self._activation = ACTIVATIONS[activation]
@@ -51,8 +62,13 @@ class TransitionParser(nn.Module):
         embedded = self._embedded if features.is_cuda else self._embedded_once
         x = embedded(features)
         for index, norm in enumerate(self.norms):
-            x = norm(self.linears[index](x) if index else x)
-            x = self.dropout(self._activation(x))
+            x = self.linears[index](x) if index else x
+            x = self._activation(x if self.position == "post" else norm(x))
+            if self.position == "post":
+                x = norm(x)
+            elif self.position == "sandwich":
+                x = self.output_norms[index](x)
+            x = self.dropout(x)
         logits: Tensor = self.output(x)
         return logits
 

@@ -1,11 +1,14 @@
 """The contract of a norm as checks: `python -m adanorm.norms.check norm=adanorm`.
 
 A norm of your own may declare `reference(self, x)`, its definition written out in plain torch
-operations (needed where it stops gradients), and `depends_on_batch = True`.
+operations (needed where it stops gradients); and, where its statistics are taken over more than a
+row, `depends_on_batch = True` or `depends_on_positions = True`. Such a norm is called with a second
+argument, the mask of the rows that count, where sequences are padded.
 """
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable
 
@@ -24,6 +27,19 @@ def _inputs(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     return (3 * torch.randn(*shape, generator=random, dtype=torch.float64) + 1).to(dtype)
 
 
+def _rows(norm: nn.Module, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Return `count` rows, or as many examples of 5 rows for a norm that needs positions."""
+    shape = (count, 5, H) if getattr(norm, "needs_positions", False) else (count, H)
+    return _inputs(*shape, dtype=dtype)
+
+
+def _value(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
+    """Return what a norm gives, the same random numbers drawn in every call."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return function(*arguments)
+
+
 def _perturbed(norm: nn.Module) -> nn.Module:
     """Return the norm with its parameters moved off their initial values."""
     random = torch.Generator().manual_seed(1)
@@ -37,7 +53,7 @@ def _perturbed(norm: nn.Module) -> nn.Module:
 def _gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the value and the gradient of a fixed weighted sum of it."""
     x = x.clone().requires_grad_()
-    z = function(x)
+    z = _value(function, x)
     weights = torch.cos(torch.arange(z.numel(), dtype=z.dtype)).view_as(z)
     (gradient,) = torch.autograd.grad((weights * z).sum(), x)
     return z.detach(), gradient
@@ -46,17 +62,21 @@ def _gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, 
 def keeps_shape(make_norm: MakeNorm) -> None:
     """Any leading shape is kept, no rows included, contiguous or not."""
     norm = make_norm(H, site="check").double()
-    for shape in ((0, H), (1, H), (5, H), (2, 3, H), (2, 3, 4, H)):
-        assert norm(_inputs(*shape)).shape == shape, f"shape {shape} is not kept"
-    strided = _inputs(H, 6).t()
-    torch.testing.assert_close(norm(strided), norm(strided.contiguous()))
+    shapes = ((0, H), (1, H), (5, H), (0, 3, H), (2, 3, H), (2, 3, 4, H))
+    for shape in shapes:
+        if len(shape) > 2 or not getattr(norm, "needs_positions", False):
+            assert norm(_inputs(*shape)).shape == shape, f"shape {shape} is not kept"
+    strided = _inputs(H, 4, 6).transpose(0, 2)
+    torch.testing.assert_close(_value(norm, strided), _value(norm, strided.contiguous()))
 
 
 def keeps_dtype(make_norm: MakeNorm) -> None:
     """Float64, float32 and bfloat16 are kept, and agree to their precision."""
-    exact = make_norm(H, site="check").double()(_inputs(4, H))
+    norm = make_norm(H, site="check").double()
+    x = _rows(norm, 4)
+    exact = _value(norm, x)
     for dtype in FLOATS:
-        z = make_norm(H, site="check").to(dtype)(_inputs(4, H, dtype=dtype))
+        z = _value(make_norm(H, site="check").to(dtype), x.to(dtype))
         assert z.dtype == dtype, f"{dtype} became {z.dtype}"
         tolerance = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.1}[dtype]
         torch.testing.assert_close(z.double(), exact, atol=tolerance, rtol=tolerance)
@@ -65,7 +85,7 @@ def keeps_dtype(make_norm: MakeNorm) -> None:
 def runs_under_autocast(make_norm: MakeNorm) -> None:
     """Between layers in half precision value and gradient are finite."""
     norm, linear = make_norm(H, site="check"), nn.Linear(H, H)
-    x = _inputs(4, H, dtype=torch.float32).requires_grad_()
+    x = _rows(norm, 4, torch.float32).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
         linear(norm(linear(x))).float().sum().backward()
     assert x.grad is not None
@@ -75,50 +95,73 @@ def runs_under_autocast(make_norm: MakeNorm) -> None:
 def gradient_is_right(make_norm: MakeNorm) -> None:
     """The float64 gradient is that of `reference`, or of finite differences."""
     norm = _perturbed(make_norm(H, site="check").double())
-    x = _inputs(3, H)
-    reference: Callable[[Tensor], Tensor] | None = getattr(norm, "reference", None)
+    x = _rows(norm, 3)
+    # Copies are called: what a norm with a running state has seen must not tell calls apart.
+    reference: Callable[[Tensor], Tensor] | None = getattr(copy.deepcopy(norm), "reference", None)
     if reference is not None:
-        for found, expected in zip(_gradient(norm, x), _gradient(reference, x), strict=True):
+        for found, expected in zip(_gradient(copy.deepcopy(norm), x), _gradient(reference, x), strict=True):
             torch.testing.assert_close(found, expected, atol=1e-10, rtol=1e-10)
     else:
         # A norm that stops gradients on purpose fails here: it must declare its `reference`.
-        assert torch.autograd.gradcheck(norm, (x.requires_grad_(),))
+        assert torch.autograd.gradcheck(lambda rows: _value(copy.deepcopy(norm), rows), (x.requires_grad_(),))
 
 
 def constant_rows_are_finite(make_norm: MakeNorm) -> None:
     """A constant row has a finite value and a finite gradient."""
     for value in (0.0, 1.0, -1e4):
         norm = make_norm(H, site="check")
-        z, gradient = _gradient(norm, torch.full((2, H), value))
+        z, gradient = _gradient(norm, torch.full_like(_rows(norm, 2, torch.float32), value))
         assert z.isfinite().all(), f"rows of {value} give a value that is not finite"
         assert gradient.isfinite().all(), f"rows of {value} give a gradient that is not finite"
 
 
 def rows_are_independent(make_norm: MakeNorm) -> None:
-    """A row depends on no other row, padding among them, unless declared."""
+    """Padding changes nothing, and no row depends on another, unless declared."""
     norm = make_norm(H, site="check").double()
-    if getattr(norm, "depends_on_batch", False):
-        return
-    x = _inputs(6, H)
-    padded = torch.cat([x, torch.zeros(3, H, dtype=x.dtype)])
-    torch.testing.assert_close(norm(padded)[:6], norm(x))
-    torch.testing.assert_close(norm(x[:1]), norm(x)[:1])
+    over_batch = getattr(norm, "depends_on_batch", False)
+    over_positions = getattr(norm, "depends_on_positions", False)
+    if over_batch or over_positions:
+        x = _inputs(6, 5, H)
+        counted = torch.arange(9).expand(6, 9) < 5
+        padded = torch.cat([x, 100 + _inputs(6, 4, H)], 1)
+        plain, masked = copy.deepcopy(norm), copy.deepcopy(norm)  # each with its own state
+        # Where noise is drawn, a longer row has other noise: what is learned of the rows is compared.
+        found = _value(masked, padded, counted)[:, :5]
+        expected = _value(plain, x)
+        for name, state in plain.named_buffers():
+            torch.testing.assert_close(masked.get_buffer(name), state)
+        if not _draws(copy.deepcopy(norm)):
+            torch.testing.assert_close(found, expected)
+    else:
+        x = _inputs(6, H)
+        padded = torch.cat([x, torch.zeros(3, H, dtype=x.dtype)])
+        torch.testing.assert_close(norm(padded)[:6], norm(x))
+    if not over_batch:
+        torch.testing.assert_close(norm(x[:1]), norm(x)[:1])
+
+
+def _draws(norm: nn.Module) -> bool:
+    """Return whether a norm draws random numbers."""
+    before = torch.get_rng_state()
+    norm(_rows(norm, 2))
+    return not torch.equal(before, torch.get_rng_state())
 
 
 def saves_and_loads(make_norm: MakeNorm) -> None:
     """A fresh norm with the saved state gives the same result."""
     norm, fresh = _perturbed(make_norm(H, site="check")), make_norm(H, site="check")
+    x = _rows(norm, 4, torch.float32)
+    norm(x)  # which moves a running state, if it has one
     fresh.load_state_dict(norm.state_dict())
-    x = _inputs(4, H, dtype=torch.float32)
     assert torch.equal(norm.eval()(x), fresh.eval()(x)), "the loaded norm gives another result"
 
 
 def uses_its_parameters(make_norm: MakeNorm) -> None:
     """Every parameter gets a gradient: DistributedDataParallel needs it."""
     norm = make_norm(H, site="check")
-    z = norm(_inputs(4, H, dtype=torch.float32))
+    z = norm(_rows(norm, 4, torch.float32))
     if z.requires_grad:
-        (z * _inputs(4, H, dtype=torch.float32)).sum().backward()
+        (z * _inputs(*z.shape, dtype=torch.float32)).sum().backward()
     for name, parameter in norm.named_parameters():
         assert parameter.grad is not None, f"the parameter {name} is not used"
         assert bool(parameter.grad.any()), f"the gradient of the parameter {name} is all zero"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Required, TypedDict, Unpack
 
+import torch
 from torch import Tensor, nn
 
 from adanorm.norms import backends
@@ -34,11 +36,18 @@ class LayerNorm(nn.LayerNorm):
     """Return g * y + b with y standardized over H and gain g, bias b (H,): torch's own.
 
     Xu et al. 2019, equation 1; Ba et al. 2016. The same under either numerics: the released code
-    uses torch's too.
+    uses torch's too. `dim` may be the sizes of several last axes, such as (C, H, W) of images; gain
+    and bias can each be left out.
     """
 
-    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
-        super().__init__(dim, eps=eps)
+    def __init__(
+        self, dim: int | Sequence[int], *, eps: float = 1e-5, gain: bool = True, bias: bool = True
+    ) -> None:
+        if not 0 < eps < float("inf"):
+            raise ValueError(f"eps={eps}: must be above 0 and finite")
+        super().__init__(dim if isinstance(dim, int) else list(dim), eps=eps, bias=bias)
+        if not gain:
+            self.register_parameter("weight", None)
 
 
 class _ClosedFormNorm(nn.Module):
@@ -114,8 +123,9 @@ class AdaNorm(_ClosedFormNorm):
     """Return C * (1 - k*y) * y with y standardized over H (paper, section 4).
 
     The factor carries no gradient; mean and variance keep theirs. k = 1/10 keeps the factor
-    positive for at least 99 % of the features (Chebyshev). Raises ValueError unless 0 <= k < 1
-    and C > 0.
+    positive for at least 99 % of the features (Chebyshev). What public ports got wrong can be had to
+    be measured: with `phi_gradient` the factor carries its gradient, with `learn_C` C is learned.
+    Raises ValueError unless 0 <= k < 1 and C > 0.
     """
 
     def __init__(
@@ -124,6 +134,8 @@ class AdaNorm(_ClosedFormNorm):
         *,
         k: float = 0.1,
         C: float = 1.0,
+        phi_gradient: bool = False,
+        learn_C: bool = False,
         eps: float = 1e-5,
         numerics: Numerics = "paper",
         backend: Backend = "auto",
@@ -133,3 +145,23 @@ class AdaNorm(_ClosedFormNorm):
         if not 0 < C < float("inf"):
             raise ValueError(f"C={C}: must be above 0 and finite")
         super().__init__(dim, k=k, C=C, eps=eps, numerics=numerics, backend=backend)
+        self.phi_gradient = phi_gradient
+        self.C = nn.Parameter(torch.tensor(float(C))) if learn_C else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return C * (1 - k*y) * y; x and the result are (..., H)."""
+        if not self.phi_gradient and self.C is None:
+            return super().forward(x)
+        settings = self._settings
+        y = closed_form(x, eps=settings["eps"], numerics=settings["numerics"], backend=self.backend)
+        return self._scaled(y).to(x.dtype)
+
+    def reference(self, x: Tensor) -> Tensor:
+        """Return what forward does, by the written-out definition: (..., H)."""
+        y = written_out(x, eps=self._settings["eps"], numerics=self._settings["numerics"])
+        return self._scaled(y)
+
+    def _scaled(self, y: Tensor) -> Tensor:
+        """Return C * (1 - k*y) * y, (..., H), the factor with its gradient if asked for."""
+        factor = 1 - self._settings["k"] * (y if self.phi_gradient else y.detach())
+        return (self._settings["C"] if self.C is None else self.C) * factor * y

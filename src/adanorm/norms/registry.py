@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from adanorm.norms import family
+from adanorm.norms import family, over_batch, over_positions, rowwise
 
 NORMS: dict[str, type[nn.Module]] = {
     "none": family.NoNorm,
@@ -20,6 +20,16 @@ NORMS: dict[str, type[nn.Module]] = {
     "detach-mean": family.DetachMean,
     "detach-var": family.DetachVariance,
     "adanorm": family.AdaNorm,
+    "batchnorm": over_batch.BatchNorm,
+    "batchnorm-noisy": over_batch.NoisyBatchNorm,
+    "powernorm": over_batch.PowerNorm,
+    "instancenorm": over_positions.InstanceNorm,
+    "groupnorm": over_positions.GroupNorm,
+    "rmsnorm": rowwise.RmsNorm,
+    "partial-rmsnorm": rowwise.PartialRmsNorm,
+    "scalenorm": rowwise.ScaleNorm,
+    "dynamic-tanh": rowwise.DynamicTanh,
+    "weightnorm": rowwise.WeightNorm,
 }
 
 
@@ -66,27 +76,58 @@ def norm_factory(
     any model is built, for an unknown norm, an unknown parameter or a value outside its range.
     """
     cls = norm_class(name, path)
-    signature = inspect.signature(cls).parameters
-    accepted = [p for p in signature if p not in ("dim", "numerics", "backend")]
-    settings: dict[str, Any] = dict(params or {})
-    for key, value in settings.items():
-        if key not in accepted:
-            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
-            raise ValueError(f"norm.params.{key}: {name} has no such parameter; {takes}")
-        if isinstance(value, str | bool) and name in NORMS:
-            raise ValueError(f"norm.params.{key}={value!r}: must be a number")
-    for choice, value, default in (("numerics", numerics, "paper"), ("backend", backend, "auto")):
-        if choice in signature:
-            settings[choice] = value
-        elif name not in NORMS and value != default:
-            raise ValueError(f"norm.{choice}={value}: {name} has no choice of {choice}")
+    settings = _settings(name, cls, params or {}, numerics=numerics, backend=backend)
+    _trial(name, cls, settings)
 
     def make_norm(dim: int, *, site: str) -> nn.Module:
         norm: nn.Module = cls(dim, **settings)
         return norm
 
+    return make_norm
+
+
+def trial_norm(
+    name: str, params: Mapping[str, Any], *, numerics: str, backend: str, path: str | None = None
+) -> nn.Module:
+    """Return a norm of a few features, to look at what it needs; raises as norm_factory does."""
+    cls = norm_class(name, path)
+    return _trial(name, cls, _settings(name, cls, params, numerics=numerics, backend=backend))
+
+
+def _settings(
+    name: str, cls: Any, params: Mapping[str, Any], *, numerics: str, backend: str
+) -> dict[str, Any]:
+    """Return the keyword arguments of a norm's class."""
+    signature = inspect.signature(cls).parameters
+    accepted = [p for p in signature if p not in ("dim", "numerics", "backend")]
+    settings = dict(params)
+    for key, value in settings.items():
+        if key not in accepted:
+            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
+            raise ValueError(f"norm.params.{key}: {name} has no such parameter; {takes}")
+        if name in NORMS:
+            _check_type(key, value, signature[key].default)
+    for choice, value, default in (("numerics", numerics, "paper"), ("backend", backend, "auto")):
+        if choice in signature:
+            settings[choice] = value
+        elif name not in NORMS and value != default:
+            raise ValueError(f"norm.{choice}={value}: {name} has no choice of {choice}")
+    return settings
+
+
+def _trial(name: str, cls: Any, settings: Mapping[str, Any]) -> nn.Module:
+    signature = inspect.signature(cls).parameters
+    # Groups, where there are such, must divide the features.
+    groups = settings.get("groups", signature["groups"].default) if "groups" in signature else 1
     try:
-        make_norm(2, site="trial")
+        norm: nn.Module = cls(2 * int(groups or 1), **settings)
     except (ValueError, TypeError) as error:
         raise ValueError(f"norm {name}: {error}") from None
-    return make_norm
+    return norm
+
+
+def _check_type(key: str, value: Any, default: Any) -> None:
+    for kind, described in ((bool, "true or false"), (str, "a word")):
+        if isinstance(default, kind) != isinstance(value, kind):
+            expected = described if isinstance(default, kind) else "a number"
+            raise ValueError(f"norm.params.{key}={value!r}: must be {expected}")

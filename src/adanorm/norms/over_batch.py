@@ -1,0 +1,221 @@
+"""Norms whose statistics are taken over the batch: each feature over examples and positions.
+
+x and the result are (B, ..., H). Of padded sequences the caller tells which rows count.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from adanorm.norms.statistics import Affine, check_eps, moments
+
+
+class BatchNorm(Affine):
+    """Return gain * (x - mean)/sqrt(variance + eps) + bias, a feature's statistics over the batch.
+
+    Ioffe & Szegedy 2015, algorithm 1: the biased variance normalizes. In evaluation, and in a
+    batch of fewer than two rows, such as the last of an epoch may be, the running values stand in
+    for the batch's; they move by `momentum`, which is the weight of the new value under
+    `convention` new (PyTorch's) and of the old value under old (that of the older libraries). The
+    running variance is of the unbiased estimate, as algorithm 2 has it, or biased.
+    `synchronized` takes the statistics over all processes. Raises ValueError for a momentum outside
+    (0, 1) or an unknown choice.
+    """
+
+    depends_on_batch = True
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        convention: str = "new",
+        running_variance: str = "unbiased",
+        synchronized: bool = False,
+        gain: bool = True,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(dim, gain=gain, bias=bias)
+        check_eps(eps)
+        if not 0 < momentum < 1:
+            raise ValueError(f"momentum={momentum}: must be above 0 and below 1")
+        if convention not in ("new", "old"):
+            raise ValueError(f"convention={convention!r}: choose new or old, the value that momentum weighs")
+        if running_variance not in ("unbiased", "biased"):
+            raise ValueError(f"running_variance={running_variance!r}: choose unbiased or biased")
+        self.eps, self.synchronized = eps, synchronized
+        self.new_share = momentum if convention == "new" else 1 - momentum
+        self.unbiased = running_variance == "unbiased"
+        self.register_buffer("running_mean", torch.zeros(dim))
+        self.register_buffer("running_var", torch.ones(dim))
+
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
+        self.check_features(x)
+        if not self.training:
+            return self._by_running_values(x)
+        if rows is None and not self.synchronized and x.numel() >= 2 * self.dim:
+            return self._by_torch(x)
+        dims = tuple(range(x.dim() - 1))
+        mean, variance, count = moments(_wide(x), dims, rows, synchronized=self.synchronized)
+        rows_counted = count.flatten()[0].item()
+        if rows_counted < 2:
+            return self._by_running_values(x)
+        self._move(mean.flatten(), variance.flatten(), rows_counted)
+        y = (_wide(x) - mean) * (variance + self.eps).rsqrt()
+        return self.affine(y.to(x.dtype))
+
+    def _by_torch(self, x: Tensor) -> Tensor:
+        """Return the same by torch's kernel, where every row counts and there is one process."""
+        flat = x.reshape(-1, self.dim)
+        z, mean, inverse_std = torch.native_batch_norm(
+            flat, self.weight, self.bias, None, None, training=True, momentum=0.0, eps=self.eps
+        )
+        variance = inverse_std.detach().pow(-2) - self.eps
+        self._move(mean, variance.clamp(min=0), len(flat))
+        return z.view(x.shape)
+
+    def _by_running_values(self, x: Tensor) -> Tensor:
+        flat = x.reshape(-1, self.dim)
+        z = nn.functional.batch_norm(
+            flat, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+        )
+        return z.view(x.shape)
+
+    @torch.no_grad()
+    def _move(self, mean: Tensor, variance: Tensor, rows: float) -> None:
+        if self.unbiased:
+            variance = variance * (rows / (rows - 1))
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.new_share)
+        self.running_var.lerp_(variance.to(self.running_var.dtype), self.new_share)
+
+    def extra_repr(self) -> str:
+        """Return what sets it apart in a printed model."""
+        return f"{self.dim}, eps={self.eps}, new_share={self.new_share}, synchronized={self.synchronized}"
+
+
+class NoisyBatchNorm(BatchNorm):
+    """Return BatchNorm's z, scaled and shifted in training by noise that is drawn anew at each step.
+
+    Santurkar et al. 2018, section 2.2: for each feature a mean mu ~ U(-mean_range, mean_range) and
+    a spread sigma ~ U(1, largest_spread) are drawn, and for each example s ~ N(sigma, jitter) and
+    m ~ U(mu - jitter, mu + jitter); z is s * z + m. Their ranges 0.5, 1.25 and 0.1 are recalled
+    from the appendix. torch's generator draws it, so a run's seed does. None in evaluation (assumed).
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        mean_range: float = 0.5,
+        largest_spread: float = 1.25,
+        jitter: float = 0.1,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+    ) -> None:
+        super().__init__(dim, eps=eps, momentum=momentum)
+        for name, value, least in (
+            ("mean_range", mean_range, 0.0),
+            ("largest_spread", largest_spread, 1.0),
+            ("jitter", jitter, 0.0),
+        ):
+            if not least <= value < float("inf"):
+                raise ValueError(f"{name}={value}: must be at least {least:g} and finite")
+        self.mean_range, self.largest_spread, self.jitter = mean_range, largest_spread, jitter
+
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return z (B, ..., H), in training with noise."""
+        z = super().forward(x, rows)
+        if not self.training:
+            return z
+        # In float32 whatever x is: another type would draw other numbers.
+        feature = torch.rand(2, self.dim, device=x.device)
+        mean = (2 * feature[0] - 1) * self.mean_range
+        spread = 1 + feature[1] * (self.largest_spread - 1)
+        scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
+        shift = mean + self.jitter * (2 * torch.rand(x.shape, device=x.device) - 1)
+        return z * scale.to(z.dtype) + shift.to(z.dtype)
+
+
+class PowerNorm(Affine):
+    """Return gain * x/psi + bias, psi a feature's root mean square, running and never centred.
+
+    Shen et al. 2020, algorithm 2: psi is the running value in training too, and the gradient's term
+    through it is a running approximation. During the first `warmup` batches psi is the batch's, with
+    its true gradient (their PN-V). `alpha` is the weight of the old value, forward and backward.
+    Without the layer scale that the released code puts in front. Raises ValueError for alpha
+    outside (0, 1) or a negative warmup.
+    """
+
+    depends_on_batch = True
+    running_square: Tensor
+    projection: Tensor
+    batches: Tensor
+
+    def __init__(self, dim: int, *, alpha: float = 0.9, warmup: int = 100, eps: float = 1e-5) -> None:
+        super().__init__(dim, gain=True, bias=True)
+        check_eps(eps)
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha={alpha}: must be above 0 and below 1")
+        if warmup < 0 or warmup != int(warmup):
+            raise ValueError(f"warmup={warmup}: must be a whole number of batches, at least 0")
+        self.alpha, self.warmup, self.eps = alpha, warmup, eps
+        self.register_buffer("running_square", torch.ones(dim))
+        self.register_buffer("projection", torch.zeros(dim))  # nu of algorithm 2
+        self.register_buffer("batches", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
+        self.check_features(x)
+        running = (self.running_square + self.eps).sqrt()
+        if not self.training or x.numel() == 0:
+            return self.affine(x / running.to(x.dtype))
+        dims = tuple(range(x.dim() - 1))
+        counted = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if rows is None else rows
+        counted = counted.unsqueeze(-1)
+        wide = _wide(x)
+        square = (wide * counted).square().sum(dims) / counted.sum().clamp(min=1)
+        if self.batches < self.warmup:
+            y = wide / (square + self.eps).sqrt()
+        else:
+            y = _RunningScale.apply(wide, running.to(wide.dtype), self.projection, counted, self.alpha)  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            self.running_square.lerp_(square.to(self.running_square.dtype), 1 - self.alpha)
+            self.batches += 1
+        return self.affine(y.to(x.dtype))
+
+
+class _RunningScale(torch.autograd.Function):
+    """x/psi with the gradient of Shen et al. 2020, algorithm 2, which moves `projection` (nu)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, psi: Tensor, projection: Tensor, counted: Tensor, alpha: float
+    ) -> Tensor:
+        y = x / psi
+        ctx.save_for_backward(y, psi, counted)
+        ctx.projection, ctx.alpha = projection, alpha
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        y, psi, counted = ctx.saved_tensors
+        old, alpha = ctx.projection, ctx.alpha
+        dx = (grad - old.to(y.dtype) * y) / psi
+        dims, count = tuple(range(y.dim() - 1)), counted.sum().clamp(min=1)
+        square = (y * counted).square().sum(dims) / count
+        product = (grad * y * counted).sum(dims) / count
+        old.mul_(1 - (1 - alpha) * square).add_((1 - alpha) * product)
+        return dx, None, None, None, None
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x if x.dtype == torch.float64 else x.float()

@@ -1,0 +1,66 @@
+"""Statistics over examples and positions, where some positions may be padding, and gain and bias.
+
+B batch, H features. x is (B, ..., H); `rows` (B, ...) is true at what counts, None: all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.nn import functional as joint
+
+
+def moments(
+    x: Tensor, dims: Sequence[int], rows: Tensor | None = None, *, synchronized: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean, biased variance and count over `dims` (kept, of size 1) of the rows that count.
+
+    `synchronized` takes them over all processes of the run, with their gradients. Where nothing
+    counts, mean and variance are 0.
+    """
+    counted = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
+    counted, dims = counted.expand_as(x), list(dims)
+    count = _over_processes(counted.sum(dims, keepdim=True).to(x.dtype), synchronized)
+    total = _over_processes(x.masked_fill(~counted, 0).sum(dims, keepdim=True), synchronized)
+    mean = total / count.clamp(min=1)
+    squares = (x - mean).masked_fill(~counted, 0).square().sum(dims, keepdim=True)
+    return mean, _over_processes(squares, synchronized) / count.clamp(min=1), count
+
+
+def _over_processes(total: Tensor, synchronized: bool) -> Tensor:
+    if not (synchronized and distributed.is_initialized()):
+        return total
+    if not total.requires_grad:
+        distributed.all_reduce(total)
+        return total
+    summed: Tensor = joint.all_reduce(total)  # type: ignore[no-untyped-call]
+    return summed
+
+
+class Affine(nn.Module):
+    """A gain of ones and a bias of zeros, each (H,), or without one or both: None."""
+
+    def __init__(self, dim: int, *, gain: bool, bias: bool) -> None:
+        super().__init__()
+        self.dim = dim
+        self.weight = nn.Parameter(torch.ones(dim)) if gain else None
+        self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
+
+    def affine(self, y: Tensor) -> Tensor:
+        """Return gain * y + bias, (..., H)."""
+        if self.weight is not None:
+            y = y * self.weight
+        return y if self.bias is None else y + self.bias
+
+    def check_features(self, x: Tensor) -> None:
+        """Raise ValueError where the last axis of x is not H."""
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"{type(self).__name__}({self.dim}): the last axis has {x.shape[-1]} features")
+
+
+def check_eps(eps: float) -> None:
+    """Raise ValueError unless eps is above 0."""
+    if not 0 < eps < float("inf"):
+        raise ValueError(f"eps={eps}: must be above 0 and finite")

@@ -1,0 +1,178 @@
+"""Norms of other papers against torch's own modules and their formulas, in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from adanorm.norms import AdaNorm, LayerNorm, norm_factory
+from adanorm.norms.over_positions import GroupNorm, InstanceNorm
+from adanorm.norms.rowwise import DynamicTanh, PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
+
+B, T, H = 3, 5, 12
+GAIN, BIAS = (torch.linspace(0.5, 1.5, H, dtype=torch.float64) + shift for shift in (0, -1))
+
+
+def rows(*shape: int) -> Tensor:
+    return 2 * torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+
+
+def with_gain(norm: nn.Module) -> nn.Module:
+    norm = norm.double()
+    with torch.no_grad():
+        for name, parameter in norm.named_parameters():
+            if name in ("weight", "bias"):
+                parameter.copy_(GAIN if name == "weight" else BIAS)
+    return norm
+
+
+def assert_same(norm: Callable[[Tensor], Tensor], expected: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    """The value and the gradient of a sum of cubes are equal."""
+    leaf = x.clone().requires_grad_()
+    found, wanted = norm(leaf), expected(leaf)
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+    gradients = [torch.autograd.grad(z.pow(3).sum(), leaf, retain_graph=True)[0] for z in (found, wanted)]
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("gain", "bias"), [(True, True), (True, False), (False, True), (False, False)])
+def test_layernorm_with_gain_and_bias_each_or_neither(gain: bool, bias: bool) -> None:
+    norm = with_gain(LayerNorm(H, gain=gain, bias=bias))
+    weight, shift = GAIN if gain else None, BIAS if bias else None
+    assert_same(norm, lambda x: F.layer_norm(x, [H], weight, shift), rows(B, T, H))
+    assert len(list(norm.parameters())) == gain + bias
+
+
+def test_layernorm_of_images_is_over_channels_height_and_width() -> None:
+    x = rows(B, 2, 3, 4)
+    y = (x - x.mean((1, 2, 3), keepdim=True)) / (x.var((1, 2, 3), correction=0, keepdim=True) + 1e-3).sqrt()
+    torch.testing.assert_close(LayerNorm((2, 3, 4), eps=1e-3).double()(x), y)
+
+
+def test_rmsnorm_with_eps_in_the_root_is_torchs() -> None:
+    norm = with_gain(RmsNorm(H, eps=1e-2))
+    assert_same(norm, lambda x: F.rms_norm(x, [H], GAIN, 1e-2), rows(B, T, H))
+
+
+def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps() -> None:
+    norm = with_gain(RmsNorm(H, eps=0.5, eps_at="outside"))
+    assert_same(norm, lambda x: GAIN * x / (x.square().mean(-1, keepdim=True).sqrt() + 0.5), rows(B, T, H))
+
+
+@pytest.mark.parametrize(("p", "counted"), [(0.0625, 1), (0.25, 3), (0.3, 4), (1, H)])
+def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int) -> None:
+    norm = with_gain(PartialRmsNorm(H, p=p, eps=1e-2))
+    assert_same(
+        norm,
+        lambda x: GAIN * x / (x[..., :counted].square().sum(-1, keepdim=True) / counted + 1e-2).sqrt(),
+        rows(B, T, H),
+    )
+
+
+def test_scalenorm_gives_rows_of_length_g() -> None:
+    norm = ScaleNorm(H).double()
+    assert norm.gain.item() == pytest.approx(math.sqrt(H))
+    assert_same(norm, lambda x: norm.gain * x / x.square().sum(-1, keepdim=True).sqrt(), rows(B, T, H))
+
+
+def test_dynamic_tanh_is_its_formula() -> None:
+    norm = with_gain(DynamicTanh(H, alpha=0.25))
+    assert_same(norm, lambda x: GAIN * (1 - 2 / ((2 * 0.25 * x).exp() + 1)) + BIAS, rows(B, T, H))
+
+
+@pytest.mark.parametrize("shape", [(B, T, H), (B, 4, T, H)])
+def test_instancenorm_is_torchs(shape: tuple[int, ...]) -> None:
+    norm = with_gain(InstanceNorm(H, gain=True, bias=True))
+    assert_same(
+        norm,
+        lambda x: F.instance_norm(x.movedim(-1, 1), weight=GAIN, bias=BIAS).movedim(1, -1),
+        rows(*shape),
+    )
+
+
+@pytest.mark.parametrize("shape", [(B, H), (B, T, H), (B, 4, T, H)])
+@pytest.mark.parametrize("groups", [1, 3, H])
+def test_groupnorm_is_torchs(groups: int, shape: tuple[int, ...]) -> None:
+    norm = with_gain(GroupNorm(H, groups=groups))
+    assert_same(
+        norm, lambda x: F.group_norm(x.movedim(-1, 1), groups, GAIN, BIAS).movedim(1, -1), rows(*shape)
+    )
+
+
+def test_groupnorm_of_single_positions_is_torchs_of_rows() -> None:
+    norm = with_gain(GroupNorm(H, groups=3, over_positions=False))
+    assert_same(norm, lambda x: F.group_norm(x.reshape(-1, H), 3, GAIN, BIAS).view(x.shape), rows(B, T, H))
+
+
+@pytest.mark.parametrize("make", [lambda: InstanceNorm(H), lambda: GroupNorm(H, groups=3)])
+def test_padded_positions_are_in_no_statistic(make: Callable[[], nn.Module]) -> None:
+    x, counted = rows(B, T, H), torch.arange(T).expand(B, T) < 3
+    assert_same(lambda x: make().double()(x, counted)[:, :3], lambda x: make().double()(x[:, :3]), x)
+
+
+def test_weightnorm_keeps_the_layer_as_it_was_drawn_and_learns_length_and_direction() -> None:
+    layer = nn.Linear(4, H).double()
+    x = rows(B, 4)
+    before = layer(x)
+    WeightNorm(H).attach(layer)
+    torch.testing.assert_close(layer(x), before)
+    parameters = dict(layer.named_parameters())
+    length, direction = (parameters[f"parametrizations.weight.original{index}"] for index in (0, 1))
+    with torch.no_grad():
+        length.mul_(2)
+        direction.mul_(7)  # which changes nothing
+    torch.testing.assert_close(layer(x) - layer.bias, 2 * (before - layer.bias))
+
+
+def test_adanorms_factor_with_its_gradient_is_the_plain_product() -> None:
+    norm = AdaNorm(H, k=0.2, C=1.5, phi_gradient=True, backend="eager").double()
+
+    def product(x: Tensor) -> Tensor:
+        y = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+        return 1.5 * (1 - 0.2 * y) * y
+
+    assert_same(norm, product, rows(B, T, H))
+
+
+def test_adanorm_learns_c_when_told_to() -> None:
+    plain, learned = AdaNorm(H, C=1.5).double(), AdaNorm(H, C=1.5, learn_C=True).double()
+    x = rows(B, T, H)
+    assert_same(learned, plain, x)
+    learned(x).sum().backward()
+    (C,) = learned.parameters()
+    assert C.grad is not None
+    torch.testing.assert_close(C.grad, plain(x).sum() / 1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("groupnorm", {"groups": 0}, "groups=0: must be a whole number"),
+        ("rmsnorm", {"eps_at": "inside"}, "choose root or outside"),
+        ("partial-rmsnorm", {"p": 0}, "p=0: must be above 0 and at most 1"),
+        ("dynamic-tanh", {"alpha": 0}, "alpha=0: must be above 0"),
+        ("layernorm", {"eps": 0}, "eps=0: must be above 0"),
+        ("layernorm", {"bias": 1}, "norm.params.bias=1: must be true or false"),
+        ("rmsnorm", {"eps_at": 1}, "norm.params.eps_at=1: must be a word"),
+        ("adanorm", {"k": True}, "norm.params.k=True: must be a number"),
+    ],
+)
+def test_mistakes_name_the_setting(name: str, params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        norm_factory(name, params)
+
+
+def test_groups_that_do_not_divide_the_features_are_named() -> None:
+    with pytest.raises(ValueError, match="groups=8: must be a whole number that divides the 20 features"):
+        norm_factory("groupnorm")(20, site="norms.0")
+
+
+def test_instancenorm_of_rows_without_positions_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no positions"):
+        InstanceNorm(H)(torch.ones(B, H))

@@ -1,0 +1,184 @@
+"""BatchNorm and its kin against torch's own modules and formulas written out in float64."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, distributed, nn
+from torch.multiprocessing.spawn import spawn
+
+from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
+
+H = 7
+
+
+def batches(count: int, *shape: int) -> list[Tensor]:
+    random = torch.Generator().manual_seed(0)
+    return [2 * torch.randn(*shape, generator=random, dtype=torch.float64) + 1 for _ in range(count)]
+
+
+def moved(norm: nn.Module) -> nn.Module:
+    """The norm with its gain and bias off their initial values."""
+    with torch.no_grad():
+        for name, parameter in norm.named_parameters():
+            parameter.copy_(torch.linspace(0.5, 1.5, parameter.numel()) + len(name))
+    return norm
+
+
+def test_batchnorm_is_torchs_over_50_steps() -> None:
+    """Value, gradients and running values, then evaluation."""
+    ours, theirs = moved(BatchNorm(H).double()), moved(nn.BatchNorm1d(H).double())
+    for x in batches(50, 9, H):
+        results = []
+        for norm in (ours, theirs):
+            leaf = x.clone().requires_grad_()
+            norm.zero_grad()
+            z = norm(leaf)
+            z.pow(3).sum().backward()
+            results.append((z, leaf.grad, norm.weight.grad, norm.bias.grad))
+        for a, b in zip(*results, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+        for name in ("running_mean", "running_var"):
+            torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9)
+    (x,) = batches(1, 1, H)
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), rtol=1e-9, atol=1e-9)
+
+
+def test_batchnorm_of_images_is_torchs_batchnorm2d() -> None:
+    (x,) = batches(1, 4, 5, 6, H)  # features last
+    expected = nn.BatchNorm2d(H).double()(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+    torch.testing.assert_close(BatchNorm(H).double()(x), expected)
+
+
+def test_padding_is_in_no_statistic() -> None:
+    ours, theirs = BatchNorm(H).double(), nn.BatchNorm1d(H).double()
+    x = batches(1, 3, 5, H)[0].requires_grad_()
+    rows = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], dtype=torch.bool)
+    found, expected = ours(x, rows)[rows], theirs(x[rows])
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+    gradients = [torch.autograd.grad(z.pow(3).sum(), x, retain_graph=True)[0] for z in (found, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_momentum_weighs_the_new_value_or_the_old() -> None:
+    x = batches(1, 9, H)[0]
+    new, old = BatchNorm(H, momentum=0.1).double(), BatchNorm(H, momentum=0.9, convention="old").double()
+    new(x), old(x)
+    expected = 0.9 * torch.zeros(H, dtype=torch.float64) + 0.1 * x.mean(0)
+    for norm in (new, old):
+        torch.testing.assert_close(norm.running_mean, expected)
+
+
+@pytest.mark.parametrize(("choice", "correction"), [("unbiased", 1), ("biased", 0)])
+def test_the_running_variance_is_of_the_stated_estimate(choice: str, correction: int) -> None:
+    x = batches(1, 9, H)[0]
+    norm = BatchNorm(H, momentum=0.25, running_variance=choice).double()
+    norm(x)
+    torch.testing.assert_close(norm.running_var, 0.75 + 0.25 * x.var(0, correction=correction))
+
+
+def test_a_batch_of_one_row_is_normalized_by_the_running_values_and_leaves_them() -> None:
+    norm = BatchNorm(H).double()
+    for x in batches(3, 9, H):
+        norm(x)
+    before = norm.running_mean.clone()
+    (x,) = batches(1, 1, H)
+    z = norm(x)
+    assert torch.equal(norm.running_mean, before)
+    torch.testing.assert_close(z, norm.eval()(x))
+
+
+def _share_of_a_synchronized_norm(rank: int, port: int, folder: Path) -> None:
+    distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    norm = moved(BatchNorm(H, synchronized=True).double())
+    gradients = []
+    for x in batches(50, 9, H):
+        leaf = (x[:4] if rank == 0 else x[4:]).clone().requires_grad_()  # of unequal sizes
+        norm(leaf).pow(3).sum().backward()
+        gradients.append(leaf.grad)
+    torch.save((gradients, norm.running_mean, norm.running_var), folder / f"{rank}.pt")
+    distributed.destroy_process_group()
+
+
+def test_two_synchronized_processes_are_one_batch_over_50_steps(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    spawn(_share_of_a_synchronized_norm, (port, tmp_path), nprocs=2)  # type: ignore[no-untyped-call]
+    theirs = moved(nn.BatchNorm1d(H).double())
+    (first, *running), (second, *same) = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    for x, a, b in zip(batches(50, 9, H), first, second, strict=True):
+        leaf = x.clone().requires_grad_()
+        theirs(leaf).pow(3).sum().backward()
+        torch.testing.assert_close(torch.cat([a, b]), leaf.grad, rtol=1e-9, atol=1e-9)
+    for found in (running, same):
+        torch.testing.assert_close(found[0], theirs.running_mean)
+        torch.testing.assert_close(found[1], theirs.running_var)
+
+
+def test_noise_has_a_mean_and_a_spread_of_its_own_in_every_feature_and_step() -> None:
+    norm = NoisyBatchNorm(H, jitter=0.0).double()
+    (x,) = batches(1, 5000, H)
+    plain = BatchNorm(H).double()(x)
+    torch.manual_seed(0)
+    lines = []
+    for _ in range(2):
+        z = norm(x)
+        spread, mean = z.std(0) / plain.std(0), z.mean(0)
+        torch.testing.assert_close(z, spread * plain + mean, atol=1e-6, rtol=1e-6)
+        assert (spread >= 1).all()
+        assert (spread <= 1.25 + 1e-6).all()
+        assert (mean.abs() <= 0.5 + 1e-6).all()
+        lines.append(mean)
+    assert not torch.allclose(*lines)
+    torch.manual_seed(0)
+    torch.testing.assert_close(norm(x).mean(0), lines[0])
+    assert torch.equal(norm.eval()(x), norm(x))
+
+
+def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient() -> None:
+    norm = PowerNorm(H).double()
+    x = batches(1, 9, H)[0].requires_grad_()
+    expected = x / (x.square().mean(0) + 1e-5).sqrt()
+    z = norm(x)
+    torch.testing.assert_close(z, expected)
+    gradients = [torch.autograd.grad(y.pow(3).sum(), x, retain_graph=True)[0] for y in (z, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_powernorm_after_warmup_follows_algorithm_2() -> None:
+    norm = PowerNorm(H, alpha=0.8, warmup=0, eps=1e-12).double()
+    square, nu = torch.ones(H, dtype=torch.float64), torch.zeros(H, dtype=torch.float64)
+    for x in batches(5, 9, H):
+        leaf = x.clone().requires_grad_()
+        z = norm(leaf)
+        y = x / square.sqrt()
+        torch.testing.assert_close(z, y)
+        gradient = torch.cos(torch.arange(9.0 * H, dtype=torch.float64)).view(9, H)
+        z.backward(gradient)
+        assert leaf.grad is not None
+        torch.testing.assert_close(leaf.grad, (gradient - nu * y) / square.sqrt())
+        nu = nu * (1 - 0.2 * (y * y).mean(0)) + 0.2 * (gradient * y).mean(0)
+        square = 0.8 * square + 0.2 * x.square().mean(0)
+    torch.testing.assert_close(norm.running_square, square)
+    torch.testing.assert_close(norm.eval()(x), x / (square + 1e-12).sqrt())
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings", "message"),
+    [
+        (BatchNorm, {"momentum": 1}, "momentum=1: must be above 0 and below 1"),
+        (BatchNorm, {"convention": "older"}, "choose new or old"),
+        (BatchNorm, {"running_variance": "true"}, "choose unbiased or biased"),
+        (NoisyBatchNorm, {"largest_spread": 0.5}, "largest_spread=0.5: must be at least 1"),
+        (PowerNorm, {"alpha": 0}, "alpha=0: must be above 0"),
+        (PowerNorm, {"warmup": 0.5}, "warmup=0.5: must be a whole number"),
+    ],
+)
+def test_mistakes_name_the_setting(cls: type[nn.Module], settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cls(H, **settings)
