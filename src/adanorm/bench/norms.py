@@ -1,7 +1,9 @@
 """What a norm costs beside torch's LayerNorm: `python -m adanorm.bench.norms`.
 
-Ours, LayerNorm with gain and bias, the eager backend and the authors' formulation take turns on the
-same tensors, forward and backward. As many threads as torch has; set OMP_NUM_THREADS for other numbers.
+Ours, LayerNorm with gain and bias and, for the paper's norms, the eager backend and the authors'
+formulation take turns on the same tensors, forward and backward; norms over positions see 4 examples.
+WeightNorm costs nothing at its site and is not measured. As many threads as torch has; set
+OMP_NUM_THREADS for other numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ Case = tuple[str, int, int, torch.dtype, torch.device]
 
 def main() -> None:
     """Print the table, and write results/bench/norms.csv and norms.svg."""
-    names = [name for name in NORMS if name not in ("none", "layernorm")]
+    names = [name for name in NORMS if name not in ("none", "layernorm", "weightnorm")]
     rows = []
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
         cases = [(name, *shape, torch.device(device)) for shape in CASES[device] for name in names]
@@ -58,7 +60,11 @@ def _peaks(cases: list[Case]) -> list[dict[str, float]]:
 def _peak(case: Case) -> dict[str, float]:
     name, rows, features, dtype, device = case
     works = _works(name, torch.randn(rows, features, dtype=dtype, device=device, requires_grad=True))
-    return {f"{side}_peak_mb": round(_added(works[side, "both"], device), 1) for side in SIDES[:4]}
+    return {
+        f"{side}_peak_mb": round(_added(works[side, "both"], device), 1)
+        for side in SIDES[:4]
+        if (side, "both") in works
+    }
 
 
 def _added(work: Callable[[], Any], device: torch.device) -> float:
@@ -82,12 +88,12 @@ def measured(name: str, rows: int, features: int, dtype: torch.dtype, device: to
             spent = seconds(run, device)
             if round_ > 1:  # the first ones warm up
                 times[work].append(spent)
-    both = {side: times[side, "both"] for side in SIDES}
+    both = {side: spent for (side, part), spent in times.items() if part == "both"}
     forward, total = median(times["ours", "forward"]), median(both["ours"])
-    ratios = {side: [a / b for a, b in zip(both["ours"], both[side], strict=True)] for side in SIDES}
+    ratios = {side: [a / b for a, b in zip(both["ours"], spent, strict=True)] for side, spent in both.items()}
     # x, z and dz, dx are read or written once, x twice; the copy reads and writes one of them.
     moved = 4 if name == "detachnorm" else 5
-    saved = {side: saved_bytes(works[side, "forward"]) // rows for side in SIDES[:4]}
+    saved = {side: saved_bytes(work) // rows for (side, part), work in works.items() if part == "forward"}
     return {
         "norm": name,
         "rows": rows,
@@ -101,8 +107,7 @@ def measured(name: str, rows: int, features: int, dtype: torch.dtype, device: to
         "to_layernorm": round(median(ratios["layernorm"]), 3),
         "lowest": round(min(ratios["layernorm"]), 3),
         "highest": round(max(ratios["layernorm"]), 3),
-        "to_eager": round(median(ratios["eager"]), 3),
-        "to_authors": round(median(ratios["authors"]), 3),
+        **{f"to_{side}": round(median(ratios[side]), 3) for side in ("eager", "authors") if side in ratios},
         "of_copy_bandwidth": round(moved / 2 / median(ratios["copy"]), 3),
         **{f"{side}_saved_bytes_a_row": count for side, count in saved.items()},
         "threads": torch.get_num_threads(),
@@ -114,14 +119,16 @@ def measured(name: str, rows: int, features: int, dtype: torch.dtype, device: to
 
 def _works(name: str, x: Tensor) -> dict[tuple[str, str], Callable[[], Any]]:
     """Return what is timed, by side and part."""
-    features, dz = x.shape[-1], torch.randn_like(x)
-    authors: Any = norm_factory(name, numerics="released")(features, site="bench")
-    sides: dict[str, Callable[[Tensor], Tensor]] = {
-        "ours": norm_factory(name)(features, site="bench"),
-        "layernorm": LayerNorm(features).to(x),
-        "eager": norm_factory(name, backend="eager")(features, site="bench"),
-        "authors": authors.reference,
-    }
+    features = x.shape[-1]
+    ours: Any = norm_factory(name)(features, site="bench").to(x)
+    if getattr(ours, "depends_on_positions", False):
+        x = x.detach().view(4, -1, features).requires_grad_()
+    dz = torch.randn_like(x)
+    sides: dict[str, Callable[[Tensor], Tensor]] = {"ours": ours, "layernorm": LayerNorm(features).to(x)}
+    if hasattr(ours, "backend"):
+        authors: Any = norm_factory(name, numerics="released")(features, site="bench")
+        sides["eager"] = norm_factory(name, backend="eager")(features, site="bench")
+        sides["authors"] = authors.reference
     works: dict[tuple[str, str], Callable[[], Any]] = {}
     for side, norm in sides.items():
         weights = list(norm.parameters()) if isinstance(norm, nn.Module) else []
@@ -137,10 +144,12 @@ def _works(name: str, x: Tensor) -> dict[tuple[str, str], Callable[[], Any]]:
 
 
 def _line(row: dict[str, Any]) -> str:
+    others = ": eager {to_eager:.2f}, : authors' {to_authors:.2f}; " if "to_eager" in row else ""
     return (
         "{norm:<17}({rows}, {features}) {dtype:<9}{both_us:>8.0f} us ({forward_us:.0f} + {backward_us:.0f});"
-        " : LayerNorm {to_layernorm:.2f} ({lowest:.2f} to {highest:.2f}), : eager {to_eager:.2f},"
-        " : authors' {to_authors:.2f}; {of_copy_bandwidth:.2f} of copy bandwidth;"
+        " : LayerNorm {to_layernorm:.2f} ({lowest:.2f} to {highest:.2f}); "
+        + others
+        + "{of_copy_bandwidth:.2f} of copy bandwidth;"
         " saved {ours_saved_bytes_a_row} B a row against {layernorm_saved_bytes_a_row},"
         " peak {ours_peak_mb} MB against {layernorm_peak_mb}"
     ).format(**row)

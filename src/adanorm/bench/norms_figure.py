@@ -9,20 +9,23 @@ from matplotlib.figure import Figure
 
 from adanorm.config import PROJECT
 
-SIDES = {"ours": "fused", "to_eager": "eager", "to_authors": "as published"}
+SIDES = {"ours": "as used", "to_eager": "eager", "to_authors": "as published"}
 
 
 def draw(rows: Sequence[dict[str, Any]]) -> None:
     """Write results/bench/norms.svg: a panel a shape, forward and backward as times LayerNorm's."""
     cases = list(dict.fromkeys(_case(row) for row in rows))
-    figure = Figure(figsize=(4 * len(cases), 3.6), layout="constrained")
+    figure = Figure(figsize=(5 * len(cases), 3.8), layout="constrained")
     panels = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
     for panel, case in zip(panels, cases, strict=True):
         of_case = [row for row in rows if _case(row) == case]
         for place, (side, label) in enumerate(SIDES.items()):
-            heights = [row["to_layernorm"] / (1 if side == "ours" else row[side]) for row in of_case]
-            panel.bar([i + 0.27 * (place - 1) for i in range(len(of_case))], heights, 0.25, label=label)
-        panel.set_xticks(range(len(of_case)), [row["norm"] for row in of_case], rotation=30, ha="right")
+            bars = {i: row for i, row in enumerate(of_case) if side == "ours" or side in row}
+            heights = [row["to_layernorm"] / (1 if side == "ours" else row[side]) for row in bars.values()]
+            panel.bar([i + 0.27 * (place - 1) for i in bars], heights, 0.25, label=label)
+        panel.set_xticks(
+            range(len(of_case)), [row["norm"] for row in of_case], rotation=60, ha="right", fontsize=8
+        )
         panel.axhline(1, color="black", linewidth=0.8)
         panel.set_yscale("log")
         panel.set_title(case, fontsize=9)

@@ -23,6 +23,7 @@ def write(name: str, rows: Sequence[dict[str, Any]], *, threads: int = 1) -> Non
     path = PROJECT / "results" / "bench" / f"{name}.csv"
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [*rows[0], *facts], lineterminator="\n")
+        names = dict.fromkeys(key for row in rows for key in row)  # some rows may lack some
+        writer = csv.DictWriter(file, [*names, *facts], lineterminator="\n")
         writer.writeheader()
         writer.writerows({**row, **facts} for row in rows)
