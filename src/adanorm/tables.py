@@ -10,8 +10,11 @@ from adanorm.records.folder import shown, write_whole
 from adanorm.reporting.claims import judgements
 from adanorm.reporting.claims_table import claims_markdown
 from adanorm.reporting.formats import comma_separated, into_readme, latex, markdown, terminal
+from adanorm.reporting.guide import into_guide
 from adanorm.reporting.published import published_tasks
 from adanorm.reporting.tables import Table
+
+GUIDE = PROJECT / "docs" / "norms.md"
 
 
 def write(table: Table, name: str, folder: Path | None = None) -> list[Path]:
@@ -22,6 +25,14 @@ def write(table: Table, name: str, folder: Path | None = None) -> list[Path]:
     for suffix, text in texts.items():
         write_whole(folder / f"{name}{suffix}", text.encode())
     return [folder / f"{name}{suffix}" for suffix in texts]
+
+
+def guide(runs: str | None = None) -> str:
+    """Return docs/norms.md with what the records say of each norm."""
+    study = studies.load("beyond", known_tasks=published_tasks())
+    table = Table(study, studies.grid(study, runs=runs))
+    costs = PROJECT / "results" / "bench" / "norms.csv"
+    return into_guide(GUIDE.read_text(), table, costs=costs, invariances={})
 
 
 def main() -> None:
@@ -48,6 +59,8 @@ def main() -> None:
         path = PROJECT / "results" / "tables" / "claims.md"
         write_whole(path, claims_markdown(judgements()).encode())
         print(shown(path))
+        write_whole(GUIDE, guide().encode())
+        print(shown(GUIDE))
 
 
 if __name__ == "__main__":

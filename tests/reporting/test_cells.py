@@ -17,7 +17,7 @@ from adanorm.reporting import claims_table, formats, tables
 from adanorm.reporting.cells import cell, seeds_made
 from adanorm.reporting.claims import judgements
 from adanorm.reporting.published import published, published_tasks
-from adanorm.tables import write
+from adanorm.tables import GUIDE, guide, write
 
 
 def record(run: Experiment, **result: Any) -> None:
@@ -263,6 +263,7 @@ def test_the_committed_tables_are_those_of_the_committed_records(
 ) -> None:
     claims = claims_table.claims_markdown(judgements(str(committed_runs)))
     assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
+    assert guide(str(committed_runs)) == GUIDE.read_text(), "run `make tables`: docs/norms.md is stale"
     for name in choices("study"):
         study = studies.load(name, known_tasks=published_tasks())
         table = tables.Table(study, studies.grid(study, runs=str(committed_runs)))
