@@ -7,6 +7,7 @@ comma := ,
 VENV ?= .venv
 BIN := $(VENV)/bin
 NORM ?= adanorm
+MODEL ?=
 SEEDS ?= 1
 GPUS ?= 1
 LAUNCHER ?= local
@@ -23,6 +24,9 @@ DEMONSTRATION := scale mini: no TASK was named; 5,000 MNIST images that come wit
 else
 SCALE ?= auto
 endif
+
+# Another model than the paper's of a task is a task of its own.
+CHOSEN = $(TASK)$(if $(MODEL),-$(MODEL))
 
 # The first Python found that torch and fairseq have wheels for.
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
@@ -49,7 +53,7 @@ help: ## Print this help
 	  | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'
 	@echo
 	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb   NORM=adanorm|layernorm|..."
-	@echo "  SEEDS=1,2,3"
+	@echo "  MODEL=lstm|gru: another model of enwik8   SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
@@ -59,10 +63,10 @@ help: ## Print this help
 
 reproduce: $(VENV)/installed ## Train and score TASK under NORM, beside the paper's number
 	@$(if $(DEMONSTRATION),echo "$(DEMONSTRATION)")
-	@$(LAUNCH) adanorm.run $(if $(findstring $(comma),$(SEEDS)),-m) task=$(TASK) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(LAUNCH) adanorm.run $(if $(findstring $(comma),$(SEEDS)),-m) task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 data: $(VENV)/installed ## Get and verify the data of TASK
-	@$(BIN)/python -m adanorm.get task=$(TASK) scale=$(SCALE) $(SET)
+	@$(BIN)/python -m adanorm.get task=$(CHOSEN) scale=$(SCALE) $(SET)
 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(BIN)/python -m adanorm.listing
@@ -83,13 +87,13 @@ report: $(VENV)/installed ## Write results/report/index.html from the records
 	@$(BIN)/python -m adanorm.report $(call given,RUNS,--runs)
 
 translate: $(VENV)/installed ## Translate INPUT into OUTPUT with the weights of a run made here
-	@$(BIN)/python -m adanorm.translate task=$(TASK) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
+	@$(BIN)/python -m adanorm.translate task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
 
 compare: $(VENV)/installed ## Compare NORMS on the same test examples
-	@$(BIN)/python -m adanorm.compare task=$(TASK) norm=$(NORMS) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(BIN)/python -m adanorm.compare task=$(CHOSEN) norm=$(NORMS) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 sample: $(VENV)/installed ## Print text from a language model made here
-	@$(BIN)/python -m adanorm.sample task=enwik8 norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(BIN)/python -m adanorm.sample task=enwik8$(if $(MODEL),-$(MODEL)) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made here
 	@$(BIN)/python -m adanorm.parse task=ptb norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
@@ -101,6 +105,7 @@ bench: $(VENV)/installed ## Measure our loop against a plain one and against fai
 	@$(BIN)/python -m adanorm.bench.loop
 	@$(BIN)/python -m adanorm.bench.translation
 	@$(BIN)/python -m adanorm.bench.attention
+	@$(BIN)/python -m adanorm.bench.recurrent
 	@$(BIN)/python -m adanorm.bench.parsing
 
 bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm

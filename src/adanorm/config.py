@@ -15,6 +15,7 @@ from adanorm.data_sections import SPLITS, ByteText, DataSection, Images, Paralle
 from adanorm.model_sections import (
     FairseqTransformer,
     MnistCnn,
+    Recurrent,
     SentenceEncoder,
     TransformerXl,
     TransitionParser,
@@ -30,6 +31,7 @@ READERS = {  # of the data that a model takes
     "sentence_encoder": "text",
     "fairseq_transformer": "parallel",
     "transformer_xl": "bytes",
+    "recurrent": "bytes",
     "transition_parser": "trees",
 }
 
@@ -43,7 +45,7 @@ class Experiment(Section):
     seed: Annotated[int, Field(ge=0, lt=2**31)]
     data: Annotated[Images | Text | Parallel | ByteText | Treebank, Field(discriminator="reader")]
     model: Annotated[
-        MnistCnn | SentenceEncoder | FairseqTransformer | TransformerXl | TransitionParser,
+        MnistCnn | SentenceEncoder | FairseqTransformer | TransformerXl | Recurrent | TransitionParser,
         Field(discriminator="name"),
     ]
     decoding: Decoding | None = None
@@ -62,6 +64,17 @@ class Experiment(Section):
         reads = READERS[self.model.name]
         if self.data.reader != reads:
             raise ValueError(f"model.name={self.model.name} reads {reads}, not {self.data.reader}")
+        return self
+
+    @model_validator(mode="after")
+    def _segments_suit_the_model(self) -> Experiment:
+        for split, read in self.segments or ():
+            if isinstance(self.model, Recurrent) and (given := read.of_attention()):
+                raise ValueError(
+                    f"segments.{split}.{given[0]}: a recurrent model carries its state on; give length alone"
+                )
+            if isinstance(self.model, TransformerXl) and read.memory is None:
+                raise ValueError(f"segments.{split}.memory: must be set, the number of positions remembered")
         return self
 
     def identity(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def main() -> None:
         print(line)
     print("tasks")
     for name in choices("task"):
-        print(f"  {name:<8} {_about(CONF / 'task' / f'{name}.yaml')}")
+        print(f"  {name:<11} {_about(CONF / 'task' / f'{name}.yaml')}")
     print("studies")
     for name in choices("study"):
         title = yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text())["title"]
@@ -36,7 +36,7 @@ def main() -> None:
 def _about(path: Path) -> str:
     comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
     sentence = " ".join(line for line in comments if not line.startswith("@")).partition(". ")[0]
-    return sentence[:69]
+    return sentence[:66]
 
 
 def _undefined() -> list[str]:

@@ -108,6 +108,20 @@ class TransformerXl(Section):
         return self
 
 
+class Recurrent(Section):
+    """Settings of models.recurrent."""
+
+    name: Literal["recurrent"]
+    cell: Literal["lstm", "gru"]
+    layers: Positive
+    dim: Positive
+    embedding_dim: Positive
+    input_dropout: Fraction
+    hidden_dropout: Fraction
+    output_dropout: Fraction
+    weight_dropout: Fraction
+
+
 class TransitionParser(Section):
     """Settings of models.transition_parser."""
 

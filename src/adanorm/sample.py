@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,9 @@ from adanorm import compose
 from adanorm.config import Experiment
 from adanorm.execution import choose_device, trained
 from adanorm.scale import resolve_auto
-from adanorm.tasks.char_lm import CharLm
+from adanorm.tasks.char_lm import CharLm, told
+
+LANGUAGE_MODELS = "enwik8, enwik8-lstm or enwik8-gru"
 
 DESCRIPTION = """Print bytes that a language model of a run made here continues a prompt with.
 
@@ -34,7 +37,7 @@ def main() -> None:
     with redirect_stdout(sys.stderr):  # what is said on the way is no sample
         experiment = compose.experiment(resolve_auto(compose.prepare(overrides)))
         if experiment.segments is None:
-            raise ValueError(f"task={experiment.task.name} is no language model: choose enwik8")
+            raise ValueError(f"task={experiment.task.name} is no language model: choose {LANGUAGE_MODELS}")
         text = _sample(experiment, given)
     print(text.decode("utf-8", "replace"))
 
@@ -64,7 +67,7 @@ def _sample(experiment: Experiment, given: dict[str, str]) -> bytes:
         length=int(given["length"]),
         temperature=float(given["temperature"]),
         top_k=int(given["top_k"]),
-        memory=experiment.segments.test.memory,
+        reading=told(experiment.segments.test),
         generator=generator,
     )
 
@@ -76,17 +79,20 @@ def continued(
     length: int,
     temperature: float,
     top_k: int,
-    memory: int,
+    reading: Mapping[str, Any],
     generator: torch.Generator,
 ) -> bytes:
-    """Return the prompt with `length` bytes drawn after it, each from the `top_k` likeliest (0: all)."""
+    """Return the prompt with `length` bytes drawn after it, each from the `top_k` likeliest (0: all).
+
+    `reading` is what the model is told beside the bytes and its memory.
+    """
     device = next(model.parameters()).device
     made = bytearray(prompt)
     remembered: list[Tensor] = []
     segment = torch.tensor([list(prompt)], device=device)
     with torch.inference_mode():
         for _ in range(length):
-            logits, remembered = model(segment, remembered, remember=memory)
+            logits, remembered = model(segment, remembered, **reading)
             last = logits[0, -1].float().cpu() / temperature
             if top_k:
                 last[last < last.topk(min(top_k, len(last))).values[-1]] = -torch.inf

@@ -62,18 +62,25 @@ class Norm(Section):
 
 
 class Segment(Section):
-    """How a text is read: positions a segment, positions remembered, the largest distance told."""
+    """How a text is read: positions a segment, positions remembered, the largest distance told.
+
+    All but the length is for models with attention: null where a state is carried on.
+    """
 
     length: Positive
-    memory: Positive
+    memory: Positive | None = None
     clamp: Positive | None = None
     same_length: bool = False
 
     @model_validator(mode="after")
     def _memory_is_no_shorter(self) -> Segment:
-        if self.memory < self.length:
+        if self.memory is not None and self.memory < self.length:
             raise ValueError(f"memory {self.memory}: must be no shorter than length {self.length}")
         return self
+
+    def of_attention(self) -> list[str]:
+        """Return the names of the settings given that only a model with attention has a use for."""
+        return [key for key in ("memory", "clamp", "same_length") if getattr(self, key)]
 
 
 class Segments(Section):

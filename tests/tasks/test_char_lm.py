@@ -229,7 +229,9 @@ def test_a_sample_is_drawn_from_a_run_made_here(tmp_path: Path, command: Command
 def test_top_k_of_one_takes_the_likeliest_byte() -> None:
     _, model = built()
     generator = torch.Generator().manual_seed(0)
-    made = continued(model, b"the cat", length=5, temperature=1.0, top_k=1, memory=32, generator=generator)
+    made = continued(
+        model, b"the cat", length=5, temperature=1.0, top_k=1, reading={"remember": 32}, generator=generator
+    )
     text = list(b"the cat")
     for _ in range(5):
         logits, _ = model(torch.tensor([text]), [], remember=32)

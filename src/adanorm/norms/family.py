@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Required, TypedDict, Unpack
 
 import torch
@@ -27,6 +27,8 @@ class Settings(TypedDict, total=False):
 
 class NoNorm(nn.Identity):
     """Return x itself: the paper's "w/o Norm"."""
+
+    row_function: Hashable = "x itself"  # as _ClosedFormNorm's
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -64,6 +66,11 @@ class _ClosedFormNorm(nn.Module):
         if numerics == "released" and dim < 2:
             raise ValueError(f"released numerics divide by H - 1: H={dim} is too small")
         self.dim, self.backend, self._settings = dim, backend, settings
+
+    @property
+    def row_function(self) -> Hashable:
+        """What a row becomes depends on nothing else: norms that agree in it may share one call."""
+        return type(self), *self._settings.items(), self.backend
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""

@@ -34,6 +34,8 @@ TITLES = {
     "de-en": "De-En",
     "en-vi": "En-Vi",
     "enwik8": "Enwiki8",
+    "enwik8-lstm": "Enwiki8, LSTM",
+    "enwik8-gru": "Enwiki8, GRU",
     "rt": "RT",
     "sst5": "SST5",
     "mnist": "MNIST",

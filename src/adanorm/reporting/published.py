@@ -6,7 +6,8 @@ import csv
 from functools import cache
 from typing import NamedTuple
 
-from adanorm.config import PROJECT
+from adanorm import composed
+from adanorm.config import PROJECT, choices
 
 
 class Published(NamedTuple):
@@ -56,5 +57,6 @@ def published_metric(task: str) -> str:
 
 
 def lower_is_better(task: str) -> bool:
-    """Return whether a smaller score of a task is a better one, as of bits per character."""
-    return published_metric(task) == "BPC"
+    """Return whether a smaller score of a task, one of the paper's or of ours, is a better one."""
+    own = composed.experiment([f"task={task}"]).task.metric if task in choices("task") else ""
+    return (published_metric(task) or own).upper() == "BPC"

@@ -1,8 +1,9 @@
-"""Character language modelling: Transformer-XL on bytes, scored in bits per character."""
+"""Character language modelling: the next byte, scored in bits per character."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +13,11 @@ from adanorm.config import Experiment
 from adanorm.data import streams
 from adanorm.data.streams import IGNORED, SegmentBatch
 from adanorm.data_sections import ByteText
+from adanorm.model_sections import Recurrent as RecurrentSection
 from adanorm.model_sections import TransformerXl as TransformerXlSection
-from adanorm.models import transformer_xl
 from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.recurrent import Recurrent
+from adanorm.models.transformer_xl import TransformerXl
 from adanorm.sections import Segment
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
@@ -40,9 +43,12 @@ class CharLm(TrainingTask):
         self.carried: list[Tensor] = []
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return the Transformer-XL that the configuration describes."""
-        assert isinstance(self._model, TransformerXlSection)
-        return transformer_xl.TransformerXl(make_norm, **self._model.model_dump(exclude={"name"}))
+        """Return the Transformer-XL, the LSTM or the GRU that the configuration describes."""
+        assert isinstance(self._model, TransformerXlSection | RecurrentSection)
+        settings = self._model.model_dump(exclude={"name"})
+        if isinstance(self._model, RecurrentSection):
+            return Recurrent(make_norm, **settings)
+        return TransformerXl(make_norm, **settings)
 
     def train_batches(self, epoch: int) -> streams.Segments:
         """Return the training text from its start, a segment of every stream at a time."""
@@ -54,7 +60,7 @@ class CharLm(TrainingTask):
     def loss(self, model: nn.Module, batch: SegmentBatch) -> Loss:
         """Return the cross-entropy summed over bytes in nats, and their number; moves the memory on."""
         memory = [] if batch.first else self.carried
-        logits, self.carried = model(batch.segment, memory, remember=self._segments.train.memory)
+        logits, self.carried = model(batch.segment, memory, **told(self._segments.train))
         return Loss(_cross_entropy(logits, batch.target), batch.units)
 
     def derived(self, train_loss: float) -> dict[str, float]:
@@ -74,16 +80,17 @@ class CharLm(TrainingTask):
         with torch.inference_mode():
             for segment in streams.Segments(text, before, self._data.evaluation_streams, read.length):
                 batch = segment.to(device)
-                logits, memory = model(
-                    batch.segment,
-                    memory,
-                    remember=read.memory,
-                    clamp=read.clamp,
-                    same_length=read.same_length,
-                )
+                logits, memory = model(batch.segment, memory, **told(read))
                 total += _cross_entropy(logits, batch.target).double().item()
         nats = total / len(text)
         return Evaluation({"bpc": nats / math.log(2), "loss": nats}, [])
+
+
+def told(read: Segment) -> dict[str, Any]:
+    """Return what a model is told of how a text is read: nothing where it carries a state on."""
+    if read.memory is None:
+        return {}
+    return {"remember": read.memory, "clamp": read.clamp, "same_length": read.same_length}
 
 
 def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:

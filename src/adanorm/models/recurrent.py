@@ -1,0 +1,196 @@
+"""LSTM and GRU over bytes, with a norm on the summed inputs of every gate.
+
+B streams, T bytes a segment, I inputs, H features, G gates. A gate's norm takes a time step's rows alone:
+no statistic is over time. Ba et al. 2016 (section 3.1) normalize the sum W_hh h + W_xh x of a layer; here
+each gate's H features are a row of their own, with a norm of their own, and the bias is added after it,
+which no norm can remove then.
+
+One step is one product and a dozen small operations, unlike torch.nn.LSTM, whose loop is compiled: with
+norms in the gates none of that can be had. What it costs: `python -m adanorm.bench.recurrent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from adanorm.models.norm_sites import PlacedNorms
+
+Norm = Callable[[Tensor], Tensor]  # of several gates: (G, B, H) to (G, B, H)
+State = tuple[Tensor, ...]  # what a layer carries from step to step, each (B, H)
+BYTES = 256
+EMBEDDING_BOUND = 0.1
+
+
+class Layer(nn.Module):
+    """What the cells share: weights (G, ...) of G gates, their norms, and the loop over time.
+
+    Weights and biases are drawn as torch.nn.LSTM's, uniformly within 1/sqrt(H).
+    """
+
+    GATES: ClassVar[tuple[tuple[str, ...], ...]]  # those together whose inputs are known together
+    STATES: ClassVar[int]  # tensors of the state; the first is the output
+
+    def __init__(self, make_norm: PlacedNorms, site: str, *, inputs: int, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+        names = [name for group in self.GATES for name in group]
+        count = len(names)
+        self.input_weight = nn.Parameter(torch.empty(count, dim, inputs))
+        self.hidden_weight = nn.Parameter(torch.empty(count, dim, dim))
+        self.bias = nn.Parameter(torch.empty(count, 1, dim))
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(dim**-0.5), dim**-0.5)
+        for name in names:
+            self.add_module(f"{name}_norm", make_norm(dim, site=f"{site}.{name}_norm"))
+
+    def forward(self, x: Tensor, state: State, weight_dropout: float = 0.0) -> tuple[Tensor, State]:
+        """Return the outputs (T, B, H) for inputs (T, B, I), and the state after the last."""
+        # The input products of all steps at once; a gate's rows lie together.
+        products = F.linear(x, self.input_weight.flatten(0, 1))
+        products = products.unflatten(-1, (-1, self.dim)).transpose(1, 2).contiguous()
+        weight = F.dropout(self.hidden_weight, weight_dropout, self.training).transpose(1, 2)
+        norms = [self._norm_of(group) for group in self.GATES]
+        outputs = []
+        for given in products.unbind():
+            state = self.step(given, state, weight, *norms)
+            outputs.append(state[0])
+        return torch.stack(outputs), state
+
+    def step(self, given: Tensor, state: State, weight: Tensor, *norms: Norm) -> State:
+        """Return the state after a step, of its input products (G, B, H); weight is (G, H, H).
+
+        `norms` has one function for each group of GATES.
+        """
+        raise NotImplementedError
+
+    def _norm_of(self, gates: Sequence[str]) -> Norm:
+        """Return the norm of these gates together.
+
+        Norms that are one function of a row are called once for all of them, as the first gate's.
+        """
+        norms = [self.get_submodule(f"{gate}_norm") for gate in gates]
+        return norms[0] if are_one_function(norms) else partial(_each_its_own, norms)
+
+
+def are_one_function(norms: Sequence[nn.Module]) -> bool:
+    """Return whether all norms map any row alike: they say so, and hold nothing of their own."""
+    functions = [getattr(norm, "row_function", None) for norm in norms]
+    same = functions[0] is not None and all(function == functions[0] for function in functions)
+    return same and not any(norm.state_dict() for norm in norms)
+
+
+def _each_its_own(norms: Sequence[nn.Module], summed: Tensor) -> Tensor:
+    return torch.stack([norm(part) for norm, part in zip(norms, summed.unbind(), strict=True)])
+
+
+class LstmLayer(Layer):
+    """Hochreiter and Schmidhuber's LSTM with forget gates, as torch.nn.LSTM; N is a gate's norm.
+
+    (i, f, g, o) = N(W_x x + W_h h) + b;  c' = sigmoid(f) c + sigmoid(i) tanh(g);  h' = sigmoid(o) tanh(c')
+    """
+
+    GATES = (("input_gate", "forget_gate", "candidate", "output_gate"),)
+    STATES = 2
+
+    def step(self, given: Tensor, state: State, weight: Tensor, *norms: Norm) -> State:
+        """Return (h', c')."""
+        (norm,), (hidden, cell) = norms, state
+        summed = torch.baddbmm(given, hidden.expand(len(given), -1, -1), weight)
+        i, f, g, o = (norm(summed) + self.bias).unbind()
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        return o.sigmoid() * cell.tanh(), cell
+
+
+class GruLayer(Layer):
+    """Cho et al.'s GRU in torch.nn.GRU's form; N is a gate's norm.
+
+    (r, z) = sigmoid(N(W_x x + W_h h) + b);  n = tanh(N(W_x x + r (W_h h + b_h)) + b);  h' = (1 - z) n + z h
+
+    A norm sits where the gate's inputs have been summed. For the candidate n that is behind the reset
+    gate: what tanh sees has standardized features then, and r weighs the past against the input.
+    Normalizing W_h h before r would be a norm of one part of the sum. b_h stands inside, as r scales it.
+    """
+
+    GATES = (("reset_gate", "update_gate"), ("candidate",))
+    STATES = 1
+
+    def __init__(self, make_norm: PlacedNorms, site: str, *, inputs: int, dim: int) -> None:
+        super().__init__(make_norm, site, inputs=inputs, dim=dim)
+        self.hidden_bias = nn.Parameter(torch.empty(dim).uniform_(-(dim**-0.5), dim**-0.5))
+
+    def step(self, given: Tensor, state: State, weight: Tensor, *norms: Norm) -> State:
+        """Return (h',)."""
+        (norm_of_two, norm_of_candidate), (hidden,) = norms, state
+        recurrent = torch.bmm(hidden.expand(len(given), -1, -1), weight)
+        summed = norm_of_two(given[:2] + recurrent[:2])
+        reset, update = (summed + self.bias[:2]).sigmoid().unbind()
+        summed = norm_of_candidate(given[2:] + reset * (recurrent[2:] + self.hidden_bias))
+        candidate = (summed + self.bias[2:]).tanh()[0]
+        return (candidate + update * (hidden - candidate),)
+
+
+LAYERS: dict[str, type[Layer]] = {"lstm": LstmLayer, "gru": GruLayer}
+
+
+class Recurrent(nn.Module):
+    """Bytes to the logits of the next byte, with a state carried from segment to segment.
+
+    After Merity et al. 2018: the last layer is as wide as the embedding, which is tied to the output;
+    dropped features are the same at every step of a segment, and so are dropped recurrent weights.
+    """
+
+    def __init__(
+        self,
+        make_norm: PlacedNorms,
+        *,
+        cell: Literal["lstm", "gru"],
+        layers: int,
+        dim: int,
+        embedding_dim: int,
+        input_dropout: float,
+        hidden_dropout: float,
+        output_dropout: float,
+        weight_dropout: float,
+    ) -> None:
+        super().__init__()
+        self.weight_dropout = weight_dropout
+        self.dropouts = [input_dropout, *[hidden_dropout] * (layers - 1), output_dropout]
+        self.embedding = nn.Embedding(BYTES, embedding_dim)
+        nn.init.uniform_(self.embedding.weight, -EMBEDDING_BOUND, EMBEDDING_BOUND)
+        self.output_bias = nn.Parameter(torch.zeros(BYTES))
+        widths = [embedding_dim, *[dim] * (layers - 1), embedding_dim]
+        self.layers = nn.ModuleList(
+            LAYERS[cell](make_norm, f"layers.{index}", inputs=widths[index], dim=widths[index + 1])
+            for index in range(layers)
+        )
+
+    def forward(self, segment: Tensor, memory: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Return logits (B, T, 256) of the byte after each of a segment (B, T), and the new memory.
+
+        `memory` is what an earlier call returned, empty at a stream's start: the layers' states, one
+        after the other, (B, H) each and without gradient.
+        """
+        x = self._dropped(self.embedding(segment.t()), 0)
+        carried = iter(memory)
+        following: list[Tensor] = []
+        for index, layer in enumerate(self.layers):
+            assert isinstance(layer, Layer)
+            start = x.new_zeros(x.shape[1], layer.dim)
+            state = tuple(next(carried, start) for _ in range(layer.STATES))
+            x, state = layer(x, state, self.weight_dropout)
+            following += [tensor.detach() for tensor in state]
+            x = self._dropped(x, index + 1)
+        logits = F.linear(x, self.embedding.weight, self.output_bias)
+        return logits.transpose(0, 1), following
+
+    def _dropped(self, x: Tensor, place: int) -> Tensor:
+        """Return x (T, B, H) with some features of each stream dropped at every step."""
+        if not self.training or self.dropouts[place] == 0:
+            return x
+        return x * F.dropout(x.new_ones(1, *x.shape[1:]), self.dropouts[place])

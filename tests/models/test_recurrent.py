@@ -1,0 +1,289 @@
+"""LSTM and GRU against torch's own, and their norms where they are said to be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.recurrent import LAYERS, GruLayer, Layer, LstmLayer, Recurrent
+from adanorm.norms import NORMS, AdaNorm, LayerNorm, norm_factory
+
+CELLS = list(LAYERS)
+GATES = {
+    "lstm": ["input_gate", "forget_gate", "candidate", "output_gate"],
+    "gru": ["reset_gate", "update_gate", "candidate"],
+}
+Built = tuple[Recurrent, PlacedNorms]
+
+
+def built(cell: Any, norm: str = "layernorm", placement: str | list[str] = "all", **settings: Any) -> Built:
+    torch.manual_seed(0)
+    placed = PlacedNorms(norm_factory(norm), placement)
+    sizes = {"layers": 2, "dim": 10, "embedding_dim": 6, **settings}
+    kinds = ("input", "hidden", "output", "weight")
+    dropout = {f"{kind}_dropout": sizes.pop(f"{kind}_dropout", 0.0) for kind in kinds}
+    return Recurrent(placed, cell=cell, **sizes, **dropout).double(), placed
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def text(streams: int = 3, time: int = 12) -> Tensor:
+    return torch.randint(256, (streams, time), generator=torch.Generator().manual_seed(1))
+
+
+def as_torchs(layer: Layer) -> nn.LSTM | nn.GRU:
+    """torch's own layer with our weights; of its two biases the second is ours where it can matter."""
+    inputs, dim = layer.input_weight.shape[2], layer.dim
+    torchs = nn.LSTM(inputs, dim) if isinstance(layer, LstmLayer) else nn.GRU(inputs, dim)
+    with torch.no_grad():
+        torchs.weight_ih_l0.copy_(layer.input_weight.flatten(0, 1))
+        torchs.weight_hh_l0.copy_(layer.hidden_weight.flatten(0, 1))
+        torchs.bias_ih_l0.copy_(layer.bias.flatten())
+        torchs.bias_hh_l0.zero_()
+        if isinstance(layer, GruLayer):
+            torchs.bias_hh_l0[2 * dim :] = layer.hidden_bias
+    return torchs.double()
+
+
+@pytest.mark.parametrize(("streams", "time"), [(3, 7), (1, 1), (4, 1), (2, 30)])
+@pytest.mark.parametrize("cell", CELLS)
+def test_without_norms_a_layer_is_torchs(cell: str, streams: int, time: int) -> None:
+    torch.manual_seed(0)
+    layer = LAYERS[cell](PlacedNorms(norm_factory("none"), "all"), "layer", inputs=5, dim=8).double()
+    torchs = as_torchs(layer)
+    x, *state = (drawn(*shape, seed=i).requires_grad_() for i, shape in enumerate(
+        [(time, streams, 5), *[(streams, 8)] * layer.STATES]))  # fmt: skip
+    ours, ended = layer(x, tuple(state))
+    start = tuple(tensor[None] for tensor in state)
+    theirs, their_end = torchs(x, start if cell == "lstm" else start[0])
+    their_end = their_end if cell == "lstm" else (their_end,)
+    for found, expected in zip((ours, *ended), (theirs, *(tensor[0] for tensor in their_end)), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+
+    weights = [drawn(*tensor.shape, seed=9) for tensor in (ours, *ended)]
+    losses = [
+        sum(((w * t).sum() for w, t in zip(weights, tensors, strict=True)), torch.zeros(()))
+        for tensors in ((ours, *ended), (theirs, *(tensor[0] for tensor in their_end)))
+    ]
+    mine = [layer.input_weight, layer.hidden_weight, layer.bias]
+    others = [torchs.weight_ih_l0, torchs.weight_hh_l0, torchs.bias_ih_l0]
+    if isinstance(layer, GruLayer):
+        mine, others = [*mine, layer.hidden_bias], [*others, torchs.bias_hh_l0]
+    found = torch.autograd.grad(losses[0], [x, *state, *mine])
+    expected = torch.autograd.grad(losses[1], [x, *state, *others])
+    for gradient, wanted in zip(found, expected, strict=True):
+        # Of the GRU's second bias only the candidate's part, the last, is ours.
+        same = wanted.flatten()[-gradient.numel() :].view_as(gradient)
+        torch.testing.assert_close(gradient, same, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("length", [1, 5, 12])
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_network_is_torchs_layers_and_segments_with_state_are_one_long_segment(
+    cell: str, length: int
+) -> None:
+    model, _ = built(cell, "none")
+    x = F.embedding(text(), model.embedding.weight).transpose(0, 1)
+    for layer in model.layers:
+        assert isinstance(layer, Layer)
+        x, _ = as_torchs(layer)(x)
+    expected = (x @ model.embedding.weight.T + model.output_bias).transpose(0, 1)
+    memory: list[Tensor] = []
+    parts = []
+    for segment in text().split(length, 1):
+        logits, memory = model(segment, memory)
+        parts.append(logits)
+        assert len(memory) == 2 * model.layers[0].STATES
+        assert all(len(state) == 3 and not state.requires_grad for state in memory)
+    torch.testing.assert_close(torch.cat(parts, 1), expected, rtol=0, atol=1e-10)
+
+
+def standardized(x: Tensor) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+
+
+def with_gains(layer: Layer) -> Layer:
+    """Moves LayerNorm's gains and biases, so that no gate's norm can stand for another's."""
+    for index, norm in enumerate(m for m in layer.modules() if isinstance(m, LayerNorm)):
+        with torch.no_grad():
+            norm.weight.copy_(1 + 0.3 * drawn(*norm.weight.shape, seed=index))
+            norm.bias.copy_(0.3 * drawn(*norm.bias.shape, seed=index + 50))
+    return layer.double()
+
+
+@pytest.mark.parametrize("norm", ["layernorm", "layernorm-simple"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str) -> None:
+    """The equations one gate and one step at a time, with the gains that belong to the gate."""
+    torch.manual_seed(0)
+    layer = with_gains(LAYERS[cell](PlacedNorms(norm_factory(norm), "all"), "layer", inputs=5, dim=8))
+    x, state = drawn(6, 3, 5), [drawn(3, 8, seed=1), drawn(3, 8, seed=2)]
+    ours, _ = layer(x, tuple(state[: layer.STATES]))
+
+    def normalized(gate: int, summed: Tensor) -> Tensor:
+        y = standardized(summed)
+        if norm == "layernorm":
+            module = layer.get_submodule(f"{GATES[cell][gate]}_norm")
+            y = y * module.get_parameter("weight") + module.get_parameter("bias")
+        return y + layer.bias[gate]
+
+    h, c = state
+    for step, output in zip(x, ours, strict=True):
+        given = [step @ w.T for w in layer.input_weight]
+        past = [h @ w.T for w in layer.hidden_weight]
+        if cell == "lstm":
+            i, f, g, o = (normalized(gate, given[gate] + past[gate]) for gate in range(4))
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+        else:
+            assert isinstance(layer, GruLayer)
+            r, z = (torch.sigmoid(normalized(gate, given[gate] + past[gate])) for gate in range(2))
+            n = torch.tanh(normalized(2, given[2] + r * (past[2] + layer.hidden_bias)))
+            h = (1 - z) * n + z * h
+        torch.testing.assert_close(output, h, rtol=0, atol=1e-10)
+
+
+def calls(model: nn.Module, sites: list[str]) -> Counter[tuple[str, int]]:
+    """Counts a site's calls by the number of rows it was given."""
+    counts: Counter[tuple[str, int]] = Counter()
+
+    def count(site: str) -> None:
+        model.get_submodule(site).register_forward_hook(
+            lambda _, given, __: counts.update([(site, given[0].numel() // given[0].shape[-1])])
+        )
+
+    for site in sites:
+        count(site)
+    model(text(), [])
+    return counts
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_gates_norm_is_called_once_a_step(cell: str, mode: str) -> None:
+    model, placed = built(cell)
+    model.train(mode == "train")
+    assert placed.swapped == [f"layers.{index}.{gate}_norm" for index in range(2) for gate in GATES[cell]]
+    assert placed.kept == []
+    assert calls(model, placed.swapped) == Counter({(site, 3): 12 for site in placed.swapped})
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_norms_that_are_one_function_share_a_call(cell: str) -> None:
+    model, placed = built(cell, "adanorm")
+    expected = {("input_gate", 12): 12} if cell == "lstm" else {("reset_gate", 6): 12, ("candidate", 3): 12}
+    assert calls(model, placed.swapped) == Counter(
+        {
+            (f"layers.{index}.{gate}_norm", rows): n
+            for index in range(2)
+            for (gate, rows), n in expected.items()
+        }
+    )
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_shared_call_gives_what_a_call_a_gate_gives(cell: str) -> None:
+    model, _ = built(cell, "adanorm")
+    together, _ = model(text(), [])
+    apart, placed = built(cell, "adanorm")
+    for site in placed.swapped:
+        norm = apart.get_submodule(site)
+        norm.register_buffer("own", torch.zeros(1))  # what it holds of its own sets it apart
+    assert len(calls(apart, placed.swapped)) == len(placed.swapped)
+    torch.testing.assert_close(apart(text(), [])[0], together, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_globs_choose_gates_and_none_of_them_closes_a_stack(cell: str) -> None:
+    model, placed = built(cell, "adanorm", ["layers.*.candidate_norm"])
+    placed.check()
+    assert placed.swapped == ["layers.0.candidate_norm", "layers.1.candidate_norm"]
+    assert all(type(model.get_submodule(site)) is AdaNorm for site in placed.swapped)
+    assert all(type(model.get_submodule(site)) is LayerNorm for site in placed.kept)
+    assert len(calls(model, [*placed.swapped, *placed.kept])) == 2 * len(GATES[cell])
+    with pytest.raises(ValueError, match=r"no norm closes a stack here; the sites are layers.0."):
+        built(cell, "adanorm", "final")[1].check()
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_no_step_is_told_by_a_later_one_or_by_another_stream(cell: str, norm: str) -> None:
+    model, _ = built(cell, norm)
+    model.eval()
+    changed = text()
+    changed[1, 7] = (changed[1, 7] + 1) % 256
+    before, after = (model(segment, [])[0] for segment in (text(), changed))
+    assert torch.equal(before[:, :7], after[:, :7])
+    assert not torch.equal(before[1, 7:], after[1, 7:])
+    torch.testing.assert_close(before[[0, 2]], after[[0, 2]], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_step_of_training_under_every_norm_lowers_the_loss(cell: str, norm: str) -> None:
+    model, _ = built(cell, norm)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(2):
+        optimizer.zero_grad()
+        logits, _ = model(text(), [])
+        loss = F.cross_entropy(logits.flatten(0, 1), text().flatten())
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[1] < losses[0]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_batch_may_be_empty(cell: str) -> None:
+    model, _ = built(cell, "adanorm")
+    logits, memory = model(text()[:0], [])
+    logits.sum().backward()
+    assert logits.shape == (0, 12, 256)
+    assert all(len(state) == 0 for state in memory)
+    assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
+
+
+def test_dropped_features_are_the_same_at_every_step_and_none_in_evaluation() -> None:
+    model, _ = built("lstm", "none", output_dropout=0.5, dim=40, embedding_dim=40)
+    x = drawn(12, 3, 40)
+    dropped = model._dropped(x, 2) / x
+    assert torch.equal(dropped, dropped[:1].expand_as(dropped))
+    assert {round(value, 9) for value in dropped.unique().tolist()} == {0.0, 2.0}
+    assert not torch.equal(dropped[0, 0], dropped[0, 1])
+    assert torch.equal(model.eval()._dropped(x, 2), x)
+
+
+def test_dropped_recurrent_weights_are_drawn_once_a_segment() -> None:
+    model, _ = built("gru", "none", weight_dropout=0.5, layers=1)
+    (layer,) = model.layers
+    assert isinstance(layer, GruLayer)
+    torch.manual_seed(5)
+    first, _ = model(text(), [])
+    torch.manual_seed(5)
+    weight = F.dropout(layer.hidden_weight, 0.5)
+    again, _ = model.eval()(text(), [])
+    assert not torch.equal(first, again)
+    with torch.no_grad():
+        layer.hidden_weight.copy_(weight)
+    torch.testing.assert_close(model(text(), [])[0], first)
+
+
+def test_weights_are_drawn_within_torchs_bounds() -> None:
+    model, _ = built("gru", dim=100, embedding_dim=100, layers=1)
+    for name, parameter in model.layers[0].named_parameters():
+        if "norm" not in name:
+            assert 0.09 < parameter.abs().max() <= 0.1, name
+            assert parameter.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.15), name
+    assert 0.09 < model.embedding.weight.abs().max() <= 0.1
+    assert not model.output_bias.any()
