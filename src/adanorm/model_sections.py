@@ -116,6 +116,7 @@ class Recurrent(Section):
     layers: Positive
     dim: Positive
     embedding_dim: Positive
+    embedding_bound: Annotated[float, Field(gt=0)]
     input_dropout: Fraction
     hidden_dropout: Fraction
     output_dropout: Fraction

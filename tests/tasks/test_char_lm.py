@@ -50,6 +50,7 @@ def reference_bpc(model: TransformerXl, text: list[int], before: int, count: int
     """Bits a byte, one stream, one query and one layer at a time, in float64."""
     w = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
     heads, dim = w["u"].shape
+    assert read.memory is not None
     each = math.ceil(len(text) / count)
     bits = 0.0
     for stream in range(count):
@@ -154,15 +155,66 @@ def test_training_carries_the_memory_on_and_starts_an_epoch_without() -> None:
     assert task.loss(model, first).total.item() == fresh.item()
 
 
+@pytest.mark.parametrize(("count", "length"), [(1, 8), (3, 7)])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_a_recurrent_model_scores_every_byte_after_all_before_it_in_its_stream(
+    cell: str, count: int, length: int
+) -> None:
+    overrides = [f"task=enwik8-{cell}", "scale=smoke", "norm=layernorm", f"data.evaluation_streams={count}"]
+    task = tasks.build(experiment([*overrides, f"segments.test.length={length}"]))
+    assert isinstance(task, CharLm)
+    torch.manual_seed(3)
+    model = task.build_model(PlacedNorms(norm_factory("layernorm"), "all")).eval()
+    with torch.no_grad():
+        model.get_parameter("embedding.weight").mul_(30)  # far from uniform predictions
+    text = task.corpus.splits["test"].tolist()
+    each = math.ceil(len(text) / count)
+    bits = 0.0
+    for start in range(0, len(text), each):
+        target = text[start : start + each]
+        before = text[start - 1] if start else task.corpus.before("test")
+        logits, _ = model(torch.tensor([[before, *target[:-1]]]), [])  # one segment, one stream
+        chosen = logits[0].double().log_softmax(1).gather(1, torch.tensor(target)[:, None])
+        bits -= chosen.sum().item() / math.log(2)
+    found = task.evaluate(model, "test").metrics["bpc"]
+    assert found == pytest.approx(bits / len(text), abs=1e-5)
+    assert abs(found - 8) > 0.2, "the model says something"
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_a_recurrent_models_state_is_carried_in_training_and_an_epoch_starts_without(cell: str) -> None:
+    task = tasks.build(experiment([f"task=enwik8-{cell}", "scale=smoke", "norm=layernorm"]))
+    torch.manual_seed(3)
+    model = task.build_model(PlacedNorms(norm_factory("layernorm"), "all"))
+    first, second, *_ = list(task.train_batches(0))
+    fresh = task.loss(model, first).total
+    state = [rows.clone() for rows in task.carried]
+    carried = task.loss(model, second).total
+    expected, _ = model(second.segment, state)
+    summed = F.cross_entropy(expected.flatten(0, 1), second.target.flatten(), reduction="sum")
+    assert carried.item() == pytest.approx(summed.item(), rel=1e-6)
+    assert all(len(rows) == 4 and rows.any() for rows in state)
+    assert task.loss(model, first).total.item() == fresh.item()
+
+
 def test_the_learning_rate_falls_along_a_cosine_to_zero() -> None:
     settings = experiment(["task=enwik8", "training.max_updates=100", "training.lr=1.0"]).training
     rates = [learning_rate(settings, update) for update in (1, 26, 51, 101)]
     assert rates == pytest.approx([1.0, (1 + 0.5**0.5) / 2, 0.5, 0.0])
 
 
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize("setting", ["memory=30", "clamp=5", "same_length=true"])
+def test_what_only_attention_has_a_use_for_is_refused_in_a_recurrent_task(split: str, setting: str) -> None:
+    key = setting.partition("=")[0]
+    with pytest.raises(ValueError, match=rf"^segments.{split}.{key}: a recurrent model carries its state on"):
+        experiment(["task=enwik8-lstm", "scale=smoke", f"+segments.{split}.{setting}"])
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
+        (("segments.valid.memory=null",), "segments.valid.memory: must be set"),
         (("data.fractions=[0.9,0.1,0.0]",), "three parts above 0 that add up to 1"),
         (("segments.train.memory=8",), "memory 8: must be no shorter than length 16"),
         (

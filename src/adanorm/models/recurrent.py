@@ -24,7 +24,6 @@ from adanorm.models.norm_sites import PlacedNorms
 Norm = Callable[[Tensor], Tensor]  # of several gates: (G, B, H) to (G, B, H)
 State = tuple[Tensor, ...]  # what a layer carries from step to step, each (B, H)
 BYTES = 256
-EMBEDDING_BOUND = 0.1
 
 
 class Layer(nn.Module):
@@ -53,7 +52,7 @@ class Layer(nn.Module):
         """Return the outputs (T, B, H) for inputs (T, B, I), and the state after the last."""
         # The input products of all steps at once; a gate's rows lie together.
         products = F.linear(x, self.input_weight.flatten(0, 1))
-        products = products.unflatten(-1, (-1, self.dim)).transpose(1, 2).contiguous()
+        products = products.view(*x.shape[:2], len(self.bias), self.dim).transpose(1, 2).contiguous()
         weight = F.dropout(self.hidden_weight, weight_dropout, self.training).transpose(1, 2)
         norms = [self._norm_of(group) for group in self.GATES]
         outputs = []
@@ -153,6 +152,7 @@ class Recurrent(nn.Module):
         layers: int,
         dim: int,
         embedding_dim: int,
+        embedding_bound: float,
         input_dropout: float,
         hidden_dropout: float,
         output_dropout: float,
@@ -162,7 +162,7 @@ class Recurrent(nn.Module):
         self.weight_dropout = weight_dropout
         self.dropouts = [input_dropout, *[hidden_dropout] * (layers - 1), output_dropout]
         self.embedding = nn.Embedding(BYTES, embedding_dim)
-        nn.init.uniform_(self.embedding.weight, -EMBEDDING_BOUND, EMBEDDING_BOUND)
+        nn.init.uniform_(self.embedding.weight, -embedding_bound, embedding_bound)
         self.output_bias = nn.Parameter(torch.zeros(BYTES))
         widths = [embedding_dim, *[dim] * (layers - 1), embedding_dim]
         self.layers = nn.ModuleList(
