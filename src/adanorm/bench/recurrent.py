@@ -21,8 +21,8 @@ from adanorm.models.recurrent import LAYERS
 from adanorm.norms import NORMS, norm_factory
 from adanorm.records.environment import describe
 
-ROUNDS = 15
-SIZES = [(16, 128, 64), (16, 256, 64), (64, 1024, 4)]  # streams, features, steps
+ROUNDS = 11
+SIZES = [(16, 128, 64), (16, 256, 64), (32, 1024, 4)]  # streams, features, steps
 FUSED: dict[str, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 CELLS: dict[str, type[nn.LSTMCell | nn.GRUCell]] = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}
 
