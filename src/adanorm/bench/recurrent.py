@@ -1,7 +1,7 @@
 """An LSTM or GRU layer with norms against the same without: `python -m adanorm.bench.recurrent`.
 
 Forward and backward pass of a layer over some steps, all sides taking turns in one process: our loop under
-every norm of the registry, torch's cell in a plain Python loop, and torch's fused layer.
+every norm defined there, torch's cell in a plain Python loop, and torch's fused layer.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.recurrent import LAYERS
 from adanorm.norms import NORMS, norm_factory
 from adanorm.records.environment import describe
+from adanorm.undefined import why_undefined
 
 ROUNDS = 11
 SIZES = [(16, 128, 64), (16, 256, 64), (32, 1024, 4)]  # streams, features, steps
@@ -80,14 +81,18 @@ def _compared(
 
 
 def _sides(cell: str, features: int) -> dict[str, nn.Module]:
-    ours: dict[str, nn.Module] = {
-        norm: OurLayer(cell, norm, features) for norm in ("none", *(name for name in NORMS if name != "none"))
-    }
+    ours: dict[str, nn.Module] = {norm: OurLayer(cell, norm, features) for norm in _norms(cell)}
     return {
         **ours,
         "torch, cell by cell": PlainLoop(CELLS[cell](features, features)),
         "torch, fused": FusedLayer(FUSED[cell](features, features)),
     }
+
+
+def _norms(cell: str) -> list[str]:
+    """Return the norms that are defined in a layer, none before the others."""
+    runs = [compose.experiment([f"task=enwik8-{cell}", f"norm={name}"]) for name in NORMS]
+    return [run.norm.name for run in runs if why_undefined(run.norm, run.model.model_dump()) is None]
 
 
 class OurLayer(nn.Module):
