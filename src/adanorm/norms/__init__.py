@@ -9,18 +9,31 @@ from adanorm.norms.family import (
     LayerNormSimple,
     NoNorm,
 )
+from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
+from adanorm.norms.over_positions import GroupNorm, InstanceNorm
 from adanorm.norms.registry import NORMS, MakeNorm, norm_class, norm_factory
+from adanorm.norms.rowwise import DynamicTanh, PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
 
 __all__ = [
     "NORMS",
     "AdaNorm",
+    "BatchNorm",
     "DetachMean",
     "DetachNorm",
     "DetachVariance",
+    "DynamicTanh",
+    "GroupNorm",
+    "InstanceNorm",
     "LayerNorm",
     "LayerNormSimple",
     "MakeNorm",
     "NoNorm",
+    "NoisyBatchNorm",
+    "PartialRmsNorm",
+    "PowerNorm",
+    "RmsNorm",
+    "ScaleNorm",
+    "WeightNorm",
     "norm_class",
     "norm_factory",
 ]
