@@ -97,6 +97,15 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
         ("norm.placement=[x.*]", "placement 'x.*' matches no site: the sites are norms.0, norms.1"),
         ("data.path=nowhere", "data.path=nowhere: holds neither train-images-idx3-ubyte.gz"),
         ("data.source=cifar", "data.source='cifar': images come from mnist"),
+        (
+            "norm=instancenorm model.norm_axes=all",
+            "norm instancenorm is not defined in mnist: its statistics",
+        ),
+        (
+            "norm=groupnorm norm.params.groups=3",
+            "groups=3: must be a whole number that divides the 4 features",
+        ),
+        ("model.norm_position=middle", "choose pre, post, sandwich"),
         ("norm.backend=fast", "norm.backend='fast': input should be 'auto', 'eager' or 'fused'"),
         ("device=tpu", "device='tpu': input should be 'auto', 'cpu' or 'cuda'"),
         ("lr", "missing EQUAL"),
@@ -109,7 +118,7 @@ def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
     group = override.partition("=")[0]
     others = {"norm": "norm=adanorm", "scale": "scale=smoke"}
     chosen = [choice for name, choice in others.items() if name != group]
-    done = command("adanorm.run", override, *chosen, f"runs={runs}")
+    done = command("adanorm.run", *override.split(), *chosen, f"runs={runs}")
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert message in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from adanorm import compose, composed, undefined
+from adanorm import compose, composed
 from adanorm.config import CONF, PROJECT, choices
 from adanorm.records import reader
 
@@ -41,6 +41,8 @@ def _about(path: Path) -> str:
 
 def _undefined() -> list[str]:
     """Return a line for each reason why some norms are not defined in some tasks."""
+    from adanorm import undefined  # which imports torch
+
     pairs: dict[str, dict[str, list[str]]] = {}  # reason -> norm -> tasks
     models = {task: composed.experiment([f"task={task}", "norm=none"]).model for task in choices("task")}
     for name in choices("norm"):
