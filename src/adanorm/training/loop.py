@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.sections import Task, Training
-from adanorm.tasks.base import Batches, Evaluation, Shareable, TrainingTask
+from adanorm.tasks.base import Batches, Evaluation, Loss, Shareable, TrainingTask
 from adanorm.training import checkpoint
 from adanorm.training.distributed import agreed, gathered, shared_rows, summed, wrap
 from adanorm.training.progress import Progress
@@ -45,6 +45,7 @@ class Trainer:
         # The loss since the last look, kept on the device so that no update waits for it.
         self._pending = torch.zeros((), dtype=torch.float64, device=place.device)
         self._pending_units = 0
+        self._updates_an_epoch: int | None = None  # known once an epoch's batches are
 
     def train(self, path: Path, log: Callable[[Row], None], progress: Progress) -> Outcome:
         """Train from where the run is to its end, with checkpoints at `path`; score the best weights.
@@ -54,26 +55,27 @@ class Trainer:
         self.model.train()
         state, saved = self.state, time.monotonic()
         started = saved - state.seconds
-        while not self._finished():
-            batches = self.task.train_batches(state.epoch)
-            updates = math.ceil(len(batches) / self.settings.accumulate)
-            for micro_batches in self._from_position(batches):
-                self.update(micro_batches)
-                if state.position == updates:
-                    state.epoch, state.position = state.epoch + 1, 0
-                if state.update % CHECK_EVERY == 0:
-                    self._look()
-                progress.show(state)
-                state.seconds = time.monotonic() - started
-                due = self._evaluation_due()
-                if due:
-                    self._evaluate(log, path.parent)
-                if due or self._checkpoint_due(saved):
-                    self._save(path)
-                    saved = time.monotonic()
-                if self._finished():
-                    break
+        rest = self.batches()
+        while not self.finished():
+            self.update(next(rest))
+            if state.update % CHECK_EVERY == 0:
+                self._look()
+            progress.show(state)
+            state.seconds = time.monotonic() - started
+            due = self._evaluation_due()
+            if due:
+                self._evaluate(log, path.parent)
+            if due or self._checkpoint_due(saved):
+                self.save(path)
+                saved = time.monotonic()
         return self._score(path.parent)
+
+    def batches(self) -> Iterator[list[Shareable]]:
+        """Yield the micro-batches of each update from where the run is, epoch after epoch, without end."""
+        while True:
+            batches = self.task.train_batches(self.state.epoch)
+            self._updates_an_epoch = math.ceil(len(batches) / self.settings.accumulate)
+            yield from self._from_position(batches)
 
     def _from_position(self, batches: Batches) -> Iterator[list[Shareable]]:
         """Yield the micro-batches of each update that this epoch still has."""
@@ -82,11 +84,19 @@ class Trainer:
         while group := list(islice(rest, size)):
             yield group
 
-    def update(self, micro_batches: list[Shareable]) -> None:
-        """Do one update on the sum of these batches' losses."""
-        world, device = self.place.world, self.place.device
+    def update(self, micro_batches: list[Shareable]) -> Loss:
+        """Do one update on the sum of these batches' losses, and return it as this process sees it."""
         self.optimizer.zero_grad()
-        units = 0
+        loss = self.backward(micro_batches)
+        self._pending += loss.total
+        self._pending_units += loss.units
+        self._step(loss.units)
+        return loss
+
+    def backward(self, micro_batches: list[Shareable]) -> Loss:
+        """Add the gradient of the sum of these batches' losses to the parameters'; return the sum, detached."""
+        world, device = self.place.world, self.place.device
+        total, units = torch.zeros_like(self._pending), 0
         for index, micro_batch in enumerate(micro_batches):
             batch = micro_batch.share(world.rank, world.size).to(device)
             last = index == len(micro_batches) - 1
@@ -95,10 +105,9 @@ class Trainer:
                 with self.place.autocast():
                     loss = self.task.loss(self.shared_model, batch)
                 loss.total.backward()  # type: ignore[no-untyped-call]
-            self._pending += loss.total.detach()
+            total += loss.total.detach()
             units += loss.units
-        self._pending_units += units
-        self._step(units)
+        return Loss(total, units)
 
     def _step(self, units: int) -> None:
         """Step along the gradient of the mean loss over all units of all processes."""
@@ -115,6 +124,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(settings, state.update)
         self.optimizer.step()
+        if state.position == self._updates_an_epoch:
+            state.epoch, state.position = state.epoch + 1, 0
         if state.first_loss is None:
             self._look()
             state.first_loss = state.loss_sum / state.loss_units if state.diverged is None else 0.0
@@ -134,7 +145,7 @@ class Trainer:
 
     def _evaluation_due(self) -> bool:
         every, state = self.settings.evaluate_every, self.state
-        return self._finished() or (state.position == 0 if every is None else state.update % every == 0)
+        return self.finished() or (state.position == 0 if every is None else state.update % every == 0)
 
     def _checkpoint_due(self, saved: float) -> bool:
         world = self.place.world
@@ -157,7 +168,7 @@ class Trainer:
                 f"training loss above its start at {state.worse_than_start} evaluations in a row,"
                 f" the last at update {state.update}"
             )
-        valid = agreed(self._measure("valid").metrics if world.is_main else {}, world)
+        valid = agreed(self.measure("valid").metrics if world.is_main else {}, world)
         if not all(math.isfinite(value) for value in valid.values()):
             state.diverged = f"validation loss not finite at update {state.update}"
             return
@@ -207,14 +218,16 @@ class Trainer:
         count = len(self.state.kept)
         return {name: t / count if t.is_floating_point() else t // count for name, t in total.items()}
 
-    def _measure(self, split: str) -> Evaluation:
+    def measure(self, split: str) -> Evaluation:
+        """Return the score of the model as it is, on `valid` or `test`."""
         self.model.eval()
         with self.place.autocast():
             evaluation = self.task.evaluate(self.model, split)
         self.model.train()
         return evaluation
 
-    def _finished(self) -> bool:
+    def finished(self) -> bool:
+        """Return whether the run has come to its last update, or has diverged."""
         state, settings = self.state, self.settings
         epochs_done = settings.max_epochs is not None and state.epoch >= settings.max_epochs
         updates_done = settings.max_updates is not None and state.update >= settings.max_updates
@@ -229,11 +242,12 @@ class Trainer:
             self.best = self._averaged(folder)
         self.model.load_state_dict(self.best)
         if self.state.kept and is_main:
-            self.state.valid = self._measure("valid").metrics
-        test = self._measure("test") if is_main else None
+            self.state.valid = self.measure("valid").metrics
+        test = self.measure("test") if is_main else None
         return Outcome(self.state, test, self.best)
 
-    def _save(self, path: Path) -> None:
+    def save(self, path: Path) -> None:
+        """Write a checkpoint that `resume` takes up."""
         self._look()
         random_states = gathered(random_state(), self.place.world)
         carried = gathered([rows.cpu() for rows in self.task.carried], self.place.world)
