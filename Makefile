@@ -15,6 +15,7 @@ PLACEMENT ?=
 SET ?=
 STUDY ?= table4
 NORMS ?= layernorm,adanorm
+WHAT ?= gradients
 # Without TASK, the quick demonstration: real images that come with a package.
 ifeq ($(origin TASK),undefined)
 TASK := mnist
@@ -44,7 +45,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS
 given = $(if $(filter command% environment%,$(origin $1)),$2 $($1))
 GRID = $(call given,SEEDS,--seeds) $(call given,SCALE,--scale) $(call given,RUNS,--runs) $(call given,WORKERS,--workers)
 
-.PHONY: help reproduce data list study status tables figures report translate compare sample parse check-norm bench bench-norms check format test clean
+.PHONY: help reproduce data list study status analyse tables figures report translate compare sample parse check-norm bench bench-norms check format test clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -56,6 +57,7 @@ help: ## Print this help
 	@echo "  MODEL=lstm|gru: another model of enwik8   SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
+	@echo "  WHAT=gradients|... (analyse; TASK, NORMS, SCALE, SEEDS or the analysis' own; SET=\"steps=100\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
 	@echo "  RUNS=FOLDER: records go there, and runs made before are made anew"
 	@echo
@@ -76,6 +78,9 @@ study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print i
 
 status: $(VENV)/installed ## Show where STUDY stands, cell by cell, and the time left
 	@$(BIN)/python -m adanorm.status $(STUDY) $(GRID)
+
+analyse: $(VENV)/installed ## Observe WHAT as TASK trains under NORMS; a figure and a table of it
+	@$(BIN)/python -m adanorm.analyse $(WHAT) $(call given,TASK,--task) $(call given,NORMS,--norms) $(call given,SCALE,--scale) $(call given,SEEDS,--seeds) $(call given,RUNS,--runs) $(SET)
 
 tables: $(VENV)/installed ## Write results/tables from the records
 	@$(BIN)/python -m adanorm.tables

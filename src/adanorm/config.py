@@ -105,14 +105,19 @@ class Experiment(Section):
 
         Numbers written alike in YAML count alike: 1 and 1.0 are one value.
         """
-        text = json.dumps(_canonical(self.identity()), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+        return digest_of(self.identity())
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
         runs = Path(self.runs) if self.runs else PROJECT / "results" / "runs"
         name = f"{self.scale}-seed{self.seed}-{self.digest()}"
         return runs / self.task.name / self.norm.name / name
+
+
+def digest_of(identity: dict[str, Any]) -> str:
+    """Return eight hexadecimal digits that identify what plain values describe; 1 and 1.0 are one value."""
+    text = json.dumps(_canonical(identity), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _canonical(value: Any) -> Any:

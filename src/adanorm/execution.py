@@ -36,7 +36,7 @@ def make(experiment: Experiment) -> None:
     computed_by = backends.describe(experiment.norm.backend, device.type)
     loggers.check(experiment)
     undefined.check(experiment)
-    placed = _placed_norms(experiment)
+    placed = placed_norms(experiment)
     task = tasks.build(experiment)
     seed_everything(experiment.seed)  # the same initial weights under every norm
     model = task.build_model(placed).to(device)
@@ -77,14 +77,15 @@ def trained(experiment: Experiment, task: TrainingTask, device: torch.device) ->
             f"{shown(experiment.folder())} holds no weights.pt: make the run here first, with"
             " runs=FOLDER if its record came with the repository, and give the same runs=FOLDER"
         )
-    placed = _placed_norms(experiment)
+    placed = placed_norms(experiment)
     model = task.build_model(placed).to(device)
     placed.finish()
     model.load_state_dict(weights)
     return model.eval()
 
 
-def _placed_norms(experiment: Experiment) -> PlacedNorms:
+def placed_norms(experiment: Experiment) -> PlacedNorms:
+    """Return what puts an experiment's norm at its sites; raises ValueError for a norm that cannot be."""
     norm = experiment.norm
     make_norm = norm_factory(
         norm.name, norm.params, numerics=norm.numerics, backend=norm.backend, path=norm.path

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from adanorm import compose, studies
+from adanorm import analyses, compose, studies
+from adanorm.analyses import Analysis, Grid
 from adanorm.config import PROJECT, choices
 from adanorm.records.folder import shown
+from adanorm.reporting import observed
 from adanorm.reporting.curves import curves
 from adanorm.reporting.figures import Drawing, write
 from adanorm.reporting.intervals import norm_scores
@@ -19,7 +21,26 @@ CURVES = {"paper": "overview", "mini": "mini-all"}  # the study whose runs are d
 def names() -> list[str]:
     """Return the names of all figures, with records or without."""
     scores = [f"norms-{study}" for study in choices("study")]
-    return scores + [f"curves-{task}-{scale}" for scale in CURVES for task in choices("task")]
+    observations = [
+        figure_of(a, task) for a in map(analyses.load, choices("analysis")) for task in a.tasks or [""]
+    ]
+    return scores + [f"curves-{task}-{scale}" for scale in CURVES for task in choices("task")] + observations
+
+
+def figure_of(analysis: Analysis, task: str) -> str:
+    """Return the name of an analysis' figure of a task."""
+    return f"analysis-{analysis.name}-{task}" if task else f"analysis-{analysis.name}"
+
+
+# Analyses whose figure is no quantities over updates.
+DRAWINGS: dict[str, Callable[..., Drawing | None]] = {}
+
+
+def drawn_analysis(analysis: Analysis, grid: Grid, task: str) -> Drawing | None:
+    """Return an analysis' figure of a task, or None where it has no records yet."""
+    draw_one = DRAWINGS.get(analysis.name, observed.over_updates)
+    cells = {norm: grid[norm, task] for norm in analysis.norms}
+    return draw_one(figure_of(analysis, task), analysis, task, cells)
 
 
 def draw(name: str, *, runs: str | None = None) -> Drawing | None:
@@ -33,6 +54,12 @@ def draw(name: str, *, runs: str | None = None) -> Drawing | None:
     if kind == "norms":
         study = studies.load(rest, known_tasks=published_tasks())
         return norm_scores(name, Table(study, studies.grid(study, runs=runs)))
+    if kind == "analysis":
+        found = {
+            figure_of(a, t): (a, t) for a in map(analyses.load, choices("analysis")) for t in a.tasks or [""]
+        }
+        analysis, task = found[name]
+        return drawn_analysis(analysis, analyses.grid(analysis, runs=runs), task)
     task, _, scale = rest.rpartition("-")
     study = studies.load(CURVES[scale], known_tasks=published_tasks())
     study = study.model_copy(update={"columns": [task]})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adanorm import compose, studies
+from adanorm import analyses, compose, studies
+from adanorm.analyses import Analysis, Grid
 from adanorm.config import PROJECT, choices
 from adanorm.records.folder import shown, write_whole
+from adanorm.reporting import observed
 from adanorm.reporting.claims import judgements
 from adanorm.reporting.claims_table import claims_markdown
 from adanorm.reporting.formats import comma_separated, into_readme, latex, markdown, terminal
@@ -35,6 +37,16 @@ def guide(runs: str | None = None) -> str:
     return into_guide(GUIDE.read_text(), table, costs=costs, invariances={})
 
 
+def write_analysis(analysis: Analysis, grid: Grid, folder: Path | None = None) -> list[Path]:
+    """Write an analysis' table in its two formats and return the files."""
+    folder = folder or PROJECT / "results" / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {".md": observed.markdown(analysis, grid), ".csv": observed.comma_separated(analysis, grid)}
+    for suffix, text in texts.items():
+        write_whole(folder / f"analysis-{analysis.name}{suffix}", text.encode())
+    return [folder / f"analysis-{analysis.name}{suffix}" for suffix in texts]
+
+
 def main() -> None:
     """Write the table of every study, or of those named, and the README's; or print another metric's."""
     parser = compose.Parser(prog="adanorm.tables", description=__doc__)
@@ -61,6 +73,10 @@ def main() -> None:
         print(shown(path))
         write_whole(GUIDE, guide().encode())
         print(shown(GUIDE))
+        for analysis in map(analyses.load, choices("analysis")):
+            grid = analyses.grid(analysis)
+            if any(observed.results(cell) for cell in grid.values()):
+                print(f"{shown(write_analysis(analysis, grid)[0])} and .csv")
 
 
 if __name__ == "__main__":

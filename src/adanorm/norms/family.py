@@ -52,7 +52,7 @@ class LayerNorm(nn.LayerNorm):
             self.register_parameter("weight", None)
 
 
-class _ClosedFormNorm(nn.Module):
+class ClosedFormNorm(nn.Module):
     """One member of the family: see functional.closed_form for its settings and backends."""
 
     def __init__(self, dim: int, *, backend: Backend, **settings: Unpack[Settings]) -> None:
@@ -72,6 +72,11 @@ class _ClosedFormNorm(nn.Module):
         """What a row becomes depends on nothing else: norms that agree in it may share one call."""
         return type(self), *self._settings.items(), self.backend
 
+    @property
+    def settings(self) -> Settings:
+        """What tells it apart within the family."""
+        return self._settings
+
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
         if x.shape[-1] != self.dim:
@@ -88,7 +93,7 @@ class _ClosedFormNorm(nn.Module):
         return ", ".join([str(self.dim), *(f"{key}={value}" for key, value in settings.items())])
 
 
-class LayerNormSimple(_ClosedFormNorm):
+class LayerNormSimple(ClosedFormNorm):
     """Return y, x standardized over H: LayerNorm without gain and bias (paper, section 3.1)."""
 
     def __init__(
@@ -97,7 +102,7 @@ class LayerNormSimple(_ClosedFormNorm):
         super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
 
 
-class DetachNorm(_ClosedFormNorm):
+class DetachNorm(ClosedFormNorm):
     """Return y with the gradients of mean and variance stopped (paper, section 3.2)."""
 
     def __init__(
@@ -108,7 +113,7 @@ class DetachNorm(_ClosedFormNorm):
         )
 
 
-class DetachMean(_ClosedFormNorm):
+class DetachMean(ClosedFormNorm):
     """Return y with the gradient of the mean stopped (paper, table 3)."""
 
     def __init__(
@@ -117,7 +122,7 @@ class DetachMean(_ClosedFormNorm):
         super().__init__(dim, detach_mean=True, eps=eps, numerics=numerics, backend=backend)
 
 
-class DetachVariance(_ClosedFormNorm):
+class DetachVariance(ClosedFormNorm):
     """Return y with the gradient of the variance stopped (paper, table 3)."""
 
     def __init__(
@@ -126,7 +131,7 @@ class DetachVariance(_ClosedFormNorm):
         super().__init__(dim, detach_variance=True, eps=eps, numerics=numerics, backend=backend)
 
 
-class AdaNorm(_ClosedFormNorm):
+class AdaNorm(ClosedFormNorm):
     """Return C * (1 - k*y) * y with y standardized over H (paper, section 4).
 
     The factor carries no gradient; mean and variance keep theirs. k = 1/10 keeps the factor

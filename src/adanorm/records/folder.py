@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,11 @@ class RunFolder:
     """The files of one run; the presence of result.json says that it has ended.
 
     config.yaml environment.json metrics.jsonl result.json predictions.txt.gz, and while it runs
-    checkpoint.pt; afterwards weights.pt.
+    checkpoint.pt; afterwards weights.pt. An analysis has `rows` of another name.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
+        self.path, self.rows = path, path / rows
 
     @property
     def checkpoint(self) -> Path:
@@ -62,14 +62,13 @@ class RunFolder:
 
     def keep_metrics(self, count: int) -> None:
         """Drop the rows after the first `count`: a resumed run writes them again."""
-        path = self.path / "metrics.jsonl"
-        rows = path.read_text().splitlines(keepends=True) if path.exists() else []
+        rows = self.rows.read_text().splitlines(keepends=True) if self.rows.exists() else []
         if len(rows) > count:
-            write_whole(path, "".join(rows[:count]).encode())
+            write_whole(self.rows, "".join(rows[:count]).encode())
 
-    def add_metrics(self, row: dict[str, int | float]) -> None:
+    def add_metrics(self, row: Mapping[str, Any]) -> None:
         """Append a row to metrics.jsonl."""
-        with (self.path / "metrics.jsonl").open("a") as file:
+        with self.rows.open("a") as file:
             file.write(json.dumps(row, allow_nan=False) + "\n")
 
     def write_outputs(self, outputs: list[str]) -> None:

@@ -40,7 +40,15 @@ def is_made(folder: Path) -> bool:
 
 def metrics(folder: Path) -> list[dict[str, float]]:
     """Return the rows of a run's metrics.jsonl, one an evaluation; none if it broke off before the first."""
-    path = folder / "metrics.jsonl"
+    return _rows(folder / "metrics.jsonl")
+
+
+def observations(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of an analysis' rows.jsonl, one an observation."""
+    return _rows(folder / "rows.jsonl")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 

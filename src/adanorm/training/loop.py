@@ -94,7 +94,7 @@ class Trainer:
         return loss
 
     def backward(self, micro_batches: list[Shareable]) -> Loss:
-        """Add the gradient of the sum of these batches' losses to the parameters'; return the sum, detached."""
+        """Add the gradient of the sum of these batches' losses to the parameters'; return it, detached."""
         world, device = self.place.world, self.place.device
         total, units = torch.zeros_like(self._pending), 0
         for index, micro_batch in enumerate(micro_batches):

@@ -1,0 +1,91 @@
+"""One update of a run as an observer sees it: before, during and after, without disturbing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from adanorm.tasks.base import Loss, Shareable
+from adanorm.training.loop import Trainer
+from adanorm.training.seeding import random_state, restore_random_state
+
+Values = dict[str, dict[str, float]]  # place (such as a norm's site) -> quantity -> number
+Observe = Callable[..., Values]  # of a Step, and of the analysis' options by name
+
+
+class Step:
+    """An update that is about to be made; an observer calls `update` exactly once.
+
+    What it does besides to weights, gradients and buffers stays inside `aside`. `sites` are the
+    norms under study by their names in the model.
+    """
+
+    def __init__(
+        self, trainer: Trainer, micro_batches: list[Shareable], sites: Mapping[str, nn.Module]
+    ) -> None:
+        self.trainer, self.micro_batches, self.sites = trainer, micro_batches, sites
+        self.model, self.task = trainer.model, trainer.task
+        self.done: Loss | None = None
+        self._random, self._carried = random_state(), list(trainer.task.carried)
+        self._buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+
+    def update(self) -> Loss:
+        """Make the update; return the sum of its losses in nats, detached, and its units."""
+        assert self.done is None, "an observer makes one update"
+        self.done = self.trainer.update(self.micro_batches)
+        return self.done
+
+    def loss(self) -> Loss:
+        """Return the sum of these batches' losses at the weights as they are, without gradient.
+
+        Dropout, memory and running statistics are those that `update` starts from: the loss is a
+        function of the weights alone. To be called within `aside`.
+        """
+        self._rewind()
+        total, units = torch.zeros((), dtype=torch.float64, device=self.trainer.place.device), 0
+        with torch.no_grad(), self.trainer.place.autocast():
+            for micro_batch in self.micro_batches:
+                loss = self.task.loss(self.model, micro_batch.to(self.trainer.place.device))
+                total, units = total + loss.total, units + loss.units
+        return Loss(total, units)
+
+    def backward(self) -> Loss:
+        """Return the same, and leave in `grad` the gradient of the sum; to be called within `aside`."""
+        self._rewind()
+        self.model.zero_grad()
+        return self.trainer.backward(self.micro_batches)
+
+    def _rewind(self) -> None:
+        restore_random_state(self._random)
+        self.task.carried = list(self._carried)
+        _put_back(dict(self.model.named_buffers()), self._buffers)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Put weights, gradients, buffers, memory and random numbers back at the end of a block."""
+        parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
+        weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+        kept = {name: buffer.clone() for name, buffer in buffers.items()}
+        gradients = {name: parameter.grad for name, parameter in parameters.items()}
+        random, carried = random_state(), list(self.task.carried)
+        for parameter in parameters.values():
+            parameter.grad = None
+        try:
+            yield
+        finally:
+            _put_back(parameters, weights)
+            _put_back(buffers, kept)
+            for name, parameter in parameters.items():
+                parameter.grad = gradients[name]
+            restore_random_state(random)
+            self.task.carried = carried
+
+
+def _put_back(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, value in values.items():
+            tensors[name].copy_(value)

@@ -1,0 +1,23 @@
+"""What the observations of a run come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+
+def averages(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return each quantity's mean over observations, at each place and over the places it is known at."""
+    seen: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        for place, values in row["values"].items():
+            for name, value in values.items():
+                if value is not None:
+                    seen.setdefault(place, {}).setdefault(name, []).append(value)
+    places = {
+        place: {name: fmean(numbers) for name, numbers in found.items()} for place, found in seen.items()
+    }
+    names = dict.fromkeys(name for found in places.values() for name in found)
+    summary = {name: fmean(found[name] for found in places.values() if name in found) for name in names}
+    return {"summary": summary, "places": places}

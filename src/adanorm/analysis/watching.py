@@ -1,0 +1,81 @@
+"""Hooks on the norms of a model for the length of an update: what goes in and out, and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+
+@dataclass
+class Call:
+    """One call of a norm: x and z (..., H), and the loss's gradients dx and dz once they are there."""
+
+    norm: nn.Module
+    x: Tensor
+    z: Tensor | None = None
+    dx: Tensor | None = None
+    dz: Tensor | None = None
+
+
+Seen = Callable[[str, Call], None]
+
+
+@contextmanager
+def watched(sites: Mapping[str, nn.Module], seen: Seen, *, gradients: bool) -> Iterator[None]:
+    """Hand every call of the norms to `seen(site, call)` during a block.
+
+    With `gradients` when its gradients are known, in the backward pass, else when z is. dx is what
+    comes through the norm alone: a residual's gradient of the same x is none of it. The numbers of
+    the pass stay what they are.
+    """
+    hooks = []
+    for site, norm in sites.items():
+        calls: list[Call] = []
+        before, after = _hooks(site, calls, seen, gradients=gradients)
+        hooks += [norm.register_forward_pre_hook(before), norm.register_forward_hook(after)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _hooks(site: str, calls: list[Call], seen: Seen, *, gradients: bool) -> tuple[Any, Any]:
+    def before(norm: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        x = arguments[0]
+        calls.append(Call(norm, x.detach()))
+        if not gradients or not x.requires_grad:
+            return None
+        alias = x.view_as(x)  # a name of its own for x as the norm's input
+        alias.register_hook(_arrived(calls[-1]))
+        return (alias, *arguments[1:])
+
+    def _arrived(call: Call) -> Callable[[Tensor], None]:
+        def hook(gradient: Tensor) -> None:
+            call.dx = gradient.detach()
+            seen(site, call)
+
+        return hook
+
+    def after(norm: nn.Module, arguments: tuple[Any, ...], z: Tensor) -> Tensor | None:
+        call = calls.pop()
+        call.z = z.detach()
+        if not gradients:
+            seen(site, call)
+            return None
+        if not z.requires_grad:
+            return None
+        if z is arguments[0]:
+            z = z.view_as(z)  # w/o Norm: so that its hook is called before x's
+
+        def left(gradient: Tensor) -> None:
+            call.dz = gradient.detach()
+
+        z.register_hook(left)  # type: ignore[no-untyped-call]
+        return z
+
+    return before, after
