@@ -112,6 +112,7 @@ bench: $(VENV)/installed ## Measure our loop against a plain one and against fai
 	@$(BIN)/python -m adanorm.bench.attention
 	@$(BIN)/python -m adanorm.bench.recurrent
 	@$(BIN)/python -m adanorm.bench.parsing
+	@$(BIN)/python -m adanorm.bench.analysis
 
 bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
 	@$(BIN)/python -m adanorm.bench.norms

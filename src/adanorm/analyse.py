@@ -6,19 +6,23 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from adanorm import analyses, compose
+from adanorm import analyses, compose, study
 from adanorm.config import PROJECT, choices
-from adanorm.figures import drawn_analysis
+from adanorm.figures import draw, drawn_analysis
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.reporting import observed
 from adanorm.reporting.figures import write
 from adanorm.tables import write_analysis
 
+STUDIES = ("batch-size",)  # grids of whole runs
 
-def main() -> None:
-    """Make what an analysis lacks, write its table and figures, and print the table."""
+
+def main() -> int:
+    """Make what an analysis lacks, write its table and figures, and print the table; 1 if a run failed."""
     arguments = _arguments()
+    if arguments.analysis in STUDIES:
+        return _study(arguments)
     own, overrides = _told_apart(arguments)
     chosen = analyses.load(arguments.analysis, own)
     grid = analyses.grid(chosen, runs=arguments.runs, overrides=overrides)
@@ -27,12 +31,11 @@ def main() -> None:
     print(f"{chosen.name}: {len(records)} records, {len(missing)} to make", flush=True)
     if missing:
         _make(missing)
+    print(observed.terminal(chosen, grid))
     # What is not the YAML's own analysis leaves the committed tables and figures alone.
     standard = analyses.load(arguments.analysis)
-    is_standard = (
-        not overrides and chosen.settings() == standard.settings() and chosen.scale == standard.scale
-    )
-    if arguments.runs is None and is_standard:
+    alike = chosen.settings() == standard.settings() and chosen.scale == standard.scale
+    if arguments.runs is None and alike and not overrides:
         chosen, grid, place = standard, analyses.grid(standard), PROJECT / "results"
     else:
         place = Path(arguments.runs) if arguments.runs else PROJECT / "outputs" / "analyses"
@@ -40,8 +43,23 @@ def main() -> None:
     for task in chosen.tasks or [""]:
         if drawing := drawn_analysis(chosen, grid, task):
             paths += write(drawing, place / "figures")[:1]
-    print(observed.terminal(chosen, grid))
     print("\n".join(shown(path) for path in paths))
+    return 0
+
+
+def _study(arguments: argparse.Namespace) -> int:
+    """Run an analysis that is a study, and draw its figure."""
+    name = arguments.analysis
+    if arguments.task or arguments.norms:
+        raise ValueError(f"{name} is the study conf/study/{name}.yaml, whose tasks and norms stand there")
+    flags = {"--scale": arguments.scale, "--seeds": arguments.seeds, "--runs": arguments.runs}
+    given = [text for flag, value in flags.items() if value for text in (flag, value)]
+    code = study.main([name, *given, *arguments.settings])
+    own = arguments.scale is None and arguments.seeds is None
+    if drawing := draw(f"norms-{name}", runs=arguments.runs) if own else None:
+        place = Path(arguments.runs) if arguments.runs else PROJECT / "results"
+        print(shown(write(drawing, place / "figures")[0]))
+    return code
 
 
 def _make(missing: Sequence[analyses.Record]) -> None:
@@ -75,7 +93,7 @@ def _told_apart(arguments: argparse.Namespace) -> tuple[dict[str, str], list[str
 
 def _arguments() -> argparse.Namespace:
     parser = compose.Parser(prog="adanorm.analyse", description=__doc__)
-    parser.add_argument("analysis", help=f"one of {', '.join(choices('analysis'))}")
+    parser.add_argument("analysis", help=f"one of {', '.join([*choices('analysis'), *STUDIES])}")
     parser.add_argument(
         "--task", help="one or more, such as mnist,rt; default: the analysis' own, as of all below"
     )

@@ -22,6 +22,8 @@ class Quantity(Section):
     short: Annotated[str, Field(max_length=8)]
     log: bool = False
     panel: bool = True  # whether the figure has a panel of it
+    beside: str | None = None  # another quantity, drawn as a thin grey line in the same panel
+    yes_within: str | None = None  # an option: up to its value the table says yes, beyond it no
 
 
 class Analysis(Section):
@@ -68,13 +70,18 @@ class Analysis(Section):
         return {key: value for key, value in found.items() if value is not None}
 
 
+def names() -> list[str]:
+    """Return the names of all analyses, sorted."""
+    return choices("analysis")
+
+
 def load(name: str, given: Mapping[str, str] | None = None) -> Analysis:
     """Return the analysis conf/analysis/<name>.yaml with the user's `given` values for its keys.
 
     Raises ValueError for an unknown analysis, a value it cannot take, an unknown task or norm.
     """
-    if name not in choices("analysis"):
-        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(choices('analysis'))}")
+    if name not in names():
+        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(names())}")
     values = {"name": name, **yaml.safe_load((CONF / "analysis" / f"{name}.yaml").read_text())}
     options = values.get("options", {})
     for key, text in (given or {}).items():

@@ -12,6 +12,8 @@ from adanorm.reporting import observed
 from adanorm.reporting.curves import curves
 from adanorm.reporting.figures import Drawing, write
 from adanorm.reporting.intervals import norm_scores
+from adanorm.reporting.invariances import invariances
+from adanorm.reporting.over_setting import over_setting
 from adanorm.reporting.published import published_tasks
 from adanorm.reporting.tables import Table
 
@@ -22,7 +24,7 @@ def names() -> list[str]:
     """Return the names of all figures, with records or without."""
     scores = [f"norms-{study}" for study in choices("study")]
     observations = [
-        figure_of(a, task) for a in map(analyses.load, choices("analysis")) for task in a.tasks or [""]
+        figure_of(a, task) for a in map(analyses.load, analyses.names()) for task in a.tasks or [""]
     ]
     return scores + [f"curves-{task}-{scale}" for scale in CURVES for task in choices("task")] + observations
 
@@ -33,7 +35,7 @@ def figure_of(analysis: Analysis, task: str) -> str:
 
 
 # Analyses whose figure is no quantities over updates.
-DRAWINGS: dict[str, Callable[..., Drawing | None]] = {}
+DRAWINGS: dict[str, Callable[..., Drawing | None]] = {"invariance": invariances}
 
 
 def drawn_analysis(analysis: Analysis, grid: Grid, task: str) -> Drawing | None:
@@ -53,10 +55,11 @@ def draw(name: str, *, runs: str | None = None) -> Drawing | None:
     kind, _, rest = name.partition("-")
     if kind == "norms":
         study = studies.load(rest, known_tasks=published_tasks())
-        return norm_scores(name, Table(study, studies.grid(study, runs=runs)))
+        table = Table(study, studies.grid(study, runs=runs))
+        return over_setting(name, table) if study.over else norm_scores(name, table)
     if kind == "analysis":
         found = {
-            figure_of(a, t): (a, t) for a in map(analyses.load, choices("analysis")) for t in a.tasks or [""]
+            figure_of(a, t): (a, t) for a in map(analyses.load, analyses.names()) for t in a.tasks or [""]
         }
         analysis, task = found[name]
         return drawn_analysis(analysis, analyses.grid(analysis, runs=runs), task)

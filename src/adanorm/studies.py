@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from adanorm import compose, composed
 from adanorm.config import CONF, Experiment, choices, first_problem
@@ -20,6 +20,8 @@ class Row(Section):
     norm: str
     overrides: tuple[str, ...] = ()  # in Hydra's syntax
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
+    at: float | None = None  # the value of what the study goes over, such as a batch size
+    undefined: str | None = None  # why there can be no runs of it
 
 
 class Study(Section):
@@ -37,6 +39,7 @@ class Study(Section):
     quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
     overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
     budget: tuple[str, ...] = ()  # overrides tried in every cell; the best by validation is shown
+    over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
 
     @field_validator("rows", mode="before")
     @classmethod
@@ -46,6 +49,13 @@ class Study(Section):
         if isinstance(rows, dict):  # YAML reads a label such as 0.1 as a number
             return {str(label): row for label, row in rows.items()}
         return rows
+
+    @model_validator(mode="after")
+    def _every_row_is_at_a_value(self) -> Study:
+        for label, row in self.rows.items():
+            if self.over is not None and row.at is None:
+                raise ValueError(f"row {label!r}: lacks `at`, its {self.over}")
+        return self
 
     @property
     def varies(self) -> bool:
@@ -115,7 +125,7 @@ def grid(study: Study, *, runs: str | None = None, settings: Sequence[str] = ())
 def tried(study: Study, label: str, task: str) -> list[list[str]]:
     """Return the command lines, but for the seed, of what is tried in a cell: one an override of a budget."""
     row = study.rows[label]
-    if task not in choices("task") or (row.only is not None and task not in row.only):
+    if task not in choices("task") or row.undefined or (row.only is not None and task not in row.only):
         return []
     chosen = [f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides, *row.overrides]
     return [[*chosen, override] for override in study.budget] if study.budget else [chosen]

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from adanorm import compose, launch, studies
@@ -18,9 +19,9 @@ from adanorm.reporting.tables import Table
 from adanorm.tables import write
 
 
-def main() -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run a study; the code is 1 if some run failed."""
-    arguments = _arguments()
+    arguments = _arguments(given)
     name, study = named(arguments)
     grid = studies.grid(study, runs=arguments.runs)
     settings = [entry for entry in arguments.settings if entry.startswith("launcher.")]
@@ -71,7 +72,7 @@ def add_study(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=_positive, help="runs at a time; default: what this machine suits")
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = compose.Parser(prog="adanorm.study", description=__doc__)
     add_study(parser)
     parser.add_argument("--launcher", default="local", help=f"one of {', '.join(choices('launcher'))}")
@@ -82,7 +83,7 @@ def _arguments() -> argparse.Namespace:
         metavar="KEY=VALUE",
         help="of every run, such as logger=tensorboard, or of the launcher: launcher.partition=gpu",
     )
-    return parser.parse_intermixed_args()
+    return parser.parse_intermixed_args(given)
 
 
 def _positive(text: str) -> int:

@@ -73,7 +73,7 @@ def main() -> None:
         print(shown(path))
         write_whole(GUIDE, guide().encode())
         print(shown(GUIDE))
-        for analysis in map(analyses.load, choices("analysis")):
+        for analysis in map(analyses.load, analyses.names()):
             grid = analyses.grid(analysis)
             if any(observed.results(cell) for cell in grid.values()):
                 print(f"{shown(write_analysis(analysis, grid)[0])} and .csv")

@@ -1,9 +1,17 @@
 """What the analyses observe, one file each; torch is needed here and not where records are shown."""
 
-from adanorm.analysis import gradients
+from adanorm.analysis import activations, gradients, invariance
 from adanorm.analysis.along_training import Make, along_training
+from adanorm.analysis.step import Observe
+
+# Analyses of runs, seen as they train.
+OBSERVERS: dict[str, Observe] = {
+    "activations": activations.observe,
+    "gradients": gradients.observe,
+}
 
 # What makes the record of each analysis of conf/analysis.
 ANALYSES: dict[str, Make] = {
-    "gradients": along_training(gradients.observe),
+    **{name: along_training(observe) for name, observe in OBSERVERS.items()},
+    "invariance": invariance.make,
 }

@@ -140,6 +140,7 @@ def _close(folder: RunFolder, record: Record, trainer: Trainer, sites: list[str]
     }
     if record.analysis.evaluate and state.diverged is None:
         ended["valid"] = trainer.measure("valid").metrics
+        ended["summary"]["score"] = ended["valid"][run.task.criterion]
     if state.diverged:
         ended["diverged"] = state.diverged
     folder.write_result(ended)

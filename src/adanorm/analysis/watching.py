@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
@@ -19,6 +20,28 @@ class Call:
     z: Tensor | None = None
     dx: Tensor | None = None
     dz: Tensor | None = None
+
+    def rows(self) -> list[Tensor]:
+        """Return x, z, dx and dz as rows (N, H): those that a gradient reaches, so none of padding.
+
+        In float32 at least; asked once the gradients are known.
+        """
+        found = []
+        for tensor in (self.x, self.z, self.dx, self.dz):
+            assert tensor is not None, "asked once the gradients are known"
+            wide = tensor if tensor.dtype == torch.float64 else tensor.float()
+            found.append(wide.reshape(-1, tensor.shape[-1]))
+        dz = found[-1]
+        reached = (dz.amax(-1) != 0) | (dz.amin(-1) != 0)  # ten times as fast as any()
+        return found if reached.all() else [rows[reached] for rows in found]
+
+
+def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the biased variance and the mean (N,) of rows (N, H)."""
+    # torch.var_mean takes twenty times as long on a CPU.
+    mean = rows.mean(-1)
+    centered = rows - mean[:, None]
+    return torch.linalg.vecdot(centered, centered) / rows.shape[-1], mean
 
 
 Seen = Callable[[str, Call], None]

@@ -73,6 +73,8 @@ def notes(table: Table) -> list[str]:
             f"The same budget for every cell: {', '.join(table.study.budget)}. Shown is the best by mean"
             " validation score over the seeds, in brackets which; test scores had no part in it."
         )
+    undefined = {row.undefined: None for row in table.study.rows.values() if row.undefined}
+    found += [f"*undefined*: {reason}." for reason in undefined]
     if not table.comparable:
         why = "its numbers are not comparable."
         found.append(f"Not the paper's data or settings: {table.study.quote or why}")
@@ -127,6 +129,12 @@ def markdown(table: Table) -> str:
     lines = [f"# {study.title}", "", line_of(header), line_of(["---"] * len(header))]
     lines += [line_of(row) for row in _grid(table, bold="**{}**")]
     return "\n".join([*lines, "", "\n\n".join(notes(table)), ""])
+
+
+def _run(table: Table) -> list[str]:
+    """Return the tasks of which some run has ended."""
+    ended = {task for (_, task), found in table.cells.items() if found is not None and found.results}
+    return [task for task in table.study.columns if task in ended]
 
 
 def line_of(fields: Sequence[str]) -> str:
@@ -207,7 +215,7 @@ def terminal(table: Table) -> str:
     study = table.study
     lines = [study.title]
     for task in study.columns:
-        if all(table.ours(norm, task) == "-" for norm in study.rows):
+        if task not in _run(table):
             continue
         lines.append(f"{title(task)}, test {unit(table, task)}, {table.study.scale}")
         for norm in study.rows:
@@ -215,7 +223,7 @@ def terminal(table: Table) -> str:
                 f"paper {table.paper(norm, task):<8} {table.verdict(norm, task)}" if table.shows_paper else ""
             )
             lines.append(f"  {title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
-    empty = [t for t in study.columns if all(table.ours(norm, t) == "-" for norm in study.rows)]
+    empty = [task for task in study.columns if task not in _run(table)]
     if empty:
         lines.append(f"no runs yet: {', '.join(map(title, empty))}")
     return "\n".join(lines)
@@ -227,7 +235,7 @@ MARKS = ("<!-- overview: written by `make tables` -->", "<!-- /overview -->")
 def compact(table: Table) -> str:
     """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
     study = table.study
-    tasks = [t for t in study.columns if any(table.ours(norm, t) != "-" for norm in study.rows)]
+    tasks = _run(table)
     header = ["Model", *(f"{title(task)} ({unit(table, task)})" for task in tasks)]
     lines = [line_of(header), line_of(["---"] * len(header))]
     for norm in study.rows:

@@ -33,6 +33,9 @@ def text(cell: Sequence[Record], quantity: Quantity) -> str:
     numbers = [result["summary"][quantity.name] for result in ended if quantity.name in result["summary"]]
     if not numbers:
         return "-"
+    if quantity.yes_within is not None:
+        limit = float(cell[0].analysis.options[quantity.yes_within])
+        return "yes" if max(numbers) <= limit else "no"
     mean = number(fmean(numbers))
     return f"{mean} ± {number(stdev(numbers))}" if len(numbers) > 1 else mean
 
@@ -141,6 +144,9 @@ def over_updates(
             for norm, found in curves.items():
                 if points := found.get(quantity.name):
                     handles.setdefault(norm, _draw(axes, points, look[norm]))
+            for found in curves.values():
+                if quantity.beside is not None and (points := found.get(quantity.beside)):
+                    axes.plot([*points], [*points.values()], color="0.6", linewidth=0.6)
             _label(axes, quantity)
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()

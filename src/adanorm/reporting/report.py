@@ -189,7 +189,9 @@ def _claims(judgements: Sequence[Judgement], groups: _Groups) -> list[tuple[Any,
 def _missing(name: str, table: Table) -> list[dict[str, Any]]:
     """Return what a study lacks, if anything."""
     lacking = sum(
-        found is None or len(found.results) < len(table.study.seeds) for found in table.cells.values()
+        found is None or len(found.results) < len(table.study.seeds)
+        for (row, _), found in table.cells.items()
+        if not table.study.rows[row].undefined
     )
     if not lacking:
         return []

@@ -45,6 +45,8 @@ class Table:
 
     def ours(self, norm: str, task: str) -> str:
         """Return the text of a cell; `-` where no run has ended."""
+        if self.study.rows[norm].undefined:
+            return "undefined"
         found = self.cells[norm, task]
         chosen = f" [{self.chosen[norm, task]}]" if (norm, task) in self.chosen else ""
         return found.text + chosen if found else "-"
