@@ -57,7 +57,8 @@ help: ## Print this help
 	@echo "  MODEL=lstm|gru: another model of enwik8   SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
-	@echo "  WHAT=gradients|... (analyse; TASK, NORMS, SCALE, SEEDS or the analysis' own; SET=\"steps=100\")"
+	@echo "  WHAT=gradients|activations|invariance|noisy-batchnorm|batch-size|... (analyse;"
+	@echo "    TASK, NORMS, SCALE, SEEDS: default the analysis' own; SET=\"steps=100 every=10\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
 	@echo "  RUNS=FOLDER: records go there, and runs made before are made anew"
 	@echo

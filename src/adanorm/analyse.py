@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from adanorm import analyses, compose, study
+from adanorm import analyses, compose, study, undefined
 from adanorm.config import PROJECT, choices
 from adanorm.figures import draw, drawn_analysis
 from adanorm.records import reader
@@ -64,11 +64,10 @@ def _study(arguments: argparse.Namespace) -> int:
 
 def _make(missing: Sequence[analyses.Record]) -> None:
     from adanorm.analysis import ANALYSES
-    from adanorm.analysis.along_training import begin
 
-    if missing[0].analysis.tasks:
-        for one in {(r.experiment.task.name, r.experiment.norm.name): r for r in missing}.values():
-            begin(one.experiment)  # a mistake in the last of them must not cost the work of the first
+    for record in missing:
+        if record.analysis.tasks:
+            undefined.check(record.experiment)
     for index, record in enumerate(missing):
         print(f"[{index + 1}/{len(missing)}] {record.about}", flush=True)
         ANALYSES[record.analysis.name](record)

@@ -15,6 +15,7 @@ EPS = float(OPTIONS["eps"])
 
 # Rows of the published table, in the order of its columns, and for norms that came later what is theirs:
 # RMSNorm's from Zhang & Sennrich 2019, table 1; the others' from their formulas.
+# Over positions a re-centering is no constant, so that GroupNorm sees it.
 PUBLISHED = {
     "batchnorm": "yes no yes yes yes no",
     "weightnorm": "yes no yes no no no",
@@ -27,7 +28,7 @@ DERIVED = {
     "detachnorm": "yes yes no yes no yes",
     "batchnorm-noisy": "yes no yes yes yes no",
     "instancenorm": "yes no yes yes yes yes",
-    "groupnorm": "yes yes no yes no yes",
+    "groupnorm": "yes no no yes no yes",
     "scalenorm": "yes no no yes no yes",
     "dynamic-tanh": "no no no no no no",
 }

@@ -1,6 +1,6 @@
 """What the analyses observe, one file each; torch is needed here and not where records are shown."""
 
-from adanorm.analysis import activations, gradients, invariance
+from adanorm.analysis import activations, gradients, invariance, noisy_batchnorm
 from adanorm.analysis.along_training import Make, along_training
 from adanorm.analysis.step import Observe
 
@@ -8,6 +8,7 @@ from adanorm.analysis.step import Observe
 OBSERVERS: dict[str, Observe] = {
     "activations": activations.observe,
     "gradients": gradients.observe,
+    "noisy-batchnorm": noisy_batchnorm.observe,
 }
 
 # What makes the record of each analysis of conf/analysis.

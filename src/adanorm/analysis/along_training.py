@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from adanorm import tasks
+from adanorm import tasks, undefined
 from adanorm.analyses import Analysis, Record
 from adanorm.analysis.step import Observe, Step, Values
 from adanorm.analysis.summary import averages
@@ -57,22 +57,19 @@ def along_training(observe: Observe) -> Make:
 def begin(experiment: Experiment) -> tuple[Trainer, list[str]]:
     """Return the trainer of a run at its very start, and the sites of its norm.
 
-    In one process. Raises ValueError for what the user can mend, a norm that the model has no use
-    for among it: a batch is tried.
+    In one process. Raises ValueError for what the user can mend.
     """
     torch.set_num_threads(experiment.threads)
     device = choose_device(experiment)
+    undefined.check(experiment)
     placed = placed_norms(experiment)
     task = tasks.build(experiment)
     seed_everything(experiment.seed)
     model = task.build_model(placed).to(device).train()
-    placed.check()
+    placed.finish()
     seed_everything(experiment.seed)
     place = Place(device, experiment.precision, World(0, 1), 60 * experiment.checkpoint_minutes)
     trainer = Trainer(task, model, experiment.task, experiment.training, place)
-    trial = Step(trainer, next(trainer.batches()), {})
-    with trial.aside():
-        trial.loss()
     return trainer, placed.swapped
 
 
