@@ -53,7 +53,7 @@ help: ## Print this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
 	  | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'
 	@echo
-	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb   NORM=adanorm|layernorm|..."
+	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb|gaussian|cifar10   NORM=adanorm|layernorm|..."
 	@echo "  MODEL=lstm|gru: another model of enwik8   SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"

@@ -86,13 +86,15 @@ def compare_examples(runs: Mapping[str, Sequence[Experiment]]) -> list[str]:
     lines.append(
         f"  {'norm':<16} {'score':>6} {'diff':>7}  {'95 % interval':<16} {'p':>6}  {'se: examples  seeds'}"
     )
+    digits = metrics.decimals(base.mean())
     for norm, found in scores.items():
-        line = f"  {norm:<16} {found.mean():6.2f}"
+        line = f"  {norm:<16} {found.mean():6.{digits}f}"
         if norm != base_name:
             gap = over_examples(base, found)
-            interval = f"{gap.interval.low:+.2f} to {gap.interval.high:+.2f}"
-            by_seed = "-" if gap.seed_error is None else f"{gap.seed_error:.2f}"
-            line += f" {gap.mean:+7.2f}  {interval:<16} {gap.p:6.4f}  {gap.example_error:12.2f} {by_seed:>6}"
+            interval = f"{gap.interval.low:+.{digits}f} to {gap.interval.high:+.{digits}f}"
+            by_seed = "-" if gap.seed_error is None else f"{gap.seed_error:.{digits}f}"
+            line += f" {gap.mean:+7.{digits}f}  {interval:<16} {gap.p:6.4f}"
+            line += f"  {gap.example_error:12.{digits}f} {by_seed:>6}"
         lines.append(line)
     return lines
 

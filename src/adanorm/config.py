@@ -11,14 +11,26 @@ from typing import Annotated, Any, Literal
 from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError, model_validator
 
-from adanorm.data_sections import SPLITS, ByteText, DataSection, Images, Parallel, Text, Treebank
+from adanorm.data_sections import (
+    SPLITS,
+    ByteText,
+    ColourImages,
+    DataSection,
+    Gaussian,
+    Images,
+    Parallel,
+    Text,
+    Treebank,
+)
 from adanorm.model_sections import (
+    DeepLinear,
     FairseqTransformer,
     MnistCnn,
     Recurrent,
     SentenceEncoder,
     TransformerXl,
     TransitionParser,
+    Vgg,
 )
 from adanorm.sections import Cost, Decoding, Logger, Norm, Positive, Section, Segments, Task, Training
 
@@ -28,6 +40,8 @@ CONF = PROJECT / "conf"
 
 READERS = {  # of the data that a model takes
     "mnist_cnn": "images",
+    "vgg": "colour_images",
+    "deep_linear": "gaussian",
     "sentence_encoder": "text",
     "fairseq_transformer": "parallel",
     "transformer_xl": "bytes",
@@ -43,9 +57,19 @@ class Experiment(Section):
     norm: Norm
     scale: Literal["paper", "mini", "smoke"]
     seed: Annotated[int, Field(ge=0, lt=2**31)]
-    data: Annotated[Images | Text | Parallel | ByteText | Treebank, Field(discriminator="reader")]
+    data: Annotated[
+        Images | ColourImages | Gaussian | Text | Parallel | ByteText | Treebank,
+        Field(discriminator="reader"),
+    ]
     model: Annotated[
-        MnistCnn | SentenceEncoder | FairseqTransformer | TransformerXl | Recurrent | TransitionParser,
+        MnistCnn
+        | Vgg
+        | DeepLinear
+        | SentenceEncoder
+        | FairseqTransformer
+        | TransformerXl
+        | Recurrent
+        | TransitionParser,
         Field(discriminator="name"),
     ]
     decoding: Decoding | None = None

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from adanorm.sections import Fraction, Positive, Section
 
 SPLITS = ("train", "valid", "test")
+PositiveFloat = Annotated[float, Field(gt=0)]
 
 
 class DataSection(Section):
@@ -65,6 +66,53 @@ def _idx_file(folder: Path, name: str) -> Path:
         if path.is_file():
             return path
     raise ValueError(f"data.path={folder}: holds neither {name}.gz nor {name}")
+
+
+class ColourImages(DataSection):
+    """Colour images of 32 x 32 pixels with labels, in CIFAR-10's binary form."""
+
+    reader: Literal["colour_images"]
+    path: str | None
+    train_images: Positive | None
+    valid_size: Positive
+    batch_size: Positive
+    mean: tuple[float, float, float]
+    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the files data_batch_*.bin, by number, and test_batch.bin under `path`.
+
+        Raises ValueError where there is none.
+        """
+        if self.path is None:
+            return {}
+        folder = Path(self.path)
+        found = sorted(folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name))
+        for name, paths in (
+            ("data_batch_1.bin", found),
+            ("test_batch.bin", [*folder.glob("test_batch.bin")]),
+        ):
+            if not paths:
+                raise ValueError(f"data.path={folder}: holds no {name}")
+        return {path.stem: path for path in [*found, folder / "test_batch.bin"]}
+
+
+class Gaussian(DataSection):
+    """Inputs drawn from a normal distribution, and a random linear map of them."""
+
+    reader: Literal["gaussian"]
+    source: Literal["gaussian"]
+    inputs: Positive
+    outputs: Positive
+    noise: Annotated[float, Field(ge=0)]
+    train_size: Positive
+    valid_size: Positive
+    test_size: Positive
+    batch_size: Positive
+
+    def own_files(self) -> dict[str, Path]:
+        """Return none: these data are drawn."""
+        return {}
 
 
 class Text(DataSection):

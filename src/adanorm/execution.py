@@ -12,6 +12,7 @@ from torch import nn
 
 from adanorm import tasks, undefined
 from adanorm.config import Experiment
+from adanorm.metrics import decimals
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import backends, norm_factory
 from adanorm.records import environment, loggers, reader
@@ -173,10 +174,11 @@ def _train(
 
 def _line(experiment: Experiment, row: Row) -> str:
     criterion = experiment.task.criterion
+    valid = row[f"valid_{criterion}"]
     return (
         f"{experiment.task.name} {experiment.norm.name} seed {experiment.seed}"
         f"  epoch {row['epoch']:>3}  update {row['update']:>6}  loss {row['train_loss']:.4f}"
-        f"  valid {row[f'valid_{criterion}']:.2f}"
+        f"  valid {valid:.{decimals(valid)}f}"
     )
 
 

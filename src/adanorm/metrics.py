@@ -1,7 +1,8 @@
-"""BLEU, counted three ways, each with sacrebleu's signature."""
+"""BLEU, counted three ways, each with sacrebleu's signature; and the decimals that a score is shown with."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,15 @@ KINDS = {
     "sacrebleu": "on running text, sacrebleu's own words",
     "compound_bleu": "on words, compounds split at hyphens",
 }
+
+
+def decimals(score: float) -> int:
+    """Return how many decimals a score is shown with: two, and below 1 as many as make three digits.
+
+    Scores in percent or bits keep their two; a squared error of 0.0123 is not shown as 0.01.
+    """
+    size = abs(score)
+    return 2 if size >= 1 or size < 1e-9 or not math.isfinite(size) else 2 - math.floor(math.log10(size))
 
 
 def scorer(kind: str, *, lowercase: bool) -> Any:

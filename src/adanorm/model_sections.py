@@ -41,6 +41,23 @@ class MnistCnn(Section):
     norm_position: AroundActivation = None
 
 
+class Vgg(Section):
+    """Settings of models.vgg."""
+
+    name: Literal["vgg"]
+    blocks: Annotated[list[Annotated[list[Positive], Field(min_length=1)]], Field(min_length=1)]
+    norm_axes: Literal["channels", "all"]
+
+
+class DeepLinear(Section):
+    """Settings of models.deep_linear."""
+
+    name: Literal["deep_linear"]
+    layers: Annotated[int, Field(ge=2)]
+    dim: Positive
+    init: Literal["xavier", "default"]
+
+
 class SentenceEncoder(Section):
     """Settings of models.sentence_encoder."""
 

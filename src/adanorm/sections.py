@@ -24,7 +24,7 @@ class Task(Section):
     """What is solved, and the validation metric that picks the best weights."""
 
     name: str
-    kind: Literal["classification", "translation", "char_lm", "parsing"]
+    kind: Literal["classification", "translation", "char_lm", "parsing", "regression"]
     metric: str
     goal: Literal["max", "min"]
     selected_by: str | None = None  # validation metric that `goal` is of; null: `metric`

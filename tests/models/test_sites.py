@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,9 +11,11 @@ from torch import Tensor, nn
 
 from adanorm import tasks, undefined
 from adanorm.compose import experiment
+from adanorm.models.deep_linear import DeepLinear
 from adanorm.models.mnist_cnn import MnistCnn
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.sentence_encoder import SentenceEncoder
+from adanorm.models.vgg import Vgg
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, norm_factory
 
 
@@ -40,6 +43,26 @@ def cnn(placed: PlacedNorms, norm_axes: str = "all") -> MnistCnn:
     return MnistCnn(placed, channels=[4, 6], kernel_size=5, norm_axes=norm_axes, classes=10)  # type: ignore[arg-type]
 
 
+def vgg(placed: PlacedNorms) -> Vgg:
+    torch.manual_seed(0)
+    return Vgg(placed, blocks=[[4], [6, 6]], norm_axes="channels", classes=10)
+
+
+def deep_linear(placed: PlacedNorms) -> DeepLinear:
+    torch.manual_seed(0)
+    return DeepLinear(placed, inputs=5, outputs=2, layers=6, dim=8, init="xavier")
+
+
+NETWORKS: dict[
+    str, tuple[Callable[[PlacedNorms], nn.Module], torch.Tensor, int]
+] = {  # a network, its inputs, its number of sites
+    "encoder": (encoder, torch.randint(1, 20, (3, 5)), 9),  # two a layer and the closing one
+    "cnn": (cnn, torch.randn(3, 1, 28, 28), 2),
+    "vgg": (vgg, torch.randn(3, 3, 32, 32), 3),
+    "deep_linear": (deep_linear, torch.randn(3, 5), 5),
+}
+
+
 def calls(model: nn.Module, sites: list[str], inputs: torch.Tensor) -> Counter[str]:
     counts: Counter[str] = Counter()
 
@@ -54,17 +77,15 @@ def calls(model: nn.Module, sites: list[str], inputs: torch.Tensor) -> Counter[s
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
 @pytest.mark.parametrize("name", NORMS)
-@pytest.mark.parametrize("network", ["encoder", "cnn"])
+@pytest.mark.parametrize("network", NETWORKS)
 def test_every_site_holds_the_norm_and_calls_it_once(network: str, name: str, mode: str) -> None:
+    if network == "deep_linear" and getattr(NORMS[name], "needs_positions", False):
+        pytest.skip("an example is one row of features")
     placed = PlacedNorms(norm_factory(name, {"groups": 2} if name == "groupnorm" else {}), "all")
-    if network == "encoder":
-        model: nn.Module = encoder(placed)
-        inputs, number = torch.randint(1, 20, (3, 5)), 9  # two a layer and the closing one
-    else:
-        over_rows = any(hasattr(NORMS[name], f"depends_on_{what}") for what in ("batch", "positions"))
-        model = cnn(placed, "channels" if over_rows else "all")
-        inputs, number = torch.randn(3, 1, 28, 28), 2
-    model.train(mode == "train")
+    make, inputs, number = NETWORKS[network]
+    over_rows = any(hasattr(NORMS[name], f"depends_on_{what}") for what in ("batch", "positions"))
+    settings = {"norm_axes": "channels"} if network == "cnn" and over_rows else {}
+    model = make(placed, **settings).train(mode == "train")
     placed.finish()
     assert len(placed.swapped) == number
     assert placed.kept == []
@@ -138,6 +159,8 @@ def test_a_batch_may_be_empty() -> None:
     for model, inputs in (
         (cnn(PlacedNorms(norm_factory("adanorm"), "all")), torch.zeros(0, 1, 28, 28)),
         (encoder(PlacedNorms(norm_factory("adanorm"), "all")), torch.zeros(0, 5, dtype=torch.long)),
+        (vgg(PlacedNorms(norm_factory("adanorm"), "all")), torch.zeros(0, 3, 32, 32)),
+        (deep_linear(PlacedNorms(norm_factory("adanorm"), "all")), torch.zeros(0, 5)),
     ):
         logits = model(inputs)
         logits.sum().backward()

@@ -16,7 +16,7 @@ from adanorm.config import PROJECT, Experiment, choices
 from adanorm.reporting import claims_table, formats, tables
 from adanorm.reporting.cells import cell, seeds_made
 from adanorm.reporting.claims import judgements
-from adanorm.reporting.published import published, published_tasks
+from adanorm.reporting.published import lower_is_better, published, published_tasks
 from adanorm.tables import GUIDE, guide, write
 
 
@@ -256,6 +256,31 @@ def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: P
     assert "| k=0.3 | - | - | - | - | 99.40 ± 0.10 | - |" in text
     assert "reproduced" not in text
     assert "99.35" not in text
+
+
+def test_a_task_the_paper_has_no_number_of_fits_into_every_table(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "title: t\nrows: [layernorm, adanorm]\ncolumns: [gaussian, cifar10]\nscale: paper\nseeds: [1, 2]\n"
+        "improvements: [[layernorm, adanorm]]\n"
+    )
+    study = studies.load(str(own), known_tasks=published_tasks())
+    grid = studies.grid(study, runs=str(tmp_path / "runs"))
+    for norm, losses in (("layernorm", (0.0301, 0.0303)), ("adanorm", (0.0101, 0.0101))):
+        for run, loss in zip(grid[norm, "gaussian"], losses, strict=True):
+            record(run, test={"loss": loss}, valid={"loss": loss})
+    table = tables.Table(study, grid)
+    assert table.ours("layernorm", "gaussian") == "0.0302 ± 0.0001"
+    assert table.improvement("layernorm", "adanorm", "gaussian") == ("+0.0201", "-")  # less is better
+    assert table.best("gaussian") == "adanorm"
+    assert table.verdict("adanorm", "gaussian") == table.paper("adanorm", "gaussian") == ""
+    text = formats.markdown(table)
+    assert "| Model | Gaussian (loss) | CIFAR-10 (accuracy) |" in text
+    assert "| AdaNorm | **0.0101 ± 0.0000** | - |" in text
+    assert "Gaussian, test loss, paper\n  LayerNorm          0.0302 ± 0.0001\n" in formats.terminal(table)
+    assert [lower_is_better(task) for task in ("gaussian", "cifar10", "enwik8", "rt", "none")] == [
+        True, False, True, False, False,
+    ]  # fmt: skip
 
 
 def test_the_committed_tables_are_those_of_the_committed_records(

@@ -92,6 +92,18 @@ SOURCES: dict[str, Source] = {
             ),
         ),
     ),
+    "cifar10": Source(
+        "cifar-10",
+        "free to use with a citation (Krizhevsky 2009)",
+        (
+            File(
+                "cifar-10-binary.tar.gz",
+                170_052_171,
+                "md5:c32a1d4ab5d03f1284b67883e8d87530",
+                ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
+            ),
+        ),
+    ),
     "rt": Source(
         "rt",
         "research use (Pang and Lee 2005); split of lancopku/LexicalAT",

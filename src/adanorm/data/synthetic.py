@@ -21,6 +21,36 @@ def digits(*, train: int, test: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
     return images[:train], labels[:train], images[train:], labels[train:]
 
 
+def colours(*, train: int, test: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
+    """Return training images (N, 3, 32, 32) and labels (N,), then test images and labels.
+
+    A class is a bright square of its own place and colour under noise.
+    """
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 10, train + test).astype(np.uint8)
+    images = random.integers(0, 100, (train + test, 3, 32, 32)).astype(np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        row, column = divmod(int(label), 4)
+        image[label % 3, 2 + 10 * row : 10 + 10 * row, 1 + 8 * column : 7 + 8 * column] += 120
+    return images[:train], labels[:train], images[train:], labels[train:]
+
+
+Numbers = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+
+
+def linear_map(count: int, *, inputs: int, outputs: int, noise: float) -> tuple[Numbers, Numbers]:
+    """Return inputs (N, inputs) of N(0, 1) and targets (N, outputs): a random linear map of them and noise.
+
+    The map's entries are N(0, 1/inputs), so that a target without noise has variance 1. The map is
+    drawn first: it does not change with the number of examples.
+    """
+    random = np.random.default_rng(0)
+    weights = random.standard_normal((inputs, outputs)) / np.sqrt(inputs)
+    x = random.standard_normal((count, inputs))
+    y = x @ weights + noise * random.standard_normal((count, outputs))
+    return x.astype(np.float32), y.astype(np.float32)
+
+
 def pairs() -> dict[str, tuple[list[str], list[str]]]:
     """Return sources and targets of each split: the target is the source, word by word in other words."""
     random = np.random.default_rng(0)

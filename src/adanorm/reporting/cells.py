@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from adanorm.config import Experiment
+from adanorm.metrics import decimals
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.reporting.published import Published, published
@@ -53,10 +54,11 @@ class Cell:
             return f"Diverge ({diverged}/{ended})"
         if not self.scores:
             return "failed"
-        mean = f"{fmean(self.scores):.2f}"
-        spread = f" ± {stdev(self.scores):.2f}" if len(self.scores) > 1 else ""
+        mean = fmean(self.scores)
+        digits = decimals(mean)
+        spread = f" ± {stdev(self.scores):.{digits}f}" if len(self.scores) > 1 else ""
         lacking = f" ({len(self.scores)}/{self.wanted} seeds)" if len(self.scores) < self.wanted else ""
-        return mean + spread + lacking
+        return f"{mean:.{digits}f}{spread}{lacking}"
 
     @property
     def verdict(self) -> str:
@@ -155,7 +157,8 @@ def _ending(experiment: Experiment, result: dict[str, Any]) -> str:
     if result["status"] == "done":
         criterion = experiment.task.criterion
         validation = f"validation {criterion if criterion != metric else ''}".rstrip()
-        return f"test {metric} {result['test'][metric]:.2f}, {validation} {result['valid'][criterion]:.2f}"
+        test, valid = result["test"][metric], result["valid"][criterion]
+        return f"test {metric} {test:.{decimals(test)}f}, {validation} {valid:.{decimals(valid)}f}"
     return f"{result['status']}: {result.get('diverged') or result.get('error')}"
 
 

@@ -34,6 +34,7 @@ QUANTITIES = {
     "translation": Quantity("loss", 1 / math.log(2), "loss (bits per subword)"),
     "classification": Quantity("loss", 1, "loss (nats per example)"),
     "parsing": Quantity("loss", 1, "loss (nats per transition)"),
+    "regression": Quantity("loss", 1, "mean squared error"),
 }
 PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where it may differ from ours
 

@@ -40,6 +40,8 @@ TITLES = {
     "sst5": "SST5",
     "mnist": "MNIST",
     "ptb": "PTB",
+    "gaussian": "Gaussian",
+    "cifar10": "CIFAR-10",
 }
 
 
@@ -219,9 +221,8 @@ def terminal(table: Table) -> str:
             continue
         lines.append(f"{title(task)}, test {unit(table, task)}, {table.study.scale}")
         for norm in study.rows:
-            quoted = (
-                f"paper {table.paper(norm, task):<8} {table.verdict(norm, task)}" if table.shows_paper else ""
-            )
+            paper = table.paper(norm, task)
+            quoted = f"paper {paper:<8} {table.verdict(norm, task)}" if paper else ""
             lines.append(f"  {title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
     empty = [task for task in study.columns if task not in _run(table)]
     if empty:

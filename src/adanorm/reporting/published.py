@@ -57,6 +57,13 @@ def published_metric(task: str) -> str:
 
 
 def lower_is_better(task: str) -> bool:
-    """Return whether a smaller score of a task, one of the paper's or of ours, is a better one."""
-    own = composed.experiment([f"task={task}"]).task.metric if task in choices("task") else ""
-    return (published_metric(task) or own).upper() == "BPC"
+    """Return whether a smaller score of a task is a better one, as of bits per character.
+
+    Of a task that the paper has no number of, its configuration says it, where the goal is of the metric.
+    """
+    if metric := published_metric(task):
+        return metric == "BPC"
+    if task not in choices("task"):
+        return False
+    target = composed.experiment([f"task={task}"]).task
+    return target.goal == "min" and target.criterion == target.metric

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
+from adanorm.metrics import decimals
 from adanorm.reporting.cells import Cell, best, cell
 from adanorm.reporting.published import Published, lower_is_better, published
 from adanorm.reporting.statistics import significantly_best
@@ -81,6 +82,6 @@ class Table:
         values = [number.value for number in paper if number is not None and number.value is not None]
         sign = -1 if lower_is_better(task) else 1
         digits = max((len(n.text.partition(".")[2]) for n in paper if n is not None and n.value), default=2)
-        ours = f"{sign * (means[1] - means[0]) + 0:+.2f}" if len(means) == 2 else "-"
+        ours = f"{sign * (means[1] - means[0]) + 0:+.{decimals(means[0])}f}" if len(means) == 2 else "-"
         theirs = f"{sign * (values[1] - values[0]) + 0:+.{digits}f}" if len(values) == 2 else "-"
         return ours, theirs if self.shows_paper else ""

@@ -7,6 +7,7 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.tasks.char_lm import CharLm
 from adanorm.tasks.classification import Classification
 from adanorm.tasks.parsing import Parsing
+from adanorm.tasks.regression import Regression
 from adanorm.tasks.translation import Translation
 
 KINDS: dict[str, Callable[[Experiment], TrainingTask]] = {
@@ -14,6 +15,7 @@ KINDS: dict[str, Callable[[Experiment], TrainingTask]] = {
     "translation": Translation,
     "char_lm": CharLm,
     "parsing": Parsing,
+    "regression": Regression,
 }
 
 

@@ -1,4 +1,4 @@
-"""Classification of images and sentences: MNIST, RT, SST5 and the user's own."""
+"""Classification of images and sentences: MNIST, CIFAR-10, RT, SST5 and the user's own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from adanorm.config import Experiment
-from adanorm.data import images, text
+from adanorm.data import colour_images, images, text
 from adanorm.data.examples import Batch, Batches
-from adanorm.data_sections import Images, Text
-from adanorm.model_sections import MnistCnn
-from adanorm.models import mnist_cnn, sentence_encoder
+from adanorm.data_sections import ColourImages, Images, Text
+from adanorm.model_sections import MnistCnn, Vgg
+from adanorm.models import mnist_cnn, sentence_encoder, vgg
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
@@ -26,6 +26,8 @@ class Classification(TrainingTask):
         data = experiment.data
         if isinstance(data, Images):
             self.splits = images.load(data)
+        elif isinstance(data, ColourImages):
+            self.splits = colour_images.load(data)
         else:
             assert isinstance(data, Text), "the configuration pairs models and readers"
             self.splits = text.load(data)
@@ -40,6 +42,8 @@ class Classification(TrainingTask):
         classes = len(self.splits.labels)
         if isinstance(self._settings, MnistCnn):
             return mnist_cnn.MnistCnn(make_norm, classes=classes, **settings)
+        if isinstance(self._settings, Vgg):
+            return vgg.Vgg(make_norm, classes=classes, **settings)
         return sentence_encoder.SentenceEncoder(
             make_norm, vocabulary=len(self.splits.vocabulary), classes=classes, **settings
         )

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from tqdm import tqdm
 
+from adanorm.metrics import decimals
 from adanorm.sections import Training
 from adanorm.training.state import State
 
@@ -42,7 +43,11 @@ class Progress:
         self._shown_at = time.monotonic()
         self._bar.n = state.update
         if state.loss_units:
-            best = "" if state.best_score is None else f", best {self._metric} {state.best_score:.2f}"
+            best = (
+                ""
+                if state.best_score is None
+                else f", best {self._metric} {state.best_score:.{decimals(state.best_score)}f}"
+            )
             self._text = f"loss {state.loss_sum / state.loss_units:.3f}{best}"
         self._bar.set_postfix_str(self._text)
 

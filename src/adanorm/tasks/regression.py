@@ -1,0 +1,78 @@
+"""Regression: the deep linear network's least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from adanorm.config import Experiment
+from adanorm.data import synthetic
+from adanorm.data.examples import ArrayExamples, Batch, Batches
+from adanorm.data_sections import SPLITS, Gaussian
+from adanorm.model_sections import DeepLinear
+from adanorm.models import deep_linear
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+
+
+class Regression(TrainingTask):
+    """A few numbers an example; loss and metric are the mean squared error a number."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        assert isinstance(experiment.data, Gaussian), "the configuration pairs models and readers"
+        assert isinstance(experiment.model, DeepLinear)
+        self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
+        self.splits = examples(experiment.data)
+        self.sizes = {split: len(self.splits[split]) for split in SPLITS}
+        self.checksums = {}
+
+    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
+        """Return the network, with as many outputs as targets."""
+        settings = self._model.model_dump(exclude={"name"})
+        return deep_linear.DeepLinear(
+            make_norm, inputs=self._data.inputs, outputs=self._data.outputs, **settings
+        )
+
+    def train_batches(self, epoch: int) -> Batches[Batch]:
+        """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
+        train = self.splits["train"]
+        return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        """Return the squared errors summed over the batch's targets, and how many these are."""
+        errors = model(batch.inputs).float() - batch.targets
+        return Loss(errors.square().sum(), batch.targets.numel())
+
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
+        """Return the mean squared error, and the predictions of each example, a line each."""
+        chosen = self.splits[split]
+        device = next(model.parameters()).device
+        with torch.inference_mode():
+            parts = [
+                model(chosen.batch(indices).to(device).inputs).float().cpu() for indices in chosen.order(None)
+            ]
+        predictions = torch.cat(parts)
+        error = (predictions - chosen.targets).double().square().mean().item()
+        return Evaluation({"loss": error}, [" ".join(map(repr, row)) for row in predictions.tolist()])
+
+    def scored(self, outputs: Sequence[str]) -> list[float]:
+        """Return the mean squared error of each test example, given its predictions."""
+        predictions = torch.tensor([[float(number) for number in line.split()] for line in outputs])
+        errors = (predictions - self.splits["test"].targets).double().square().mean(1)
+        return [float(error) for error in errors]
+
+
+def examples(data: Gaussian) -> dict[str, ArrayExamples]:
+    """Return the examples of each split: inputs (N, inputs), targets (N, outputs)."""
+    sizes = {"train": data.train_size, "valid": data.valid_size, "test": data.test_size}
+    drawn = synthetic.linear_map(
+        sum(sizes.values()), inputs=data.inputs, outputs=data.outputs, noise=data.noise
+    )
+    inputs, targets = (torch.split(torch.from_numpy(values), list(sizes.values())) for values in drawn)
+    return {
+        split: ArrayExamples(inputs[index], targets[index], data.batch_size)
+        for index, split in enumerate(sizes)
+    }

@@ -1,0 +1,99 @@
+"""The deep linear network's least squares, held to numpy's and to torch's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from adanorm import tasks
+from adanorm.compose import experiment
+from adanorm.data.synthetic import linear_map
+from adanorm.models.deep_linear import DeepLinear
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import norm_factory
+from adanorm.tasks.regression import Regression
+
+
+def built(norm: str, *overrides: str) -> tuple[Regression, DeepLinear]:
+    task = tasks.build(experiment(["task=gaussian", "scale=smoke", f"norm={norm}", *overrides]))
+    assert isinstance(task, Regression)
+    torch.manual_seed(0)
+    model = task.build_model(PlacedNorms(norm_factory(norm), "all"))
+    assert isinstance(model, DeepLinear)
+    return task, model.eval()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_the_targets_are_a_linear_map_of_the_inputs_and_the_noise_asked_for(noise: float) -> None:
+    x, y = linear_map(4000, inputs=6, outputs=4, noise=noise)
+    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    assert residual.std() == pytest.approx(noise, rel=0.03, abs=1e-6)
+    assert x.std() == pytest.approx(1, rel=0.03)
+    assert y.var() == pytest.approx(1 + noise**2, rel=0.4)  # the map's own entries are random
+    same = linear_map(4000, inputs=6, outputs=4, noise=noise)
+    assert np.array_equal(same[1], y)
+
+
+def test_the_splits_share_one_map_and_no_example() -> None:
+    task, _ = built("none", "data.train_size=100", "data.valid_size=50", "data.test_size=30")
+    assert task.sizes == {"train": 100, "valid": 50, "test": 30}
+    train, test = task.splits["train"], task.splits["test"]
+    solution = torch.linalg.lstsq(train.inputs, train.targets).solution
+    torch.testing.assert_close(test.inputs @ solution, test.targets, atol=1e-4, rtol=1e-4)
+    rows = torch.cat([split.inputs for split in task.splits.values()])
+    assert len({tuple(row) for row in rows.tolist()}) == 180
+
+
+def test_without_norms_the_network_is_the_product_of_its_matrices() -> None:
+    task, model = built("none", "model.layers=5")
+    inputs = task.splits["test"].inputs
+    product = torch.linalg.multi_dot([linear.get_parameter("weight").T for linear in model.linears])
+    assert product.shape == (8, 3)
+    torch.testing.assert_close(model(inputs), inputs @ product)
+
+
+def test_a_norm_follows_every_layer_but_the_last() -> None:
+    task, model = built("layernorm")
+    x = inputs = task.splits["test"].inputs
+    for linear in model.linears[:-1]:
+        x = F.layer_norm(x @ linear.get_parameter("weight").T, (8,))
+    torch.testing.assert_close(model(inputs), x @ model.linears[-1].get_parameter("weight").T)
+
+
+def test_the_loss_is_a_sum_of_squared_errors_and_the_metric_their_mean() -> None:
+    task, model = built("adanorm", "data.batch_size=24")
+    test = task.splits["test"]
+    expected = F.mse_loss(model(test.inputs), test.targets)
+    batches = [test.batch(indices) for indices in test.order(None)]
+    losses = [task.loss(model, batch) for batch in batches]
+    assert [loss.units for loss in losses] == [72, 72, 48]
+    torch.testing.assert_close(torch.stack([loss.total for loss in losses]).sum() / 192, expected)
+    evaluation = task.evaluate(model, "test")
+    assert evaluation.metrics == {"loss": pytest.approx(expected.item())}
+    assert len(evaluation.outputs) == 64
+    per_example = task.scored(evaluation.outputs)
+    torch.testing.assert_close(
+        torch.tensor(per_example), (model(test.inputs) - test.targets).square().mean(1), atol=1e-6, rtol=1e-5
+    )
+    assert np.mean(per_example) == pytest.approx(evaluation.metrics["loss"])
+
+
+def test_the_initialization_keeps_the_variance_through_25_layers() -> None:
+    """Torch's own divides it by three a layer: the targets would be out of reach."""
+    spreads = {}
+    for init in ("xavier", "default"):
+        task, model = built(
+            "none", "model.layers=25", "model.dim=256", f"model.init={init}", "data.inputs=256"
+        )
+        spreads[init] = model(task.splits["test"].inputs).std().item()
+    assert 0.1 < spreads["xavier"] < 10
+    assert spreads["default"] < 1e-3
+
+
+def test_a_source_that_is_not_drawn_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"data\.source='mnist': input should be 'gaussian'"):
+        experiment(["task=gaussian", "data.source=mnist"])
+    with pytest.raises(ValueError, match=r"model\.name=deep_linear reads gaussian, not images"):
+        experiment(["task=mnist", "~model", "+model={name: deep_linear, layers: 2, dim: 4, init: xavier}"])
