@@ -71,7 +71,7 @@ def test_rows_that_share_a_run_make_it_once() -> None:
     ("change", "message"),
     [
         ("rows: [layernom]", "unknown norm 'layernom': choose from adanorm"),
-        ("columns: [mnits]", "unknown task 'mnits': choose from de-en"),
+        ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, de-en"),
         ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
         ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),

@@ -60,6 +60,12 @@ class Analysis(Section):
         probes = self.options.get("probes", 0)
         if isinstance(probes, int) and probes > self.steps:
             raise ValueError(f"probes={probes}: more than steps={self.steps}")
+        smallest, largest = (self.options.get(end) for end in ("smallest", "largest"))
+        if isinstance(smallest, int | float) and isinstance(largest, int | float):
+            if smallest >= largest:
+                raise ValueError(f"smallest={smallest}: must be below largest={largest}")
+            if probes == 1:
+                raise ValueError("probes=1: a range needs two")
         return self
 
     def settings(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from adanorm.analyses import Analysis, Grid
 from adanorm.config import PROJECT, choices
 from adanorm.records.folder import shown
 from adanorm.reporting import observed
+from adanorm.reporting.bands import bands
 from adanorm.reporting.curves import curves
 from adanorm.reporting.figures import Drawing, write
 from adanorm.reporting.intervals import norm_scores
@@ -35,7 +36,11 @@ def figure_of(analysis: Analysis, task: str) -> str:
 
 
 # Analyses whose figure is no quantities over updates.
-DRAWINGS: dict[str, Callable[..., Drawing | None]] = {"invariance": invariances}
+DRAWINGS: dict[str, Callable[..., Drawing | None]] = {
+    "covariate-shift": bands,
+    "invariance": invariances,
+    "landscape": bands,
+}
 
 
 def drawn_analysis(analysis: Analysis, grid: Grid, task: str) -> Drawing | None:

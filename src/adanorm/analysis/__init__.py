@@ -1,13 +1,22 @@
 """What the analyses observe, one file each; torch is needed here and not where records are shown."""
 
-from adanorm.analysis import activations, gradients, invariance, noisy_batchnorm
+from adanorm.analysis import (
+    activations,
+    covariate_shift,
+    gradients,
+    invariance,
+    landscape,
+    noisy_batchnorm,
+)
 from adanorm.analysis.along_training import Make, along_training
 from adanorm.analysis.step import Observe
 
 # Analyses of runs, seen as they train.
 OBSERVERS: dict[str, Observe] = {
     "activations": activations.observe,
+    "covariate-shift": covariate_shift.observe,
     "gradients": gradients.observe,
+    "landscape": landscape.observe,
     "noisy-batchnorm": noisy_batchnorm.observe,
 }
 

@@ -16,12 +16,11 @@ from adanorm.analysis.step import Step
 from adanorm.bench import results
 
 ROUNDS = 40
-TASKS = ("mnist", "rt")
 
 
 def main() -> None:
     """Print for each analysis and task the median ratio, and write results/bench/analysis.csv."""
-    results.write("analysis", [_measure(name, task) for name in OBSERVERS for task in TASKS])
+    results.write("analysis", [_measure(name, task) for name in OBSERVERS for task in analyses.load(name).tasks])
 
 
 def _measure(name: str, task: str) -> dict[str, Any]:
