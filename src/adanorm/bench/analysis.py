@@ -20,7 +20,9 @@ ROUNDS = 40
 
 def main() -> None:
     """Print for each analysis and task the median ratio, and write results/bench/analysis.csv."""
-    results.write("analysis", [_measure(name, task) for name in OBSERVERS for task in analyses.load(name).tasks])
+    results.write(
+        "analysis", [_measure(name, task) for name in OBSERVERS for task in analyses.load(name).tasks]
+    )
 
 
 def _measure(name: str, task: str) -> dict[str, Any]:
