@@ -101,3 +101,11 @@ def test_the_paired_bootstrap_tells_a_better_system() -> None:
     p = [float(line.split("p = ")[1]) for line in lines if "p = " in line]
     assert p[0] < 0.01
     assert p[1] > 0.05
+
+
+def test_a_score_is_shown_with_two_decimals_and_a_small_one_with_three_digits() -> None:
+    shown = [
+        f"{score:.{metrics.decimals(score)}f}" for score in (99.354, 1.0449, 0.51234, -0.034567, 0.0, 1e-12)
+    ]
+    assert shown == ["99.35", "1.04", "0.512", "-0.0346", "0.00", "0.00"]
+    assert metrics.decimals(float("inf")) == metrics.decimals(float("nan")) == 2

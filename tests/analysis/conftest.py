@@ -6,12 +6,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 from adanorm import analyses
 from adanorm.analyses import Record
 from adanorm.compose import experiment
 
 Records = Callable[..., Record]
+Weights = dict[str, Tensor]
+
+
+def grad(loss: Callable[[Weights], Tensor]) -> Callable[[Weights], Weights]:
+    """Return the gradient of a function of weights; torch.func.grad has none where statistics are kept."""
+
+    def gradient(weights: Weights) -> Weights:
+        leaves = {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
+        return dict(zip(leaves, torch.autograd.grad(loss(leaves), list(leaves.values())), strict=True))
+
+    return gradient
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Internal covariate shift against gradients of torch.func at the weights the definition names."""
+"""Internal covariate shift against gradients of functional calls at the weights the definition names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad
+from torch.func import functional_call
 
 from adanorm.analysis import ANALYSES
 from adanorm.analysis.along_training import begin, updates
@@ -16,7 +16,7 @@ from adanorm.analysis.covariate_shift import calls, layers, observe
 from adanorm.analysis.step import Step, Values
 from adanorm.records import reader
 from adanorm.training.loop import Trainer
-from tests.analysis.conftest import Records
+from tests.analysis.conftest import Records, grad
 
 
 def started(record: Records, *overrides: str) -> tuple[Trainer, Step]:
@@ -35,6 +35,7 @@ CASES = [  # overrides, and the modules with parameters in the order of the forw
      ["linears.0", "norms.0", "linears.1", "norms.1", "linears.2"]),
     (("task=mnist", "norm=layernorm"), ["convs.0", "norms.0", "convs.1", "norms.1", "output"]),
     (("task=mnist", "norm=adanorm", "training.clip_norm=1e-3"), ["convs.0", "convs.1", "output"]),
+    (("task=mnist", "norm=batchnorm"), ["convs.0", "norms.0", "convs.1", "norms.1", "output"]),
     (("task=cifar10", "norm=layernorm"), ["convs.0", "norms.0", "convs.1", "norms.1", "output"]),
 ]  # fmt: skip
 
@@ -103,8 +104,17 @@ def test_without_a_step_nothing_shifts(task: str, record: Records) -> None:
     assert all(values["cosine"] > 0.99999 for values in found.values())
 
 
-@pytest.mark.parametrize("norm", ["none", "layernorm"])
-@pytest.mark.parametrize("task", ["gaussian", "mnist", "rt", "enwik8", "de-en"])
+@pytest.mark.parametrize(
+    ("task", "norm"),
+    [
+        ("gaussian", "batchnorm"),
+        ("cifar10", "batchnorm-noisy"),
+        ("mnist", "weightnorm"),
+        ("rt", "layernorm"),
+        ("enwik8", "powernorm"),
+        ("de-en", "adanorm"),
+    ],
+)
 def test_the_run_is_none_the_worse_for_it(task: str, norm: str, record: Records) -> None:
     one = record("covariate-shift", f"task={task}", f"norm={norm}", given={"steps": "3", "every": "3"})
     states = []

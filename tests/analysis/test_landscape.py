@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad
+from torch.func import functional_call
 
 from adanorm.analyses import Record
 from adanorm.analysis import ANALYSES
@@ -17,7 +17,7 @@ from adanorm.analysis.step import Step
 from adanorm.records import reader
 from adanorm.tasks.regression import Regression
 from adanorm.training.loop import Trainer
-from tests.analysis.conftest import Records
+from tests.analysis.conftest import Records, grad
 from tests.conftest import Command
 
 FEW = {"probes": "2"}  # no more than a tiny run has steps
@@ -73,7 +73,7 @@ def test_along_an_eigenvector_the_smoothness_is_its_eigenvalue(record: Records) 
 
 
 @pytest.mark.parametrize("clip", ["null", "1.0e-3"])
-@pytest.mark.parametrize("norm", ["none", "layernorm", "adanorm"])
+@pytest.mark.parametrize("norm", ["none", "batchnorm", "layernorm", "adanorm"])
 def test_it_is_what_functional_gradients_say(norm: str, clip: str, record: Records) -> None:
     """The gradient is the loss's own, clipped or not."""
     one = record("landscape", "task=mnist", f"norm={norm}", f"training.clip_norm={clip}", given=FEW)
@@ -122,8 +122,9 @@ def test_a_probe_costs_one_forward_and_one_backward_pass(record: Records) -> Non
     assert passes == {"forward": 4, "backward": 4}  # three probes and the update itself
 
 
-@pytest.mark.parametrize("norm", ["none", "layernorm"])
-@pytest.mark.parametrize("task", ["mnist", "rt", "enwik8"])
+@pytest.mark.parametrize(
+    ("task", "norm"), [("mnist", "batchnorm-noisy"), ("rt", "adanorm"), ("enwik8", "powernorm")]
+)
 def test_the_run_is_none_the_worse_for_it(task: str, norm: str, record: Records) -> None:
     one = record("landscape", f"task={task}", f"norm={norm}", given=FEW)
     states = []

@@ -62,6 +62,7 @@ LOOKS = {
     "detach-mean": Look("#E69F00", "<", (3, 1, 1, 1, 1, 1)),
     "detach-var": Look("#CC79A7", ">", (1, 2.5)),
     "adanorm": Look("#D55E00", "D", (6, 1.5)),
+    "batchnorm": Look("#7B3294", "P", (4, 1, 1, 1)),  # not the paper's: purple, so that black is not near
 }
 OTHERS = (Look("#555555", "P", (6, 2, 2, 2)), Look("#999999", "*", (2, 1)), Look("#777777", "v", (4, 4)))
 
