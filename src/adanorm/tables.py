@@ -29,12 +29,17 @@ def write(table: Table, name: str, folder: Path | None = None) -> list[Path]:
     return [folder / f"{name}{suffix}" for suffix in texts]
 
 
-def guide(runs: str | None = None) -> str:
-    """Return docs/norms.md with what the records say of each norm."""
+def guide(runs: str | None = None, observed_in: str | None = None) -> str:
+    """Return docs/norms.md with what the records say of each norm.
+
+    The records of runs lie in `runs`, those of analyses in `analyses/` of the folder `observed_in`.
+    """
     study = studies.load("beyond", known_tasks=published_tasks())
     table = Table(study, studies.grid(study, runs=runs))
     costs = PROJECT / "results" / "bench" / "norms.csv"
-    return into_guide(GUIDE.read_text(), table, costs=costs, invariances={})
+    analysis = analyses.load("invariance")
+    unseen = observed.unchanged_with(analysis, analyses.grid(analysis, runs=observed_in))
+    return into_guide(GUIDE.read_text(), table, costs=costs, invariances=unseen)
 
 
 def write_analysis(analysis: Analysis, grid: Grid, folder: Path | None = None) -> list[Path]:

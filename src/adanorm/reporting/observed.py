@@ -40,6 +40,15 @@ def text(cell: Sequence[Record], quantity: Quantity) -> str:
     return f"{mean} ± {number(stdev(numbers))}" if len(numbers) > 1 else mean
 
 
+def unchanged_with(analysis: Analysis, grid: Grid) -> dict[str, list[str]]:
+    """Return the labels of what each norm on record says yes to, such as its invariances."""
+    return {
+        norm: [quantity.label for quantity in analysis.shown if text(cell, quantity) == "yes"]
+        for (norm, _), cell in grid.items()
+        if results(cell)
+    }
+
+
 def number(value: float) -> str:
     """Return a number with three digits that count, however large or small it is."""
     if value == 0 or 1e-3 <= abs(value) < 1e4:
