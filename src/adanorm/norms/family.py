@@ -28,7 +28,7 @@ class Settings(TypedDict, total=False):
 class NoNorm(nn.Identity):
     """Return x itself: the paper's "w/o Norm"."""
 
-    row_function: Hashable = "x itself"  # as _ClosedFormNorm's
+    row_function: Hashable = "x itself"  # as ClosedFormNorm's
 
     def __init__(self, dim: int) -> None:
         super().__init__()
