@@ -17,16 +17,17 @@ def observe(step: Step) -> Values:
     """Return for each site what features' means and variances over the batch are, over the features.
 
     `mean`, `mean_spread`: the mean and standard deviation over features of a feature's mean;
-    `variance`: the mean over features of its variance. Over examples and positions that a gradient
-    reaches.
+    `variance`: the mean over features of its variance. Over all examples and positions, but for those
+    that the norm is told not to count; no others, as a choice of rows would shift the means.
     """
     rows: dict[str, list[Tensor]] = {}
 
     def seen(site: str, call: Call) -> None:
-        if call.dz is not None:
-            rows.setdefault(site, []).append(call.rows()[1])
+        assert call.z is not None, "without gradients a call is handed over when z is there"
+        z = call.z.float() if call.counted is None else call.z.float()[call.counted]
+        rows.setdefault(site, []).append(z.reshape(-1, z.shape[-1]))
 
-    with watched(step.sites, seen, gradients=True):
+    with watched(step.sites, seen, gradients=False):
         step.update()
     found = {site: torch.cat(rows[site]) for site in step.sites if site in rows}
     return {site: moments(z) for site, z in found.items() if len(z)}

@@ -20,6 +20,7 @@ class Call:
     z: Tensor | None = None
     dx: Tensor | None = None
     dz: Tensor | None = None
+    counted: Tensor | None = None  # (...): the rows that a norm over several rows was told to count
 
     def rows(self) -> list[Tensor]:
         """Return x, z, dx and dz as rows (N, H): those that a gradient reaches, so none of padding.
@@ -70,7 +71,7 @@ def watched(sites: Mapping[str, nn.Module], seen: Seen, *, gradients: bool) -> I
 def _hooks(site: str, calls: list[Call], seen: Seen, *, gradients: bool) -> tuple[Any, Any]:
     def before(norm: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         x = arguments[0]
-        calls.append(Call(norm, x.detach()))
+        calls.append(Call(norm, x.detach(), counted=arguments[1] if len(arguments) > 1 else None))
         if not gradients or not x.requires_grad:
             return None
         alias = x.view_as(x)  # a name of its own for x as the norm's input
