@@ -8,7 +8,7 @@ from adanorm import analyses, compose, studies
 from adanorm.analyses import Analysis, Grid
 from adanorm.config import PROJECT, choices
 from adanorm.records.folder import shown, write_whole
-from adanorm.reporting import observed
+from adanorm.reporting import findings, observed
 from adanorm.reporting.claims import judgements
 from adanorm.reporting.claims_table import claims_markdown
 from adanorm.reporting.formats import comma_separated, into_readme, latex, markdown, terminal
@@ -75,6 +75,9 @@ def main() -> None:
     if not arguments.studies and not arguments.metric:
         path = PROJECT / "results" / "tables" / "claims.md"
         write_whole(path, claims_markdown(judgements()).encode())
+        print(shown(path))
+        path = PROJECT / "results" / "tables" / "findings.md"
+        write_whole(path, findings.markdown().encode())
         print(shown(path))
         write_whole(GUIDE, guide().encode())
         print(shown(GUIDE))

@@ -1,0 +1,77 @@
+"""Published findings against records made by hand, with known answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from adanorm import analyses
+from adanorm.analyses import Record
+from adanorm.reporting import findings
+
+GAP = (-0.5, -0.51, -0.49)  # surely below zero
+NOISE = (-1.0, 1.0, 0.1)
+
+
+def finish(record: Record, **summary: float) -> None:
+    folder = record.folder()
+    folder.mkdir(parents=True)
+    result = {"schema": 1, "status": "done", "seed": record.experiment.seed, "summary": summary}
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+def rows_of(folder: Path, name: str, gaps: tuple[float, ...]) -> list[findings.Row]:
+    """The rows of a comparison whose second norm is by these gaps above the first, seed by seed."""
+    (finding,) = [entry for entry in findings.load() if entry.id == name]
+    analysis = analyses.load(finding.analysis)
+    grid = analyses.grid(analysis, runs=str(folder))
+    assert finding.norms is not None
+    for task in analysis.tasks:
+        for norm, shift in zip(finding.norms, ((0.0, 0.0, 0.0), gaps), strict=True):
+            for record, gap in zip(grid[norm, task], shift, strict=True):
+                base = 2.0 + 0.1 * record.experiment.seed
+                finish(record, **dict.fromkeys(finding.quantities, base + gap))
+    return findings.compared(finding, analysis, grid)
+
+
+@pytest.mark.parametrize(
+    ("name", "gaps", "verdict"),
+    [
+        ("noisy-batchnorm", tuple(-gap for gap in GAP), "supported"),
+        ("noisy-batchnorm", GAP, "contradicted"),
+        ("noisy-batchnorm", NOISE, "undecided"),
+        ("landscape", GAP, "supported"),
+        ("landscape", tuple(-gap for gap in GAP), "contradicted"),
+        ("covariate-shift", GAP, "contradicted"),
+        ("covariate-shift", tuple(-gap for gap in GAP), "supported"),
+        ("covariate-shift", NOISE, "undecided"),
+    ],
+)
+def test_a_difference_is_judged_as_the_finding_expects_it(
+    tmp_path: Path, name: str, gaps: tuple[float, ...], verdict: str
+) -> None:
+    rows = rows_of(tmp_path, name, gaps)
+    assert {row.verdict for row in rows} == {verdict}
+    for row in rows:
+        assert row.means[1] - row.means[0] == pytest.approx(sum(gaps) / 3)
+        assert row.seeds == 3
+
+
+def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: Path) -> None:
+    analysis = analyses.load("invariance")
+    grid = analyses.grid(analysis, runs=str(tmp_path))
+    (finding,) = [entry for entry in findings.load() if entry.table]
+    for norm, published in finding.table.items():
+        values = {
+            quantity.name: 0.0 if entry else 1.0
+            for quantity, entry in zip(analysis.shown, published, strict=True)
+        }
+        if norm == "weightnorm":
+            values["one_rescaled"] = 0.0  # which the published table denies
+        finish(grid[norm, ""][0], **values)
+    text = findings.markdown(str(tmp_path))
+    assert "| BatchNorm | yes | no | yes | yes | yes | no | supported |" in text
+    assert "| WeightNorm | yes | no | yes | no | no | yes | contradicted |" in text
+    assert text.count("Not run.") == len(findings.load()) - 1
