@@ -20,9 +20,9 @@ LEVEL = 0.05
 COLUMNS = ("task", "quantity", "of", "and of", "difference", "p (Holm)", "seeds", "verdict")
 NOTE = (
     "Each row compares the second norm with the first, paired by seed; p is of the paired t-test, corrected"
-    " over the finding's rows (Holm 1979). *Supported* and *contradicted* need p below 0.05; that something is"
-    " *not* lower is supported where it is higher, and contradicted where it is lower. All else is *undecided*."
-    " The models and data are small ones (`conf/analysis/`), not those of the papers."
+    " over the finding's rows (Holm 1979). *Supported* and *contradicted* need p below 0.05; that something"
+    " is *not* lower is supported where it is higher, and contradicted where it is lower. All else is"
+    " *undecided*. The models and data are small ones (`conf/analysis/`), not those of the papers."
 )
 
 
