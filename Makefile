@@ -53,12 +53,13 @@ help: ## Print this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
 	  | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'
 	@echo
-	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb|gaussian|cifar10   NORM=adanorm|layernorm|..."
+	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb|gaussian|cifar10"
+	@echo "  NORM=adanorm|layernorm|batchnorm|...   (make list has them all)"
 	@echo "  MODEL=lstm|gru: another model of enwik8   SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
-	@echo "  WHAT=gradients|activations|invariance|noisy-batchnorm|batch-size|... (analyse;"
-	@echo "    TASK, NORMS, SCALE, SEEDS: default the analysis' own; SET=\"steps=100 every=10\")"
+	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."
+	@echo "    (analyse; its own tasks and norms by default; SET=\"steps=100 every=10\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
 	@echo "  RUNS=FOLDER: records go there, and runs made before are made anew"
 	@echo
@@ -80,7 +81,7 @@ study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print i
 status: $(VENV)/installed ## Show where STUDY stands, cell by cell, and the time left
 	@$(BIN)/python -m adanorm.status $(STUDY) $(GRID)
 
-analyse: $(VENV)/installed ## Observe WHAT as TASK trains under NORMS; a figure and a table of it
+analyse: $(VENV)/installed ## Observe WHAT as TASK trains under NORMS; a table and figures
 	@$(BIN)/python -m adanorm.analyse $(WHAT) $(call given,TASK,--task) $(call given,NORMS,--norms) $(call given,SCALE,--scale) $(call given,SEEDS,--seeds) $(call given,RUNS,--runs) $(SET)
 
 tables: $(VENV)/installed ## Write results/tables from the records
