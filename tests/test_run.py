@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -266,6 +267,16 @@ def test_a_run_that_diverges_is_a_result(tmp_path: Path, command: Command) -> No
     assert (result["status"], result["test"]) == ("diverged", None)
     assert "NaN" not in text
     assert "Diverge (1/1)" in done.stdout
+
+
+def test_the_list_says_where_a_norm_is_not_defined_and_why(command: Command) -> None:
+    done = command("adanorm.listing")
+    assert done.returncode == 0, done.stderr
+    listed = " ".join(done.stdout.split())
+    assert "batchnorm-noisy" in listed
+    assert re.search(r"not batchnorm, [^:]* in de-en, en-de, en-vi: fairseq does not tell", listed)
+    assert re.search(r"not instancenorm in gaussian, ptb: its statistics are over positions", listed)
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_the_doors_import_torch_only_when_they_use_it() -> None:
