@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,14 @@ def test_a_difference_is_judged_as_the_finding_expects_it(
     rows = rows_of(tmp_path, name, gaps)
     assert {row.verdict for row in rows} == {verdict}
     for row in rows:
-        assert row.means[1] - row.means[0] == pytest.approx(sum(gaps) / 3)
+        firsts = [2.0 + 0.1 * seed for seed in (1, 2, 3)]
+        if row.by_ratio:
+            logs = [math.log((first + gap) / first) for first, gap in zip(firsts, gaps, strict=True)]
+            assert row.gap == pytest.approx(sum(logs) / 3)
+            assert row.means[1] / row.means[0] == pytest.approx(math.exp(row.gap))
+        else:
+            assert row.gap == pytest.approx(sum(gaps) / 3)
+            assert row.means[1] - row.means[0] == pytest.approx(row.gap)
         assert row.seeds == 3
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from statistics import fmean
+import math
+from collections.abc import Sequence
+from statistics import fmean, geometric_mean
 from typing import Annotated, Literal, NamedTuple
 
 import yaml
 from pydantic import Field
 
 from adanorm import analyses
-from adanorm.analyses import Analysis, Grid
+from adanorm.analyses import Analysis, Grid, Quantity
 from adanorm.config import CONF
 from adanorm.reporting import observed
 from adanorm.reporting.formats import line_of, title
@@ -22,7 +24,9 @@ NOTE = (
     "Each row compares the second norm with the first, paired by seed; p is of the paired t-test, corrected"
     " over the finding's rows (Holm 1979). *Supported* and *contradicted* need p below 0.05; that something"
     " is *not* lower is supported where it is higher, and contradicted where it is lower. All else is"
-    " *undecided*. The models and data are small ones (`conf/analysis/`), not those of the papers."
+    " *undecided*. Quantities that have a logarithmic scale in the figures are compared by their ratio, and"
+    " their means are geometric. The models and data are small ones (`conf/analysis/`), not those of the"
+    " papers."
 )
 
 
@@ -45,7 +49,9 @@ class Row(NamedTuple):
     task: str
     quantity: str
     norms: tuple[str, str]
-    means: tuple[float, float]
+    means: tuple[float, float]  # geometric where the gap is a ratio
+    gap: float  # the mean difference of the second from the first, or of their logarithms
+    by_ratio: bool
     p: float | None
     seeds: int
     verdict: str
@@ -66,15 +72,21 @@ def compared(finding: Finding, analysis: Analysis, grid: Grid) -> list[Row]:
             pairs = [_by_seed(grid, norm, task, quantity) for norm in (first, second)]
             if seeds := sorted(pairs[0].keys() & pairs[1].keys()):
                 gaps.append((task, quantity, [[found[seed] for seed in seeds] for found in pairs]))
-    differences = [difference(*values) for _, _, values in gaps]
+    by_ratio = [_shown(analysis, quantity).log for _, quantity, _ in gaps]
+    differences = [
+        difference(*([math.log(number) for number in side] for side in values) if ratio else values)
+        for (_, _, values), ratio in zip(gaps, by_ratio, strict=True)
+    ]
     known = [index for index, gap in enumerate(differences) if gap.p is not None]
     ps = dict(zip(known, holm([differences[i].p or 0.0 for i in known]), strict=True))
     return [
         Row(
             task,
-            _label(analysis, quantity),
+            _shown(analysis, quantity).label,
             (first, second),
-            (fmean(values[0]), fmean(values[1])),
+            _means(values, by_ratio=by_ratio[index]),
+            differences[index].mean,
+            by_ratio[index],
             ps.get(index),
             len(values[0]),
             verdict(differences[index].mean, ps.get(index), finding.expected),
@@ -99,8 +111,13 @@ def _by_seed(grid: Grid, norm: str, task: str, quantity: str) -> dict[int, float
     }
 
 
-def _label(analysis: Analysis, quantity: str) -> str:
-    return next(shown.label for shown in analysis.shown if shown.name == quantity)
+def _shown(analysis: Analysis, quantity: str) -> Quantity:
+    return next(shown for shown in analysis.shown if shown.name == quantity)
+
+
+def _means(values: Sequence[Sequence[float]], *, by_ratio: bool) -> tuple[float, float]:
+    first, second = (geometric_mean(side) if by_ratio else fmean(side) for side in values)
+    return first, second
 
 
 def markdown(runs: str | None = None) -> str:
@@ -125,15 +142,9 @@ def _rows(finding: Finding, analysis: Analysis, grid: Grid) -> list[str]:
             f"{title(norm)} {observed.number(mean)}" for norm, mean in zip(row.norms, row.means, strict=True)
         ]
         p = "-" if row.p is None else f"{row.p:.3f}"
-        gap = row.means[1] - row.means[0]
-        sign = "-" if gap < 0 else "+"
-        cells = [
-            title(row.task),
-            row.quantity.replace("|", "\\|"),
-            *sides,
-            sign + observed.number(abs(gap)),
-            p,
-        ]
+        sign = "-" if row.gap < 0 else "+"
+        gap = f"x {math.exp(row.gap):.3f}" if row.by_ratio else sign + observed.number(abs(row.gap))
+        cells = [title(row.task), row.quantity.replace("|", "\\|"), *sides, gap, p]
         lines.append(line_of([*cells, str(row.seeds), row.verdict]))
     return lines
 
