@@ -136,8 +136,8 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
         (["gradients", "tolerance=-1"], "tolerance=-1: must be above 0"),
         (["gradients", "tolerance=x"], "tolerance=x: must be a number"),
         (
-            ["gradients", "--task", "mnist", "--norms", "layernorm,instancenorm"],
-            "norm instancenorm is not",
+            ["gradients", "--task", "ptb", "--norms", "layernorm,instancenorm"],
+            "norm instancenorm is not defined in ptb",
         ),
         (["gradients", "--task", "de-en", "--norms", "batchnorm"], "norm batchnorm is not defined in de-en"),
         (["batch-size", "--task", "rt"], "batch-size is the study conf/study/batch-size.yaml"),

@@ -64,7 +64,7 @@ LOOKS = {
     "adanorm": Look("#D55E00", "D", (6, 1.5)),
     "batchnorm": Look("#7B3294", "P", (4, 1, 1, 1)),  # not the paper's: purple, so that black is not near
 }
-OTHERS = (Look("#555555", "P", (6, 2, 2, 2)), Look("#999999", "*", (2, 1)), Look("#777777", "v", (4, 4)))
+OTHERS = (Look("#555555", "h", (6, 2, 2, 2)), Look("#999999", "*", (2, 1)), Look("#777777", "v", (4, 4)))
 
 
 def looks(norms: Sequence[str]) -> dict[str, Look]:
