@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,14 +50,16 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
     """fairseq's own criterion on a model that its own registry built, with the same weights."""
     from adanorm.fairseq_plugin import AdaNormTransformer
 
-    run = experiment(["task=de-en", "scale=smoke", f"norm={norm}", f"preset={preset}"])
+    # At this width 6.25 % are one feature: a division by it, near zero in some rows, is all rounding.
+    wider = ["norm.params.p=0.5"] if norm == "partial-rmsnorm" else []
+    run = experiment(["task=de-en", "scale=smoke", f"norm={norm}", f"preset={preset}", *wider])
     task = tasks.build(run)
     assert isinstance(task, Translation)
     chosen = run.norm
     make_norm = norm_factory(chosen.name, chosen.params, numerics=chosen.numerics)
     ours = task.build_model(PlacedNorms(make_norm, chosen.placement))
     arguments: Any = copy.copy(ours.args)
-    arguments.norm, arguments.norm_params = chosen.name, str(dict(chosen.params)).replace("'", '"')
+    arguments.norm, arguments.norm_params = chosen.name, json.dumps(chosen.params)
     arguments.norm_placement, arguments.norm_numerics = chosen.placement, chosen.numerics
     arguments.norm_init = "fairseq"
     source, target = task.corpus.dictionaries
