@@ -129,8 +129,8 @@ format: $(VENV)/installed-dev ## Rewrite the code in the project's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-test: $(VENV)/installed-dev ## Run the tests
-	$(BIN)/python -m pytest
+test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
+	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
 clean: ## Remove what is not a record: downloads, weights, caches, $(VENV)
 	rm -rf $(VENV) data outputs wandb build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from adanorm.norms.statistics import wide
+
 
 @dataclass
 class Call:
@@ -30,8 +32,7 @@ class Call:
         found = []
         for tensor in (self.x, self.z, self.dx, self.dz):
             assert tensor is not None, "asked once the gradients are known"
-            wide = tensor if tensor.dtype == torch.float64 else tensor.float()
-            found.append(wide.reshape(-1, tensor.shape[-1]))
+            found.append(wide(tensor).reshape(-1, tensor.shape[-1]))
         dz = found[-1]
         reached = (dz.amax(-1) != 0) | (dz.amin(-1) != 0)  # ten times as fast as any()
         return found if reached.all() else [rows[reached] for rows in found]

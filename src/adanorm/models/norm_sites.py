@@ -86,6 +86,26 @@ def normalized(norm: nn.Module, x: Tensor, rows: Tensor) -> Tensor:
     return z
 
 
+def branch_norms(
+    make_norm: PlacedNorms, site: str, position: str, attention_output: nn.Linear, ffn_output: nn.Linear
+) -> tuple[nn.Module, nn.Module]:
+    """Return the norms behind the two branches of a layer at `site`: nothing but for sandwich.
+
+    And tell which of the layer's sites follow the two linear layers that end its branches.
+    """
+    branches = {"attention": attention_output, "ffn": ffn_output}
+    norms: list[nn.Module] = []
+    for branch, output in branches.items():
+        behind = f"{site}.{branch}_output_norm"
+        is_sandwich = position == "sandwich"
+        norms.append(make_norm(output.out_features, site=behind) if is_sandwich else nn.Identity())
+        if position != "pre":
+            make_norm.follows(behind if is_sandwich else f"{site}.{branch}_norm", output)
+    if position == "pre":
+        make_norm.follows(f"{site}.ffn_norm", attention_output)
+    return norms[0], norms[1]
+
+
 def follow_one_another(make_norm: PlacedNorms, outputs: Sequence[nn.Module]) -> None:
     """Tell which pre-norm sites of a stack follow the last linear layer of the layer before."""
     for index, output in enumerate(outputs[:-1], start=1):

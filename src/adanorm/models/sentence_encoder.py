@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.norm_sites import PlacedNorms, follow_one_another, normalized
+from adanorm.models.norm_sites import PlacedNorms, branch_norms, follow_one_another, normalized
 
 PADDING = 0  # the token id of padding
 
@@ -41,18 +41,9 @@ class EncoderLayer(nn.Module):
         self.ffn_input = nn.Linear(dim, ffn_dim)
         self.ffn_output = nn.Linear(ffn_dim, dim)
         self.dropout = nn.Dropout(dropout)
-        self.attention_output_norm, self.ffn_output_norm = (
-            make_norm(dim, site=f"{site}.{branch}_output_norm") if position == "sandwich" else nn.Identity()
-            for branch in ("attention", "ffn")
+        self.attention_output_norm, self.ffn_output_norm = branch_norms(
+            make_norm, site, position, self.attention_output, self.ffn_output
         )
-        if position == "post":
-            make_norm.follows(f"{site}.attention_norm", self.attention_output)
-            make_norm.follows(f"{site}.ffn_norm", self.ffn_output)
-        elif position == "sandwich":
-            make_norm.follows(f"{site}.attention_output_norm", self.attention_output)
-            make_norm.follows(f"{site}.ffn_output_norm", self.ffn_output)
-        else:
-            make_norm.follows(f"{site}.ffn_norm", self.attention_output)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return (B, T, H) from x (B, T, H); `mask` (B, 1, 1, T) is true at words."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.norm_sites import PlacedNorms, follow_one_another
+from adanorm.models.norm_sites import PlacedNorms, branch_norms, follow_one_another
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -49,18 +49,9 @@ class Layer(nn.Module):
         self.ffn_output = nn.Linear(ffn_dim, dim)
         self.ffn_norm = make_norm(dim, site=f"{site}.ffn_norm")
         self.dropout = nn.Dropout(dropout)
-        self.attention_output_norm, self.ffn_output_norm = (
-            make_norm(dim, site=f"{site}.{branch}_output_norm") if position == "sandwich" else nn.Identity()
-            for branch in ("attention", "ffn")
+        self.attention_output_norm, self.ffn_output_norm = branch_norms(
+            make_norm, site, position, self.attention_output, self.ffn_output
         )
-        if position == "post":
-            make_norm.follows(f"{site}.attention_norm", self.attention_output)
-            make_norm.follows(f"{site}.ffn_norm", self.ffn_output)
-        elif position == "sandwich":
-            make_norm.follows(f"{site}.attention_output_norm", self.attention_output)
-            make_norm.follows(f"{site}.ffn_output_norm", self.ffn_output)
-        else:
-            make_norm.follows(f"{site}.ffn_norm", self.attention_output)
 
     def forward(
         self, x: Tensor, memory: Tensor, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from adanorm.norms.statistics import wide
+
 
 class ClosedForm(torch.autograd.Function):
     """z of x, k, C, detach_mean, detach_variance, eps and numerics: see functional.closed_form."""
@@ -27,8 +29,7 @@ class ClosedForm(torch.autograd.Function):
         numerics: str,
     ) -> Tensor:
         """Return z (..., H), and keep y and 1/std (..., 1)."""
-        wide = x if x.dtype == torch.float64 else x.float()
-        y, inverse_std, variance_share = _standardize(wide, eps, numerics)
+        y, inverse_std, variance_share = _standardize(wide(x), eps, numerics)
         ctx.save_for_backward(y, inverse_std, variance_share)
         ctx.settings = (k, C, detach_mean, detach_variance, x.dtype)
         if k == 0.0:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from adanorm.norms.statistics import Affine, check_eps, moments
+from adanorm.norms.statistics import Affine, check_eps, moments, wide
 
 
 class BatchNorm(Affine):
@@ -64,12 +64,13 @@ class BatchNorm(Affine):
         if rows is None and not self.synchronized and x.numel() >= 2 * self.dim:
             return self._by_torch(x)
         dims = tuple(range(x.dim() - 1))
-        mean, variance, count = moments(_wide(x), dims, rows, synchronized=self.synchronized)
+        broad = wide(x)
+        mean, variance, count = moments(broad, dims, rows, synchronized=self.synchronized)
         rows_counted = count.flatten()[0].item()
         if rows_counted < 2:
             return self._by_running_values(x)
         self._move(mean.flatten(), variance.flatten(), rows_counted)
-        y = (_wide(x) - mean) * (variance + self.eps).rsqrt()
+        y = (broad - mean) * (variance + self.eps).rsqrt()
         return self.affine(y.to(x.dtype))
 
     def _by_torch(self, x: Tensor) -> Tensor:
@@ -180,12 +181,12 @@ class PowerNorm(Affine):
         dims = tuple(range(x.dim() - 1))
         counted = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if rows is None else rows
         counted = counted.unsqueeze(-1)
-        wide = _wide(x)
-        square = (wide * counted).square().sum(dims) / counted.sum().clamp(min=1)
+        broad = wide(x)
+        square = (broad * counted).square().sum(dims) / counted.sum().clamp(min=1)
         if self.batches < self.warmup:
-            y = wide / (square + self.eps).sqrt()
+            y = broad / (square + self.eps).sqrt()
         else:
-            y = _RunningScale.apply(wide, running.to(wide.dtype), self.projection, counted, self.alpha)  # type: ignore[no-untyped-call]
+            y = _RunningScale.apply(broad, running.to(broad.dtype), self.projection, counted, self.alpha)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             self.running_square.lerp_(square.to(self.running_square.dtype), 1 - self.alpha)
             self.batches += 1
@@ -215,7 +216,3 @@ class _RunningScale(torch.autograd.Function):
         product = (grad * y * counted).sum(dims) / count
         old.mul_(1 - (1 - alpha) * square).add_((1 - alpha) * product)
         return dx, None, None, None, None
-
-
-def _wide(x: Tensor) -> Tensor:
-    return x if x.dtype == torch.float64 else x.float()

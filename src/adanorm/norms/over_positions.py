@@ -5,10 +5,9 @@ x and the result are (B, positions ..., H). Of padded sequences the caller tells
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from adanorm.norms.statistics import Affine, check_eps, moments
+from adanorm.norms.statistics import Affine, check_eps, moments, wide
 
 
 class InstanceNorm(Affine):
@@ -32,9 +31,9 @@ class InstanceNorm(Affine):
         if x.dim() < 3:
             raise ValueError(f"InstanceNorm: x {tuple(x.shape)} has no positions between batch and features")
         dims = tuple(range(1, x.dim() - 1))
-        wide = x if x.dtype == torch.float64 else x.float()
-        mean, variance, _ = moments(wide, dims, rows)
-        return self.affine(((wide - mean) * (variance + self.eps).rsqrt()).to(x.dtype))
+        broad = wide(x)
+        mean, variance, _ = moments(broad, dims, rows)
+        return self.affine(((broad - mean) * (variance + self.eps).rsqrt()).to(x.dtype))
 
 
 class GroupNorm(Affine):
@@ -66,8 +65,8 @@ class GroupNorm(Affine):
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
-        wide = x if x.dtype == torch.float64 else x.float()
-        grouped = wide.reshape(*x.shape[:-1], self.groups, self.dim // self.groups)
+        broad = wide(x)
+        grouped = broad.reshape(*x.shape[:-1], self.groups, self.dim // self.groups)
         positions = range(1, x.dim() - 1) if self.over_positions else ()
         # A group's own rows: (B, ..., groups).
         counted = rows.unsqueeze(-1).expand(*x.shape[:-1], self.groups) if rows is not None else None

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms.statistics import Affine, check_eps
+from adanorm.norms.statistics import Affine, check_eps, wide
 
 
 class RmsNorm(Affine):
@@ -27,12 +27,12 @@ class RmsNorm(Affine):
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
-        wide = x if x.dtype == torch.float64 else x.float()
+        broad = wide(x)
         # The norm's own gradient at 0 is 0; a root's would not be finite.
-        root = torch.linalg.vector_norm(wide[..., : self.counted], dim=-1, keepdim=True)
+        root = torch.linalg.vector_norm(broad[..., : self.counted], dim=-1, keepdim=True)
         root = root / math.sqrt(self.counted)
         size = (root.square() + self.eps).sqrt() if self.eps_at == "root" else root + self.eps
-        return self.affine((wide / size).to(x.dtype))
+        return self.affine((broad / size).to(x.dtype))
 
 
 class PartialRmsNorm(RmsNorm):
@@ -64,9 +64,9 @@ class ScaleNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
-        wide = x if x.dtype == torch.float64 else x.float()
-        length = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
-        z: Tensor = self.gain.to(wide.dtype) * wide / length.clamp(min=self.eps)
+        broad = wide(x)
+        length = torch.linalg.vector_norm(broad, dim=-1, keepdim=True)
+        z: Tensor = self.gain.to(broad.dtype) * broad / length.clamp(min=self.eps)
         return z.to(x.dtype)
 
 

@@ -12,6 +12,11 @@ from torch import Tensor, distributed, nn
 from torch.distributed.nn import functional as joint
 
 
+def wide(x: Tensor) -> Tensor:
+    """Return x in float32 at least: what statistics are computed in."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 def moments(
     x: Tensor, dims: Sequence[int], rows: Tensor | None = None, *, synchronized: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,7 +11,7 @@ from adanorm.analyses import Analysis, Quantity, Record
 from adanorm.records import reader
 from adanorm.reporting.figures import WIDTH, Drawing, Look, looks, styled
 from adanorm.reporting.formats import title
-from adanorm.reporting.observed import results
+from adanorm.reporting.observed import results, scale_panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,15 +98,9 @@ def _draw(axes: Axes, band: Band, look: Look) -> Line2D:
 def _label(axes: Axes, quantity: Quantity) -> None:
     from matplotlib import ticker
 
-    axes.set_title(quantity.label)
-    low, high = axes.dataLim.intervaly
-    if quantity.log and low > 0 and high / low > 10:
-        axes.set_yscale("log")
+    reach = scale_panel(axes, quantity, updates=4)
+    if reach is not None:
         # A decade or two have their 1 alone inside the axis, and one number is no scale.
-        subs = (1.0,) if high / low > 300 else (1.0, 3.0)
+        subs = (1.0,) if reach > 300 else (1.0, 3.0)
         axes.yaxis.set_major_locator(ticker.LogLocator(subs=subs, numticks=6))
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_locator(ticker.NullLocator())
-    else:
-        axes.yaxis.set_major_locator(ticker.MaxNLocator(4))
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(4, integer=True))

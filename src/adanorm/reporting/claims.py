@@ -13,7 +13,7 @@ from adanorm import composed
 from adanorm.config import CONF, Experiment, choices
 from adanorm.records import reader
 from adanorm.reporting.published import lower_is_better, published_metric
-from adanorm.reporting.statistics import CONFIDENCE, Difference, difference, holm
+from adanorm.reporting.statistics import CONFIDENCE, Difference, difference, holm_by
 from adanorm.sections import Section
 
 SEEDS = (1, 2, 3)
@@ -103,8 +103,7 @@ def judge(claim: Claim, *, scale: str, seeds: Sequence[int], runs: str | None = 
     against it. That no gap is found supports nothing, not even `no_worse`.
     """
     findings = [_finding(claim, task, scale, seeds, runs) for task in claim.tasks]
-    ps = {f.task: f.gap.p for f in findings if f.gap is not None and f.gap.p is not None}
-    corrected = dict(zip(ps, holm(list(ps.values())), strict=True))
+    corrected = holm_by({f.task: f.gap.p for f in findings if f.gap is not None})
     return Judgement(claim, scale, tuple(replace(f, p=corrected.get(f.task)) for f in findings))
 
 

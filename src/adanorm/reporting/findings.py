@@ -15,10 +15,9 @@ from adanorm.analyses import Analysis, Grid, Quantity
 from adanorm.config import CONF
 from adanorm.reporting import observed
 from adanorm.reporting.formats import line_of, title
-from adanorm.reporting.statistics import difference, holm
+from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
 from adanorm.sections import Section
 
-LEVEL = 0.05
 COLUMNS = ("task", "quantity", "of", "and of", "difference", "p (Holm)", "seeds", "verdict")
 NOTE = (
     "Each row compares the second norm with the first, paired by seed; p is of the paired t-test, corrected"
@@ -77,8 +76,7 @@ def compared(finding: Finding, analysis: Analysis, grid: Grid) -> list[Row]:
         difference(*([math.log(number) for number in side] for side in values) if ratio else values)
         for (_, _, values), ratio in zip(gaps, by_ratio, strict=True)
     ]
-    known = [index for index, gap in enumerate(differences) if gap.p is not None]
-    ps = dict(zip(known, holm([differences[i].p or 0.0 for i in known]), strict=True))
+    ps = holm_by({index: gap.p for index, gap in enumerate(differences)})
     return [
         Row(
             task,
@@ -97,7 +95,7 @@ def compared(finding: Finding, analysis: Analysis, grid: Grid) -> list[Row]:
 
 def verdict(gap: float, p: float | None, expected: str | None) -> str:
     """Return *supported*, *contradicted* or *undecided* for a difference and its p."""
-    if p is None or p >= LEVEL:
+    if p is None or p >= 1 - CONFIDENCE:
         return "undecided"
     is_lower = gap < 0
     return "supported" if is_lower == (expected == "lower") else "contradicted"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from adanorm.reporting import formats
 from adanorm.reporting.published import lower_is_better
-from adanorm.reporting.statistics import difference, holm
+from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
 from adanorm.reporting.tables import Table
 
 BASELINE = "layernorm"
@@ -65,8 +65,7 @@ def _scores(table: Table, norm: str) -> list[str]:
         seeds = sorted(ours.by_seed.keys() & base.by_seed.keys())
         if seeds:
             compared[task] = difference([base.by_seed[s] for s in seeds], [ours.by_seed[s] for s in seeds])
-    with_p = {task: found.p for task, found in compared.items() if found.p is not None}
-    corrected = dict(zip(with_p, holm(list(with_p.values())), strict=True))
+    corrected = holm_by({task: found.p for task, found in compared.items()})
     lines = []
     for task in table.study.columns:
         line = f"{formats.title(task)}: {table.ours(norm, task)}"
@@ -81,6 +80,6 @@ def _scores(table: Table, norm: str) -> list[str]:
 def _verdict(gap: float, p: float | None, *, better_below: bool) -> str:
     if p is None:
         return "one seed cannot tell"
-    if p >= 0.05:
+    if p >= 1 - CONFIDENCE:
         return f"undecided (p {p:.2f})"
     return f"{'won' if (gap < 0) == better_below else 'lost'} (p {p:.3f})"

@@ -188,12 +188,23 @@ def _draw(axes: Axes, points: Mapping[int, float], look: Look) -> Line2D:
 def _label(axes: Axes, quantity: Quantity) -> None:
     from matplotlib import ticker
 
+    scale_panel(axes, quantity, updates=3)
+    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+
+
+def scale_panel(axes: Axes, quantity: Quantity, *, updates: int) -> float | None:
+    """Title a panel and scale it to what is drawn, with so many updates told; return high : low if it is log.
+
+    A quantity is shown on a logarithmic scale where it asks for it and reaches over a decade.
+    """
+    from matplotlib import ticker
+
     axes.set_title(quantity.label)
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(updates, integer=True))
     low, high = axes.dataLim.intervaly
     if quantity.log and low > 0 and high / low > 10:
         axes.set_yscale("log")
         axes.yaxis.set_minor_locator(ticker.NullLocator())
-    else:
-        axes.yaxis.set_major_locator(ticker.MaxNLocator(4))
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(3, integer=True))
-    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+        return float(high / low)
+    axes.yaxis.set_major_locator(ticker.MaxNLocator(4))
+    return None

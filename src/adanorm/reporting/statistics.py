@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ POWER = 0.8
 MOST_SEEDS = 1000  # no plan beyond this is one
 RESAMPLES = 9999
 
+K = TypeVar("K")
 Values = NDArray[np.floating[Any]]
 
 
@@ -97,6 +98,12 @@ def holm(ps: Sequence[float]) -> list[float]:
     corrected = np.empty(len(ps))
     corrected[order] = np.minimum(1, np.maximum.accumulate(stepped))
     return corrected.tolist()
+
+
+def holm_by(ps: Mapping[K, float | None]) -> dict[K, float]:
+    """Return the p-values there are, by their keys, corrected for their number (Holm 1979)."""
+    known = {key: p for key, p in ps.items() if p is not None}
+    return dict(zip(known, holm(list(known.values())), strict=True))
 
 
 class Examples(NamedTuple):
