@@ -5,13 +5,14 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
-import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from adanorm import compose
 from adanorm.config import CONF, PROJECT, Experiment
+from adanorm.files import write_whole
 
 KEPT = PROJECT / "data" / "composed.json"
 
@@ -57,10 +58,7 @@ def _keep_at_exit() -> None:
 
 
 def _keep() -> None:
-    temporary = KEPT.with_name(f"{KEPT.name}.{os.getpid()}.tmp")
-    try:
+    # A folder that cannot be written costs time, nothing else.
+    with suppress(OSError):
         KEPT.parent.mkdir(exist_ok=True)
-        temporary.write_text(json.dumps({"conf": _conf(), "experiments": _known()}))
-        temporary.replace(KEPT)
-    except OSError:
-        temporary.unlink(missing_ok=True)  # a folder that cannot be written costs time, nothing else
+        write_whole(KEPT, json.dumps({"conf": _conf(), "experiments": _known()}).encode())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import TypeAlias
 
 from adanorm import analyses, compose, studies
 from adanorm.analyses import Analysis, Grid
@@ -17,17 +19,15 @@ from adanorm.reporting.invariances import invariances
 from adanorm.reporting.over_setting import over_setting
 from adanorm.reporting.published import published_tasks
 from adanorm.reporting.tables import Table
+from adanorm.studies import Study
 
 CURVES = {"paper": "overview", "mini": "mini-all"}  # the study whose runs are drawn of a scale
+Draw: TypeAlias = Callable[[str, str | None], Drawing | None]  # of a figure's name and the runs' folder
 
 
 def names() -> list[str]:
     """Return the names of all figures, with records or without."""
-    scores = [f"norms-{study}" for study in choices("study")]
-    observations = [
-        figure_of(a, task) for a in map(analyses.load, analyses.names()) for task in a.tasks or [""]
-    ]
-    return scores + [f"curves-{task}-{scale}" for scale in CURVES for task in choices("task")] + observations
+    return list(_every())
 
 
 def figure_of(analysis: Analysis, task: str) -> str:
@@ -55,23 +55,40 @@ def draw(name: str, *, runs: str | None = None) -> Drawing | None:
 
     Raises ValueError for a name that is not among `names()`.
     """
-    if name not in names():
-        raise ValueError(f"unknown figure {name!r}: choose from {', '.join(names())}")
-    kind, _, rest = name.partition("-")
-    if kind == "norms":
-        study = studies.load(rest, known_tasks=published_tasks())
-        table = Table(study, studies.grid(study, runs=runs))
-        return over_setting(name, table) if study.over else norm_scores(name, table)
-    if kind == "analysis":
-        found = {
-            figure_of(a, t): (a, t) for a in map(analyses.load, analyses.names()) for t in a.tasks or [""]
-        }
-        analysis, task = found[name]
-        return drawn_analysis(analysis, analyses.grid(analysis, runs=runs), task)
-    task, _, scale = rest.rpartition("-")
-    study = studies.load(CURVES[scale], known_tasks=published_tasks())
-    study = study.model_copy(update={"columns": [task]})
-    return curves(name, {norm: cell for (norm, _), cell in studies.grid(study, runs=runs).items()})
+    every = _every()
+    if name not in every:
+        raise ValueError(f"unknown figure {name!r}: choose from {', '.join(every)}")
+    return every[name](name, runs)
+
+
+@cache
+def _every() -> dict[str, Draw]:
+    known = {name: studies.load(name, known_tasks=published_tasks()) for name in choices("study")}
+    found: dict[str, Draw] = {}
+    for name, study in known.items():
+        if study.shows == "curves":
+            found |= {f"{name}-{task}": partial(_curves, study, task) for task in study.columns}
+        else:
+            found[f"norms-{name}"] = partial(_scores, study)
+    for scale, name in CURVES.items():
+        found |= {f"curves-{task}-{scale}": partial(_curves, known[name], task) for task in choices("task")}
+    for analysis in map(analyses.load, analyses.names()):
+        found |= {figure_of(analysis, t): partial(_analysis, analysis, t) for t in analysis.tasks or [""]}
+    return found
+
+
+def _scores(study: Study, name: str, runs: str | None) -> Drawing | None:
+    table = Table(study, studies.grid(study, runs=runs))
+    return over_setting(name, table) if study.over else norm_scores(name, table)
+
+
+def _curves(study: Study, task: str, name: str, runs: str | None) -> Drawing | None:
+    grid = studies.grid(study.model_copy(update={"columns": [task]}), runs=runs)
+    return curves(name, {study.rows[label].norm: cell for (label, _), cell in grid.items() if cell})
+
+
+def _analysis(analysis: Analysis, task: str, name: str, runs: str | None) -> Drawing | None:
+    return drawn_analysis(analysis, analyses.grid(analysis, runs=runs), task)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

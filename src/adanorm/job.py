@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from omegaconf import DictConfig
 
 from adanorm.config import CONF
-from adanorm.records.folder import write_whole
+from adanorm.files import write_whole
 
 STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)  # by SLURM, which also warns with the second
 LONGEST_STOP = 600  # seconds

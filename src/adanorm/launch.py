@@ -20,8 +20,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from adanorm.compose import one_line
 from adanorm.config import CONF, choices
+from adanorm.files import write_whole
 from adanorm.records import reader
-from adanorm.records.folder import is_held, shown, write_whole
+from adanorm.records.folder import is_held, shown
 from adanorm.studies import Planned
 
 PLUGINS = {

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from adanorm import compose, studies
 from adanorm.config import PROJECT, choices
-from adanorm.records.folder import shown, write_whole
+from adanorm.files import write_whole
+from adanorm.records.folder import shown
 from adanorm.reporting import report
 from adanorm.reporting.claims import judgements
 from adanorm.reporting.published import published_tasks

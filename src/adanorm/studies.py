@@ -40,6 +40,7 @@ class Study(Section):
     overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
     budget: tuple[str, ...] = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
+    shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
 
     @field_validator("rows", mode="before")
     @classmethod
@@ -55,6 +56,14 @@ class Study(Section):
         for label, row in self.rows.items():
             if self.over is not None and row.at is None:
                 raise ValueError(f"row {label!r}: lacks `at`, its {self.over}")
+        return self
+
+    @model_validator(mode="after")
+    def _every_curve_is_of_a_norm_of_its_own(self) -> Study:
+        for task in self.columns if self.shows == "curves" else ():
+            norms = [row.norm for row in self.rows.values() if row.only is None or task in row.only]
+            if len(set(norms)) < len(norms):
+                raise ValueError(f"column {task!r}: two rows have one norm, by which curves are told apart")
         return self
 
     @property

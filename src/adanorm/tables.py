@@ -7,7 +7,8 @@ from pathlib import Path
 from adanorm import analyses, compose, studies
 from adanorm.analyses import Analysis, Grid
 from adanorm.config import PROJECT, choices
-from adanorm.records.folder import shown, write_whole
+from adanorm.files import write_whole
+from adanorm.records.folder import shown
 from adanorm.reporting import findings, observed
 from adanorm.reporting.claims import judgements
 from adanorm.reporting.claims_table import claims_markdown

@@ -16,6 +16,8 @@ FAMILY: dict[str, dict[str, Any]] = {
     "detach-mean": {"detach_mean": True},
     "detach-var": {"detach_variance": True},
     "adanorm": {"k": 0.1, "C": 1.5},
+    "rmsnorm": {"centered": False},
+    "adanorm, not centered": {"k": 0.1, "C": 1.5, "centered": False},
     "adanorm, all detached": {"k": 0.1, "C": 1.5, "detach_mean": True, "detach_variance": True},
 }
 FEATURES = (1, 2, 63, 64, 127, 512, 1000, 4096, 10_007)

@@ -19,7 +19,7 @@ def code(kernel: Any, *, dtype: str, features: int, **settings: Any) -> str:
     block = triton.next_power_of_2(features)
     together = max(1, triton_rows.ELEMENTS // block)
     shape = {"ROWS": together, "BLOCK": block, "wide": tl.float64 if dtype == "fp64" else tl.float32}
-    values = {"k": 0.1, "C": 1.5, "eps": 1e-5, "unbiased": 0.0, **settings, **shape}
+    values = {"k": 0.1, "C": 1.5, "eps": 1e-5, "unbiased": 0.0, "centered": True, **settings, **shape}
     tensors = dict.fromkeys(("x", "z", "dz", "dx"), f"*{dtype}")
     tensors["variance"] = "*fp64" if dtype == "fp64" else "*fp32"
     types = {name: tensors.get(name, "constexpr" if name in values else "i32") for name in kernel.arg_names}
@@ -42,6 +42,8 @@ def main() -> None:
             # Sixteen bytes a load: what the memory's full speed takes.
             assert features % 16 or "ld.global.v4" in ptx, (dtype, features)
     code(triton_rows._backward, dtype="bf16", features=512, **multiple)
+    for kernel, settings in ((triton_rows._forward, {}), (triton_rows._backward, gradient)):
+        code(kernel, dtype="bf16", features=512, centered=False, k=0.0, **settings)
     code(triton_rows._backward, dtype="fp64", features=64, **{**gradient, "unbiased": 64 / 63})
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.norms import AdaNorm, LayerNorm, norm_factory
+from adanorm.norms.functional import closed_form
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
 from adanorm.norms.rowwise import DynamicTanh, PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
 
@@ -58,6 +59,22 @@ def test_layernorm_of_images_is_over_channels_height_and_width() -> None:
 def test_rmsnorm_with_eps_in_the_root_is_torchs() -> None:
     norm = with_gain(RmsNorm(H, eps=1e-2))
     assert_same(norm, lambda x: F.rms_norm(x, [H], GAIN, 1e-2), rows(B, T, H))
+
+
+@pytest.mark.parametrize("backend", ["eager", "fused"])
+def test_rmsnorm_is_torchs_under_every_backend(backend: Any) -> None:
+    x, norm = rows(B, T, H).float().requires_grad_(), RmsNorm(H, eps=1e-2, backend=backend)
+    values = norm(x), F.rms_norm(x, [H], norm.weight, 1e-2)
+    torch.testing.assert_close(*values)
+    assert norm.weight is not None
+    gradients = [torch.autograd.grad(z.pow(3).sum(), (x, norm.weight)) for z in values]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
+
+
+def test_what_is_not_centered_has_no_released_numerics() -> None:
+    with pytest.raises(ValueError, match="not centered has no unbiased deviation"):
+        closed_form(rows(B, H), centered=False, numerics="released")
 
 
 def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps() -> None:

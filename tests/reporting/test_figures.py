@@ -154,6 +154,33 @@ def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:
         figures.draw("curves-rt-huge")
 
 
+def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
+    study = studies.load("figure2", known_tasks=published_tasks())
+    grid = studies.grid(study, runs=str(tmp_path))
+    for row, task in grid:
+        for run in grid[row, task]:
+            record(run, **score(75))
+            log(run, 1.0, 0.7, 0.4)
+    assert {len(grid[row, "de-en"]) for row in study.rows if "De-En" in row} == {3}
+    drawing = figures.draw("figure2-ptb", runs=str(tmp_path))
+    assert drawing is not None
+    assert [axes.get_title() for axes in drawing.figure.axes] == [
+        "training, ours", "validation, ours", "training, paper", "validation, paper",
+    ]  # fmt: skip
+    assert [len(axes.lines) for axes in drawing.figure.axes] == [2, 2, 2, 2]
+    released = grid["AdaNorm on De-En", "de-en"][0]
+    assert (released.norm.params["C"], released.training.max_updates) == (2, 90000)
+
+
+def test_curves_of_one_norm_are_not_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "twice.yaml").write_text(
+        "title: Twice\nrows: {a: {norm: adanorm}, b: {norm: adanorm}}\ncolumns: [rt]\n"
+        "shows: curves\nscale: mini\nseeds: [1]\n"
+    )
+    with pytest.raises(ValueError, match="column 'rt': two rows have one norm"):
+        studies.load(str(tmp_path / "twice.yaml"), known_tasks=published_tasks())
+
+
 def test_norms_are_told_apart_by_colour_by_marker_and_by_dashes() -> None:
     found = looks([*LOOKS, "mine", "yours"])
     assert found["adanorm"] == LOOKS["adanorm"]

@@ -15,7 +15,7 @@ from adanorm.norms.statistics import wide
 
 
 class ClosedForm(torch.autograd.Function):
-    """z of x, k, C, detach_mean, detach_variance, eps and numerics: see functional.closed_form."""
+    """z of x, k, C, detach_mean, detach_variance, eps, numerics and centered: see functional.closed_form."""
 
     @staticmethod
     def forward(
@@ -27,9 +27,10 @@ class ClosedForm(torch.autograd.Function):
         detach_variance: bool,
         eps: float,
         numerics: str,
+        centered: bool,
     ) -> Tensor:
         """Return z (..., H), and keep y and 1/std (..., 1)."""
-        y, inverse_std, variance_share = _standardize(wide(x), eps, numerics)
+        y, inverse_std, variance_share = _standardize(wide(x), eps, numerics, centered)
         ctx.save_for_backward(y, inverse_std, variance_share)
         ctx.settings = (k, C, detach_mean, detach_variance, x.dtype)
         if k == 0.0:
@@ -54,15 +55,21 @@ class ClosedForm(torch.autograd.Function):
             if variance_share is not None:
                 projection = projection * variance_share
             dx = torch.addcmul(dx, y, projection, value=-1)
-        return (dx * inverse_std).to(dtype), None, None, None, None, None, None
+        return (dx * inverse_std).to(dtype), *(None,) * 7
 
 
-def _standardize(x: Tensor, eps: float, numerics: str) -> tuple[Tensor, Tensor, Tensor | None]:
+def _standardize(
+    x: Tensor, eps: float, numerics: str, is_centered: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return y (..., H), the inverse standard deviation (..., 1) and the variance term's factor.
 
     The factor is None where it is 1. With released numerics y = c/(s + eps) for c = x - mean and
     s the unbiased std; ds/dx = c/((H-1) s) then brings the factor H/(H-1) * (s + eps)/s.
     """
+    if not is_centered:
+        mean_square = torch.linalg.vecdot(x, x).unsqueeze(-1) / x.shape[-1]
+        inverse_std = (mean_square + eps).rsqrt()
+        return x * inverse_std, inverse_std, None
     if numerics == "paper":
         y, _, inverse_std = torch.native_layer_norm(x, [x.shape[-1]], None, None, eps)
         return y, inverse_std, None

@@ -26,6 +26,7 @@ def closed_form(
     detach_variance: bool = False,
     eps: float = 1e-5,
     numerics: Numerics = "paper",
+    centered: bool = True,
     backend: Backend = "auto",
 ) -> Tensor:
     """Return C * (1 - k*y) * y with y = (x - mean)/std over the last axis; (..., H) as x.
@@ -37,17 +38,22 @@ def closed_form(
 
         dl/dx = (1/std) * (g - a * mean(g) - b * y * mean(g * y)),
 
-    a, b = 0 where the mean, the variance is detached and 1 elsewhere. Half precision is computed
+    a, b = 0 where the mean, the variance is detached and 1 elsewhere. Not `centered`, the mean is 0
+    and std the root mean square, in the paper's numerics alone: RMSNorm. Half precision is computed
     and, under autocast, returned in float32, as torch's LayerNorm does. Differentiable once.
+    Raises ValueError for another numerics of what is not centered.
 
     `fused` kernels read and write once and keep x and one number a row for the gradient; `eager`
     is PyTorch's operations; `auto` is fused where it can be and x is not float64. In float32
     either is within 2e-6 * (1 + max |x|/std) of exact, as a share of a row's largest value: they
     sum in another order.
     """
+    if not centered and numerics != "paper":
+        raise ValueError(f"numerics={numerics!r}: what is not centered has no unbiased deviation")
     if torch.is_autocast_enabled(x.device.type) and x.is_floating_point() and x.dtype != torch.float64:
         x = x.float()
+    detach_mean |= not centered  # it is a constant
     if is_fused(backend, x.device.type, x.dtype):
-        return operator.norm(x, k, C, detach_mean, detach_variance, eps, numerics == "released")
-    z: Tensor = ClosedForm.apply(x, k, C, detach_mean, detach_variance, eps, numerics)  # type: ignore[no-untyped-call]
+        return operator.norm(x, k, C, detach_mean, detach_variance, eps, numerics == "released", centered)
+    z: Tensor = ClosedForm.apply(x, k, C, detach_mean, detach_variance, eps, numerics, centered)  # type: ignore[no-untyped-call]
     return z

@@ -1,7 +1,8 @@
 """The closed form as PyTorch's operators adanorm::norm and adanorm::norm_backward.
 
 Registered, so that autograd, torch.compile, torch.export, torch.func and fake tensors see one
-operator where there are kernels of ours. Letters as in norms.functional; variance is (...).
+operator where there are kernels of ours. Letters as in norms.functional; variance is (...): the
+mean square of a row that is not centered.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-SETTINGS = "float k, float C, bool detach_mean, bool detach_variance, float eps, bool released"
+SETTINGS = "float k, float C, bool detach_mean, bool detach_variance, float eps, bool released, bool centered"
 torch.library.define("adanorm::norm", f"(Tensor x, {SETTINGS}) -> (Tensor z, Tensor variance)")
 torch.library.define(
     "adanorm::norm_backward", f"(Tensor grad, Tensor? x, Tensor variance, {SETTINGS}) -> Tensor"
@@ -89,7 +90,7 @@ class _PlainNorm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _backward(grad, *ctx.saved_tensors, *ctx.settings), None, None, None, None, None, None
+        return _backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * len(ctx.settings)
 
 
 class _Norm(torch.autograd.Function):
@@ -111,7 +112,7 @@ class _Norm(torch.autograd.Function):
             dx = _Gradient.apply(*arguments)  # type: ignore[no-untyped-call]
         else:
             dx = torch.ops.adanorm.norm_backward.default(*arguments)
-        return dx, None, None, None, None, None, None
+        return dx, *(None,) * len(ctx.settings)
 
 
 class _Gradient(torch.autograd.Function):

@@ -7,26 +7,42 @@ import math
 import torch
 from torch import Tensor, nn
 
+from adanorm.norms import backends
+from adanorm.norms.backends import Backend
+from adanorm.norms.functional import closed_form
 from adanorm.norms.statistics import Affine, check_eps, wide
 
 
 class RmsNorm(Affine):
     """Return gain * x/sqrt(mean(x^2) + eps) (Zhang & Sennrich 2019, equation 4).
 
-    `eps_at` root adds eps to the mean square, as most code does; outside to its root, as theirs.
+    `eps_at` root adds eps to the mean square, as most code does: the closed form of a row that is not
+    centered, and in its backends. outside adds it to the root, as theirs: PyTorch's operations.
     Raises ValueError for any other choice.
     """
 
-    def __init__(self, dim: int, *, eps: float = 1e-5, eps_at: str = "root", gain: bool = True) -> None:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        eps: float = 1e-5,
+        eps_at: str = "root",
+        gain: bool = True,
+        backend: Backend = "auto",
+    ) -> None:
         super().__init__(dim, gain=gain, bias=False)
         check_eps(eps)
+        backends.check(backend)
         if eps_at not in ("root", "outside"):
             raise ValueError(f"eps_at={eps_at!r}: choose root or outside")
-        self.eps, self.eps_at, self.counted = eps, eps_at, dim
+        self.eps, self.eps_at, self.counted, self.backend = eps, eps_at, dim, backend
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
+        if self.eps_at == "root" and self.counted == self.dim:
+            y = closed_form(x, centered=False, eps=self.eps, backend=self.backend)
+            return self.affine(y.to(x.dtype))
         broad = wide(x)
         # The norm's own gradient at 0 is 0; a root's would not be finite.
         root = torch.linalg.vector_norm(broad[..., : self.counted], dim=-1, keepdim=True)

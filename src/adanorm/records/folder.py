@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from adanorm.config import PROJECT
+from adanorm.files import write_whole
 
 SCHEMA = 1
 
@@ -100,14 +100,3 @@ def shown(path: Path) -> str:
 
 def _json(value: dict[str, Any]) -> bytes:
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it holds either its old or its new content, whatever happens."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

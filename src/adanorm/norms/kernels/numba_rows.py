@@ -60,11 +60,12 @@ def _forward(
     C: Number,
     eps: Number,
     released: bool,
+    centered: bool,
 ) -> None:
     features = x.shape[1]
     for r in range(first, last):
         row, out = x[r], z[r]
-        mean, total = _mean(row), x.dtype.type(0)
+        mean, total = _mean(row) if centered else x.dtype.type(0), x.dtype.type(0)
         for i in range(features):
             total += (row[i] - mean) * (row[i] - mean)
         variance[r] = total / x.dtype.type(features)
@@ -88,11 +89,13 @@ def _backward(
     detach_variance: bool,
     eps: Number,
     released: bool,
+    centered: bool,
 ) -> None:
     features = x.shape[1]
     for r in range(first, last):
         row, grad, out = x[r], dz[r], dx[r]
-        mean = _mean(row)  # again: cheaper than a second statistic kept in memory
+        # Again: cheaper than a second statistic kept in memory.
+        mean = _mean(row) if centered else x.dtype.type(0)
         inverse_std, share = _scales(variance[r], features, eps, released)
         sum_g, sum_gy = x.dtype.type(0), x.dtype.type(0)
         for i in range(features):
@@ -120,13 +123,24 @@ def _scale(
 
 
 def forward(
-    x: Tensor, k: float, C: float, detach_mean: bool, detach_variance: bool, eps: float, released: bool
+    x: Tensor,
+    k: float,
+    C: float,
+    detach_mean: bool,
+    detach_variance: bool,
+    eps: float,
+    released: bool,
+    centered: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Return z (..., H) in x's type and the biased variance (...) in float32, float64 for float64."""
+    """Return z (..., H) in x's type and the biased variance (...) in float32, float64 for float64.
+
+    The variance is the mean square where x is not `centered`.
+    """
     wide = _wide(x)
     z, variance = torch.empty_like(wide), wide.new_empty(wide.shape[:-1])
     rows, number = _rows(wide), _number(wide)
-    _share_out(_forward, rows, rows, _rows(z), _row(variance), number(k), number(C), number(eps), released)
+    settings = (number(k), number(C), number(eps), released, centered)
+    _share_out(_forward, rows, rows, _rows(z), _row(variance), *settings)
     return z.to(x.dtype), variance
 
 
@@ -140,6 +154,7 @@ def backward(
     detach_variance: bool,
     eps: float,
     released: bool,
+    centered: bool,
 ) -> Tensor:
     """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where the gradient does not need it."""
     dz = _wide(grad)
@@ -149,7 +164,7 @@ def backward(
     if x is None:
         _share_out(_scale, arrays[0], *arrays, number(C), number(eps), released)
     else:
-        settings = (number(k), number(C), detach_mean, detach_variance, number(eps), released)
+        settings = (number(k), number(C), detach_mean, detach_variance, number(eps), released, centered)
         _share_out(_backward, arrays[0], *arrays, *settings)
     return dx.to(grad.dtype)
 

@@ -26,10 +26,12 @@ def _places(rows, features, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _centered(x, at, inside, features, wide: tl.constexpr):
+def _shifted(x, at, inside, features, wide: tl.constexpr, centered: tl.constexpr):
     """Return x - mean, 0 where there is no element: two passes, so that nothing cancels."""
     row = tl.load(x + at, mask=inside, other=0.0).to(wide)
-    return tl.where(inside, row - (tl.sum(row, 1) / features)[:, None], 0.0)
+    if centered:
+        row = tl.where(inside, row - (tl.sum(row, 1) / features)[:, None], 0.0)
+    return row
 
 
 @triton.jit
@@ -48,22 +50,22 @@ def _scales(variance, eps: tl.constexpr, unbiased: tl.constexpr):
 @triton.jit
 def _forward(
     x, z, variance, rows, features,
-    k: tl.constexpr, C: tl.constexpr, eps: tl.constexpr, unbiased: tl.constexpr,
+    k: tl.constexpr, C: tl.constexpr, eps: tl.constexpr, unbiased: tl.constexpr, centered: tl.constexpr,
     wide: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     r, inside, at = _places(rows, features, ROWS, BLOCK)
-    centered = _centered(x, at, inside, features, wide)
-    found = tl.sum(centered * centered, 1) / features
+    shifted = _shifted(x, at, inside, features, wide, centered)
+    found = tl.sum(shifted * shifted, 1) / features
     tl.store(variance + r, found, mask=r < rows)
     inverse_std, _ = _scales(found, eps, unbiased)
-    y = centered * inverse_std[:, None]
+    y = shifted * inverse_std[:, None]
     tl.store(z + at, (C - C * k * y) * y, mask=inside)
 
 
 @triton.jit
 def _backward(
     dz, x, variance, dx, rows, features,
-    k: tl.constexpr, C: tl.constexpr, eps: tl.constexpr, unbiased: tl.constexpr,
+    k: tl.constexpr, C: tl.constexpr, eps: tl.constexpr, unbiased: tl.constexpr, centered: tl.constexpr,
     detach_mean: tl.constexpr, detach_variance: tl.constexpr, needs_x: tl.constexpr,
     wide: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -72,7 +74,7 @@ def _backward(
     found = tl.load(variance + r, mask=r < rows, other=1.0)
     inverse_std, share = _scales(found, eps, unbiased)
     if needs_x:
-        y = _centered(x, at, inside, features, wide) * inverse_std[:, None]
+        y = _shifted(x, at, inside, features, wide, centered) * inverse_std[:, None]
         g = g - k * y * g
         mean_gy = share * tl.sum(g * y, 1) / features
     result = g
@@ -84,13 +86,23 @@ def _backward(
 
 
 def forward(
-    x: Tensor, k: float, C: float, detach_mean: bool, detach_variance: bool, eps: float, released: bool
+    x: Tensor,
+    k: float,
+    C: float,
+    detach_mean: bool,
+    detach_variance: bool,
+    eps: float,
+    released: bool,
+    centered: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Return z (..., H) in x's type and the biased variance (...) in float32, float64 for float64."""
+    """Return z (..., H) in x's type and the biased variance (...) in float32, float64 for float64.
+
+    The variance is the mean square where x is not `centered`.
+    """
     x = x.contiguous()
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     z, variance = torch.empty_like(x), x.new_empty(x.shape[:-1], dtype=wide)
-    _launch(_forward, x, (x, z, variance), released, k=k, C=C, eps=eps)
+    _launch(_forward, x, (x, z, variance), released, k=k, C=C, eps=eps, centered=centered)
     return z, variance
 
 
@@ -104,13 +116,14 @@ def backward(
     detach_variance: bool,
     eps: float,
     released: bool,
+    centered: bool,
 ) -> Tensor:
     """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where the gradient does not need it."""
     dz = grad.contiguous()
     dx = torch.empty_like(dz)
     tensors = (dz, dz if x is None else x.contiguous(), variance, dx)
     detached = {"detach_mean": detach_mean, "detach_variance": detach_variance, "needs_x": x is not None}
-    _launch(_backward, dz, tensors, released, k=k, C=C, eps=eps, **detached)
+    _launch(_backward, dz, tensors, released, k=k, C=C, eps=eps, centered=centered, **detached)
     return dx
 
 
