@@ -56,6 +56,16 @@ def test_layout_and_leading_axes_do_not_matter(settings: dict[str, Any]) -> None
     assert all(torch.equal(a.view(30, 48), b) for a, b in zip(found, expected, strict=True))
 
 
+@pytest.mark.parametrize("settings", FAMILY.values(), ids=list(FAMILY))
+def test_transposed_rows_are_computed_where_they_lie(settings: dict[str, Any]) -> None:
+    x = inputs(7, 5, 48)
+    batch_first = x.transpose(0, 1).contiguous().transpose(0, 1)  # (T, B, H) that lies as (B, T, H)
+    found = value_and_gradient(partial(fused, **settings), batch_first)
+    expected = value_and_gradient(partial(fused, **settings), x)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert all(part.is_contiguous() for part in found)
+
+
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
 def test_what_is_not_finite_spreads_as_in_layernorm(value: float) -> None:
     x, dz = inputs(4, 64), inputs(4, 64)

@@ -7,6 +7,7 @@ mean square of a row that is not centered.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -30,13 +31,14 @@ def norm(x: Tensor, *settings: float | bool) -> Tensor:
     elif type(x) not in (Tensor, nn.Parameter) or torch._C._len_torch_dispatch_stack() > 0:
         z = torch.ops.adanorm.norm.default(x, *settings)[0]
     else:
-        z = _PlainNorm.apply(x, *settings)  # type: ignore[no-untyped-call]
+        z = _PlainNorm.apply(x, settings)  # type: ignore[no-untyped-call]
     return z
 
 
-def _kernels(device: torch.device) -> Any:
-    """Return the module whose `forward` and `backward` take what the operators take."""
-    if device.type == "cuda":
+@cache
+def _kernels(device: str) -> Any:
+    """Return the module whose `forward` and `backward` take what the operators take on a type of device."""
+    if device == "cuda":
         from adanorm.norms.kernels import triton_rows
 
         return triton_rows
@@ -46,12 +48,12 @@ def _kernels(device: torch.device) -> Any:
 
 
 def _forward(x: Tensor, *settings: Any) -> tuple[Tensor, Tensor]:
-    found: tuple[Tensor, Tensor] = _kernels(x.device).forward(x, *settings)
+    found: tuple[Tensor, Tensor] = _kernels(x.device.type).forward(x, *settings)
     return found
 
 
 def _backward(grad: Tensor, x: Tensor | None, variance: Tensor, *settings: Any) -> Tensor:
-    dx: Tensor = _kernels(grad.device).backward(grad, x, variance, *settings)
+    dx: Tensor = _kernels(grad.device.type).backward(grad, x, variance, *settings)
     return dx
 
 
@@ -79,18 +81,21 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], variance: Tensor) -> None:
 
 
 class _PlainNorm(torch.autograd.Function):
-    """The operator for plain tensors, past the dispatcher: that costs more than a small norm."""
+    """The operator for plain tensors, past the dispatcher, its settings as one argument.
+
+    Each would cost more than a small norm does.
+    """
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        z, variance = _forward(*inputs)
-        _keep(ctx, inputs, variance)
+    def forward(ctx: Any, x: Tensor, settings: tuple[Any, ...]) -> Tensor:
+        z, variance = _forward(x, *settings)
+        _keep(ctx, (x, *settings), variance)
         return z
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * len(ctx.settings)
+        return _backward(grad, *ctx.saved_tensors, *ctx.settings), None
 
 
 class _Norm(torch.autograd.Function):

@@ -1,11 +1,14 @@
 """The closed form on the CPU, a row at a time, compiled by Numba: no compiler is needed.
 
 A row is read from memory once and found in the cache when it is read again. Letters as in
-norms.functional; R rows, all arrays (R, H), contiguous and of one type, variance (R,).
+norms.functional; R rows, all arrays (R, H), contiguous and of one type, variance (R,). Of a
+transposed (T, B, H) the rows of x stay where they lie, batch by batch, and `across` is B, else 0:
+fairseq's layers hand over nothing else, and to copy it would cost as much as the norm.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +17,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
+from numba import cfunc, njit, types
+from numba.np.numpy_support import carray
 from torch import Tensor
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
+Pointer = Any  # to such numbers
 
 GRAIN = 1 << 16  # elements that are worth a thread
 BLOCKS = 8  # a thread: one that comes late takes fewer
@@ -35,6 +40,12 @@ def _mean(row: Row) -> Number:
     for i in range(row.shape[0]):
         total += row[i]
     return total / row.dtype.type(row.shape[0])
+
+
+@_compiled
+def _place(r: int, rows: int, across: int) -> int:
+    """Return where row r of x lies."""
+    return r if across == 0 else (r % across) * (rows // across) + r // across
 
 
 @_compiled
@@ -54,6 +65,7 @@ def _forward(
     first: int,
     last: int,
     x: Rows,
+    across: int,
     z: Rows,
     variance: Row,
     k: Number,
@@ -64,7 +76,7 @@ def _forward(
 ) -> None:
     features = x.shape[1]
     for r in range(first, last):
-        row, out = x[r], z[r]
+        row, out = x[_place(r, x.shape[0], across)], z[r]
         mean, total = _mean(row) if centered else x.dtype.type(0), x.dtype.type(0)
         for i in range(features):
             total += (row[i] - mean) * (row[i] - mean)
@@ -81,6 +93,7 @@ def _backward(
     last: int,
     dz: Rows,
     x: Rows,
+    across: int,
     variance: Row,
     dx: Rows,
     k: Number,
@@ -93,7 +106,7 @@ def _backward(
 ) -> None:
     features = x.shape[1]
     for r in range(first, last):
-        row, grad, out = x[r], dz[r], dx[r]
+        row, grad, out = x[_place(r, x.shape[0], across)], dz[r], dx[r]
         # Again: cheaper than a second statistic kept in memory.
         mean = _mean(row) if centered else x.dtype.type(0)
         inverse_std, share = _scales(variance[r], features, eps, released)
@@ -113,13 +126,67 @@ def _backward(
 
 @_compiled
 def _scale(
-    first: int, last: int, dz: Rows, x: Rows, variance: Row, dx: Rows, C: Number, eps: Number, released: bool
+    first: int, last: int, dz: Rows, variance: Row, dx: Rows, C: Number, eps: Number, released: bool
 ) -> None:
     """Write dl/dx = C/std * dl/dz: mean, variance and factor are constants, and x is not needed."""
     for r in range(first, last):
         inverse_std, _ = _scales(variance[r], dz.shape[1], eps, released)
         for i in range(dz.shape[1]):
             dx[r, i] = C * inverse_std * dz[r, i]
+
+
+def _forward_at(
+    first: int, last: int, rows: int, features: int,
+    x: Pointer, across: int, z: Pointer, variance: Pointer,
+    k: Number, C: Number, eps: Number, released: bool, centered: bool,
+) -> None:  # fmt: skip
+    shape = (rows, features)
+    arrays = carray(x, shape), across, carray(z, shape), carray(variance, rows)
+    _forward(first, last, *arrays, k, C, eps, released, centered)
+
+
+def _backward_at(
+    first: int, last: int, rows: int, features: int,
+    dz: Pointer, x: Pointer, across: int, variance: Pointer, dx: Pointer,
+    k: Number, C: Number, detach_mean: bool, detach_variance: bool, eps: Number,
+    released: bool, centered: bool,
+) -> None:  # fmt: skip
+    shape = (rows, features)
+    arrays = carray(dz, shape), carray(x, shape), across, carray(variance, rows), carray(dx, shape)
+    _backward(first, last, *arrays, k, C, detach_mean, detach_variance, eps, released, centered)
+
+
+def _scale_at(
+    first: int, last: int, rows: int, features: int,
+    dz: Pointer, variance: Pointer, dx: Pointer, C: Number, eps: Number, released: bool,
+) -> None:  # fmt: skip
+    shape = (rows, features)
+    _scale(first, last, carray(dz, shape), carray(variance, rows), carray(dx, shape), C, eps, released)
+
+
+# What each takes: i an integer, p a pointer to numbers, n a number, b true or false.
+TAKES = {_forward_at: "iiiipippnnnbb", _backward_at: "iiiippippnnbbnbb", _scale_at: "iiiipppnnb"}
+
+
+@cache
+def _entry(function: Callable[..., None], dtype: torch.dtype) -> Callable[..., None]:
+    """Return a kernel as a C function of addresses: arrays made at each call cost what a small norm does."""
+    is_double = dtype == torch.float64
+    number = types.float64 if is_double else types.float32
+    kinds = {
+        "i": (types.int64, ctypes.c_int64),
+        "p": (types.CPointer(number), ctypes.c_void_p),  # type: ignore[no-untyped-call]
+        "n": (number, ctypes.c_double if is_double else ctypes.c_float),
+        "b": (types.boolean, ctypes.c_bool),
+    }
+    taken, passed = zip(*(kinds[kind] for kind in TAKES[function]), strict=True)
+    compiled = cfunc(types.void(*taken), cache=True)(function)
+    _KEPT.append(compiled)  # its machine code goes when it does
+    address: Any = compiled.address
+    return ctypes.CFUNCTYPE(None, *passed)(address)  # holds no lock while it runs
+
+
+_KEPT: list[Any] = []
 
 
 def forward(
@@ -136,11 +203,10 @@ def forward(
 
     The variance is the mean square where x is not `centered`.
     """
-    wide = _wide(x)
-    z, variance = torch.empty_like(wide), wide.new_empty(wide.shape[:-1])
-    rows, number = _rows(wide), _number(wide)
-    settings = (number(k), number(C), number(eps), released, centered)
-    _share_out(_forward, rows, rows, _rows(z), _row(variance), *settings)
+    rows, across = _as_it_lies(x)
+    z, variance = rows.new_empty(x.shape), rows.new_empty(x.shape[:-1])
+    addresses = rows.data_ptr(), across, z.data_ptr(), variance.data_ptr()
+    _share_out(_entry(_forward_at, rows.dtype), z, *addresses, k, C, eps, released, centered)
     return z.to(x.dtype), variance
 
 
@@ -157,46 +223,48 @@ def backward(
     centered: bool,
 ) -> Tensor:
     """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where the gradient does not need it."""
-    dz = _wide(grad)
-    wide = dz if x is None else _wide(x)
-    dx, number = torch.empty_like(wide), _number(wide)
-    arrays = (_rows(dz), _rows(wide), _row(variance), _rows(dx))
+    dz, variance = _wide(grad).contiguous(), variance.contiguous()
+    dx = torch.empty_like(dz)
     if x is None:
-        _share_out(_scale, arrays[0], *arrays, number(C), number(eps), released)
+        addresses = dz.data_ptr(), variance.data_ptr(), dx.data_ptr()
+        _share_out(_entry(_scale_at, dz.dtype), dx, *addresses, C, eps, released)
     else:
-        settings = (number(k), number(C), detach_mean, detach_variance, number(eps), released, centered)
-        _share_out(_backward, arrays[0], *arrays, *settings)
+        rows, across = _as_it_lies(x)
+        places = dz.data_ptr(), rows.data_ptr(), across, variance.data_ptr(), dx.data_ptr()
+        settings = (k, C, detach_mean, detach_variance, eps, released, centered)
+        _share_out(_entry(_backward_at, dz.dtype), dx, *places, *settings)
     return dx.to(grad.dtype)
 
 
 def _wide(x: Tensor) -> Tensor:
-    return (x if x.dtype in SINGLE_PASS else x.float()).detach().contiguous()
+    return (x if x.dtype in SINGLE_PASS else x.float()).detach()
 
 
-def _rows(x: Tensor) -> Rows:
-    return x.view(-1, x.shape[-1]).numpy()
+def _as_it_lies(x: Tensor) -> tuple[Tensor, int]:
+    """Return x with its rows in an order that memory may have, and `across`."""
+    wide = _wide(x)
+    if wide.dim() == 3 and not wide.is_contiguous():
+        batch_first = wide.transpose(0, 1)
+        if batch_first.is_contiguous():
+            return batch_first, wide.shape[1]
+    return wide.contiguous(), 0
 
 
-def _row(x: Tensor) -> Row:
-    return x.detach().view(-1).numpy()
-
-
-def _number(x: Tensor) -> Callable[[float], Number]:
-    return np.float64 if x.dtype == torch.float64 else np.float32
-
-
-def _share_out(kernel: Callable[..., None], rows: Rows, *arguments: Any) -> None:
-    """Run a kernel over all rows with torch's number of threads, this one among them."""
-    threads = min(torch.get_num_threads(), rows.size // GRAIN)
+def _share_out(kernel: Callable[..., None], like: Tensor, *arguments: Any) -> None:
+    """Run a kernel over all rows of tensors (..., H) with torch's number of threads, this one among them."""
+    features = like.shape[-1]
+    size = like.numel()
+    count = size // max(features, 1)
+    threads = min(torch.get_num_threads(), size // GRAIN)
     if threads < 2:
-        kernel(0, len(rows), *arguments)
+        kernel(0, count, count, features, *arguments)
         return
-    step = -(-len(rows) // (BLOCKS * threads))
-    starts = iter(range(0, len(rows), step))  # next() on it is atomic: no block is done twice
+    step = -(-count // (BLOCKS * threads))
+    starts = iter(range(0, count, step))  # next() on it is atomic: no block is done twice
 
     def work() -> None:
         for start in starts:
-            kernel(start, min(start + step, len(rows)), *arguments)
+            kernel(start, min(start + step, count), count, features, *arguments)
 
     others = [_pool(os.getpid(), threads - 1).submit(work) for _ in range(threads - 1)]
     work()
