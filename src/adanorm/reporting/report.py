@@ -42,7 +42,11 @@ def drawn(folder: Path) -> list[Figure]:
 def page(tables: Mapping[str, Table], judgements: Sequence[Judgement], figures: Sequence[Figure] = ()) -> str:
     """Return the report as HTML that needs no other file, from tables by study name and claims."""
     groups = _Groups()
-    drawn = [_table(name, table, groups) for name, table in tables.items()]
+    # What has no runs stands under what is missing alone.
+    begun = {
+        name: table for name, table in tables.items() if any(c and c.results for c in table.cells.values())
+    }
+    shown = [_table(name, table, groups) for name, table in begun.items()]
     claims = _claims(judgements, groups)
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
     environment = Environment(autoescape=True, trim_blocks=False)
@@ -52,7 +56,7 @@ def page(tables: Mapping[str, Table], judgements: Sequence[Judgement], figures: 
         claims_note=claims_table.CLAIMS_NOTE.replace("*", ""),
         claim_columns=claims_table.CLAIM_COLUMNS,
         scales=list(dict.fromkeys(judged.scale for judged in judgements)),
-        tables=drawn,
+        tables=shown,
         figures=figures,
         missing=[entry for name, table in tables.items() for entry in _missing(name, table)],
         groups=groups.entries,
@@ -188,13 +192,14 @@ def _claims(judgements: Sequence[Judgement], groups: _Groups) -> list[tuple[Any,
 
 def _missing(name: str, table: Table) -> list[dict[str, Any]]:
     """Return what a study lacks, if anything."""
-    lacking = sum(
-        found is None or len(found.results) < len(table.study.seeds)
-        for (row, _), found in table.cells.items()
-        if not table.study.rows[row].undefined
-    )
+    rows = table.study.rows
+    wanted = [
+        found
+        for (row, task), found in table.cells.items()
+        if not rows[row].undefined and task in (rows[row].only or table.study.columns)
+    ]
+    lacking = sum(found is None or len(found.results) < len(table.study.seeds) for found in wanted)
     if not lacking:
         return []
-    wanted = len(table.cells)
     command = f"make study STUDY={name}"
-    return [{"title": table.study.title, "lacking": lacking, "wanted": wanted, "command": command}]
+    return [{"title": table.study.title, "lacking": lacking, "wanted": len(wanted), "command": command}]
