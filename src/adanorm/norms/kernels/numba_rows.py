@@ -21,6 +21,8 @@ from numba import cfunc, njit, types
 from numba.np.numpy_support import carray
 from torch import Tensor
 
+from adanorm.norms.statistics import wide
+
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
@@ -28,7 +30,6 @@ Pointer = Any  # to such numbers
 
 GRAIN = 1 << 16  # elements that are worth a thread
 BLOCKS = 8  # a thread: one that comes late takes fewer
-SINGLE_PASS = (torch.float32, torch.float64)
 
 # Sums may be reordered, which vectorizes them; infinities and NaN keep their meaning.
 _compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
@@ -223,7 +224,7 @@ def backward(
     centered: bool,
 ) -> Tensor:
     """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where the gradient does not need it."""
-    dz, variance = _wide(grad).contiguous(), variance.contiguous()
+    dz, variance = wide(grad).detach().contiguous(), variance.contiguous()
     dx = torch.empty_like(dz)
     if x is None:
         addresses = dz.data_ptr(), variance.data_ptr(), dx.data_ptr()
@@ -236,18 +237,14 @@ def backward(
     return dx.to(grad.dtype)
 
 
-def _wide(x: Tensor) -> Tensor:
-    return (x if x.dtype in SINGLE_PASS else x.float()).detach()
-
-
 def _as_it_lies(x: Tensor) -> tuple[Tensor, int]:
     """Return x with its rows in an order that memory may have, and `across`."""
-    wide = _wide(x)
-    if wide.dim() == 3 and not wide.is_contiguous():
-        batch_first = wide.transpose(0, 1)
+    rows = wide(x).detach()
+    if rows.dim() == 3 and not rows.is_contiguous():
+        batch_first = rows.transpose(0, 1)
         if batch_first.is_contiguous():
-            return batch_first, wide.shape[1]
-    return wide.contiguous(), 0
+            return batch_first, rows.shape[1]
+    return rows.contiguous(), 0
 
 
 def _share_out(kernel: Callable[..., None], like: Tensor, *arguments: Any) -> None:
