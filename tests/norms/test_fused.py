@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,3 +185,26 @@ def test_without_compilers_auto_is_eager_and_nothing_warns() -> None:
     done = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["eager: numba is not installed", "eager: triton is not installed"]
+
+
+BITS = """
+import torch
+from functools import partial
+from adanorm.norms.functional import closed_form
+from tests.norms.cases import FAMILY, inputs, value_and_gradient
+norms = [partial(closed_form, backend="fused", **settings) for settings in FAMILY.values()]
+pairs = [value_and_gradient(norm, inputs(33, 127)) for norm in norms]
+print([part.view(torch.int32).sum().item() for pair in pairs for part in pair])
+"""
+
+
+def test_what_was_just_compiled_gives_the_bits_of_what_the_cache_has(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    program = [sys.executable, "-c", BITS]
+    first, second = (
+        subprocess.run(
+            program, cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    )
+    assert first == second

@@ -32,7 +32,10 @@ GRAIN = 1 << 16  # elements that are worth a thread
 BLOCKS = 8  # a thread: one that comes late takes fewer
 
 # Sums may be reordered, which vectorizes them; infinities and NaN keep their meaning.
-_compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+# Inlined, or what was just compiled rounds in another way than what comes from the cache later.
+_compiled = njit(
+    forceinline=True, cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+)
 
 
 @_compiled
