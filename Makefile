@@ -1,4 +1,4 @@
-# Everything goes through here; each target is one line over `python -m adanorm.<module>`.
+# Everything goes through here; each target is one line over `adanorm COMMAND`.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -38,12 +38,13 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 export MALLOC_TRIM_THRESHOLD_ ?= 1000000000
 export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
-LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m,$(BIN)/python -m)
+ADANORM := $(BIN)/python -m adanorm
+LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m adanorm,$(ADANORM))
 CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS)) $(SET)
 
 # Only what the user set: a study has its own seeds and scale.
-given = $(if $(filter command% environment%,$(origin $1)),$2 $($1))
-GRID = $(call given,SEEDS,--seeds) $(call given,SCALE,--scale) $(call given,RUNS,--runs) $(call given,WORKERS,--workers)
+given = $(if $(filter command% environment%,$(origin $1)),$2=$($1))
+GRID = $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
 .PHONY: help reproduce data list study status analyse tables figures report translate compare sample parse check-norm bench bench-norms check format test clean
 
@@ -61,63 +62,63 @@ help: ## Print this help
 	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."
 	@echo "    (analyse; its own tasks and norms by default; SET=\"steps=100 every=10\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
-	@echo "  RUNS=FOLDER: records go there, and runs made before are made anew"
+	@echo "  RUNS=FOLDER: records go there; runs completed elsewhere are repeated"
 	@echo
 	@echo "Start with: make reproduce"
 
 reproduce: $(VENV)/installed ## Train and score TASK under NORM, beside the paper's number
 	@$(if $(DEMONSTRATION),echo "$(DEMONSTRATION)")
-	@$(LAUNCH) adanorm.run $(if $(findstring $(comma),$(SEEDS)),-m) task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(LAUNCH) run $(if $(findstring $(comma),$(SEEDS)),-m) task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 data: $(VENV)/installed ## Get and verify the data of TASK
-	@$(BIN)/python -m adanorm.get task=$(CHOSEN) scale=$(SCALE) $(SET)
+	@$(ADANORM) data task=$(CHOSEN) scale=$(SCALE) $(SET)
 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
-	@$(BIN)/python -m adanorm.listing
+	@$(ADANORM) list
 
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
-	@$(BIN)/python -m adanorm.study $(STUDY) --launcher $(LAUNCHER) --gpus $(GPUS) $(GRID) $(SET)
+	@$(ADANORM) study $(STUDY) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(SET)
 
 status: $(VENV)/installed ## Show where STUDY stands, cell by cell, and the time left
-	@$(BIN)/python -m adanorm.status $(STUDY) $(GRID)
+	@$(ADANORM) status $(STUDY) $(GRID)
 
 analyse: $(VENV)/installed ## Observe WHAT as TASK trains under NORMS; a table and figures
-	@$(BIN)/python -m adanorm.analyse $(WHAT) $(call given,TASK,--task) $(call given,NORMS,--norms) $(call given,SCALE,--scale) $(call given,SEEDS,--seeds) $(call given,RUNS,--runs) $(SET)
+	@$(ADANORM) analyze $(WHAT) $(call given,TASK,task) $(call given,NORMS,norm) $(call given,SCALE,scale) $(call given,SEEDS,seeds) $(call given,RUNS,runs) $(SET)
 
 tables: $(VENV)/installed ## Write results/tables from the records
-	@$(BIN)/python -m adanorm.tables
+	@$(ADANORM) tables
 
 figures: $(VENV)/installed ## Write results/figures from the records
-	@$(BIN)/python -m adanorm.figures
+	@$(ADANORM) figures
 
 report: $(VENV)/installed ## Write results/report/index.html from the records
-	@$(BIN)/python -m adanorm.report $(call given,RUNS,--runs)
+	@$(ADANORM) report $(call given,RUNS,runs)
 
 translate: $(VENV)/installed ## Translate INPUT into OUTPUT with the weights of a run made here
-	@$(BIN)/python -m adanorm.translate task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
+	@$(ADANORM) translate task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
 
 compare: $(VENV)/installed ## Compare NORMS on the same test examples
-	@$(BIN)/python -m adanorm.compare task=$(CHOSEN) norm=$(NORMS) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(ADANORM) compare task=$(CHOSEN) norm=$(NORMS) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 sample: $(VENV)/installed ## Print text from a language model made here
-	@$(BIN)/python -m adanorm.sample task=enwik8$(if $(MODEL),-$(MODEL)) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(ADANORM) sample task=enwik8$(if $(MODEL),-$(MODEL)) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made here
-	@$(BIN)/python -m adanorm.parse task=ptb norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
+	@$(ADANORM) parse task=ptb norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
 
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
-	@$(BIN)/python -m adanorm.norms.check norm=$(NORM) $(SET)
+	@$(ADANORM) check-norm norm=$(NORM) $(SET)
 
 bench: $(VENV)/installed ## Measure our loop against a plain one and against fairseq's
-	@$(BIN)/python -m adanorm.bench.loop
-	@$(BIN)/python -m adanorm.bench.translation
-	@$(BIN)/python -m adanorm.bench.attention
-	@$(BIN)/python -m adanorm.bench.recurrent
-	@$(BIN)/python -m adanorm.bench.parsing
-	@$(BIN)/python -m adanorm.bench.analysis
+	@$(BIN)/python -m scripts.benchmarks.loop
+	@$(BIN)/python -m scripts.benchmarks.translation
+	@$(BIN)/python -m scripts.benchmarks.attention
+	@$(BIN)/python -m scripts.benchmarks.recurrent
+	@$(BIN)/python -m scripts.benchmarks.parsing
+	@$(BIN)/python -m scripts.benchmarks.analysis
 
 bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
-	@$(BIN)/python -m adanorm.bench.norms
+	@$(BIN)/python -m scripts.benchmarks.norms
 
 check: $(VENV)/installed-dev ## Check format, lint, types and import direction
 	$(BIN)/ruff format --check .

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from adanorm.compose import experiment
-from adanorm.config import PROJECT, Experiment, mirror_of
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import PROJECT, mirror_of
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -21,7 +22,7 @@ if not torch.cuda.is_available():
 @pytest.fixture
 def mirror() -> Path:
     """The folder of real data, where there is one."""
-    found = mirror_of(experiment([]).data)
+    found = mirror_of(compose_experiment([]).data)
     if found is None or not Path(found).is_dir():
         pytest.skip("no mirror folder of the real data here (ADANORM_MIRROR or ../shared/data)")
     return Path(found)
@@ -32,7 +33,7 @@ def smoke(tmp_path: Path) -> Callable[..., Experiment]:
     """Makes experiments of scale smoke whose records land in a temporary folder."""
 
     def make(*overrides: str) -> Experiment:
-        return experiment(["task=rt", "scale=smoke", f"runs={tmp_path / 'runs'}", *overrides])
+        return compose_experiment(["task=rt", "scale=smoke", f"runs={tmp_path / 'runs'}", *overrides])
 
     return make
 
@@ -42,13 +43,13 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def command() -> Command:
-    """Runs `python -m <module> <arguments>` from the project's root and returns what it printed."""
+    """Runs `adanorm <name> <arguments>` from the project's root and returns what it printed."""
 
     def run(
-        module: str, *arguments: str, launcher: Sequence[str] = (sys.executable, "-m")
+        name: str, *arguments: str, launcher: Sequence[str] = (sys.executable, "-m")
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*launcher, module, *arguments],
+            [*launcher, "adanorm", name, *arguments],
             cwd=PROJECT,
             capture_output=True,
             text=True,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from adanorm.compose import experiment
-from adanorm.config import choices
-from adanorm.undefined import why_undefined
+from adanorm.config.compose import compose_experiment
+from adanorm.config.paths import choices
+from adanorm.models.norm_compatibility import why_undefined
 
 
 def norms_of(task: str) -> list[str]:
     """Return the names of the norms that are defined in a task, as it is configured under them."""
-    runs = [experiment([f"task={task}", f"norm={name}"]) for name in choices("norm")]
+    runs = [compose_experiment([f"task={task}", f"norm={name}"]) for name in choices("norm")]
     return [run.norm.name for run in runs if why_undefined(run.norm, run.model.model_dump()) is None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from adanorm.data.trees import Tree
+from adanorm.data.treebanks.trees import Tree
 
 
 def projective(count: int, seed: int, *, labels: tuple[str, ...] = ()) -> Tree:

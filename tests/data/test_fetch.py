@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.compose import experiment
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import DataSection
 from adanorm.data import catalogue, fetch
 from adanorm.data.catalogue import File, Source
-from adanorm.data_sections import DataSection
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -67,7 +67,7 @@ def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def places(tmp_path: Path, mirror: str) -> DataSection:
-    return experiment([f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'"]).data
+    return compose_experiment([f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'"]).data
 
 
 @pytest.mark.usefixtures("numbers")

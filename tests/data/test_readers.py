@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from adanorm.compose import experiment
-from adanorm.data import images, text
-from adanorm.data_sections import IDX_NAMES, Images, Text
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import Images, Text
+from adanorm.config.user_files import IDX_NAMES
+from adanorm.data.images.grey import load_grey_images
+from adanorm.data.sentences.labeled import load_sentences, read_sst
 
 
 def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
@@ -29,20 +31,20 @@ def write_idx_set(folder: Path, *, train: int = 60, test: int = 20, classes: int
 
 
 def images_of(*overrides: str) -> Images:
-    data = experiment(["task=mnist", *overrides]).data
+    data = compose_experiment(["task=mnist", *overrides]).data
     assert isinstance(data, Images)
     return data
 
 
 def text_of(*overrides: str) -> Text:
-    data = experiment(["task=rt", *overrides]).data
+    data = compose_experiment(["task=rt", *overrides]).data
     assert isinstance(data, Text)
     return data
 
 
 def test_ones_own_images_are_read(tmp_path: Path) -> None:
     write_idx_set(tmp_path)
-    splits = images.load(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
+    splits = load_grey_images(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (50, 10, 20)
     assert splits.labels == ("0", "1", "2", "3")
     assert set(splits.checksums) == {f"{name}.gz" for name in IDX_NAMES}
@@ -62,7 +64,7 @@ def test_a_broken_image_file_is_named(tmp_path: Path, content: bytes, message: s
     write_idx_set(tmp_path)
     (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(content))
     with pytest.raises(ValueError, match=message):
-        images.load(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
+        load_grey_images(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
 
 
 def test_a_cut_off_gzip_file_is_named(tmp_path: Path) -> None:
@@ -70,11 +72,11 @@ def test_a_cut_off_gzip_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "train-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.gz: no IDX file"):
-        images.load(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
+        load_grey_images(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
 
 
 def test_the_packaged_images_are_mnists_and_balanced_over_splits() -> None:
-    splits = images.load(images_of("scale=mini"))
+    splits = load_grey_images(images_of("scale=mini"))
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (4000, 500, 500)
     labels = torch.cat([splits[name].targets for name in ("train", "valid", "test")])
     assert Counter(labels.tolist()) == dict.fromkeys(range(10), 500)
@@ -82,7 +84,7 @@ def test_the_packaged_images_are_mnists_and_balanced_over_splits() -> None:
 
 
 def test_mnist_is_split_as_the_paper_does(mirror: Path) -> None:
-    splits = images.load(images_of(f"data.mirror={mirror}"))
+    splits = load_grey_images(images_of(f"data.mirror={mirror}"))
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (55_000, 5_000, 10_000)
     # The published training set starts 5, 0, 4, 1, 9: those are validation images.
     assert splits.valid.targets[:5].tolist() == [5, 0, 4, 1, 9]
@@ -90,13 +92,13 @@ def test_mnist_is_split_as_the_paper_does(mirror: Path) -> None:
 
 
 def test_rt_is_the_groups_own_split(mirror: Path) -> None:
-    splits = text.load(text_of(f"data.mirror={mirror}"))
+    splits = load_sentences(text_of(f"data.mirror={mirror}"))
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (8_608, 964, 1_089)
     assert splits.labels == ("0", "1")
 
 
 def test_sst5_is_the_canonical_split(mirror: Path) -> None:
-    corpora = text.read_sst(mirror / "sst5" / "trainDevTestTrees_PTB.zip")
+    corpora = read_sst(mirror / "sst5" / "trainDevTestTrees_PTB.zip")
     assert [len(corpora[split]) for split in ("train", "valid", "test")] == [8_544, 1_101, 2_210]
     with gzip.open(mirror / "sst5" / "stsa.fine.test.gz", "rt") as file:  # another group's copy
         others = Counter(line.split()[0] for line in file)
@@ -113,7 +115,7 @@ def write_corpus(folder: Path, **lines: str) -> list[str]:
 
 
 def test_ones_own_text_is_read(tmp_path: Path) -> None:
-    splits = text.load(text_of(*write_corpus(tmp_path, test="neg\tA bad idea\n")))
+    splits = load_sentences(text_of(*write_corpus(tmp_path, test="neg\tA bad idea\n")))
     assert splits.labels == ("neg", "pos")
     # Words seen twice or more, by falling count, then by name.
     assert splits.vocabulary == ("<pad>", "<unk>", "film", "good", "a", "bad")
@@ -134,22 +136,22 @@ def test_ones_own_text_is_read(tmp_path: Path) -> None:
 )
 def test_a_broken_line_is_named(tmp_path: Path, lines: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        text.load(text_of(*write_corpus(tmp_path, **lines)))
+        load_sentences(text_of(*write_corpus(tmp_path, **lines)))
 
 
 def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     own = write_corpus(tmp_path)
     (tmp_path / "train.tsv").write_bytes(LINES.encode() + b"pos\tcaf\xe9\n")
     with pytest.raises(ValueError, match=r"train.tsv, line 5: not UTF-8"):
-        text.load(text_of(*own))
+        load_sentences(text_of(*own))
 
 
 def test_own_files_identify_a_run_by_content_not_by_place(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    first = experiment(["task=rt", *write_corpus(tmp_path / "a")])
-    moved = experiment(["task=rt", *write_corpus(tmp_path / "b")])
-    assert first.digest() == moved.digest() != experiment(["task=rt"]).digest()
-    changed = experiment(["task=rt", *write_corpus(tmp_path / "b", test="neg\tbad\n")])
+    first = compose_experiment(["task=rt", *write_corpus(tmp_path / "a")])
+    moved = compose_experiment(["task=rt", *write_corpus(tmp_path / "b")])
+    assert first.digest() == moved.digest() != compose_experiment(["task=rt"]).digest()
+    changed = compose_experiment(["task=rt", *write_corpus(tmp_path / "b", test="neg\tbad\n")])
     assert changed.digest() != first.digest()
     assert str(tmp_path) not in str(first.identity())

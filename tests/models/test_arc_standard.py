@@ -11,16 +11,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adanorm.bench import plain_parser
-from adanorm.data import treebanks
-from adanorm.data.tree_encoding import Numbers, Vocabulary
-from adanorm.data.trees import Tree, is_projective, problem
+from adanorm.data.treebanks.conll import read_sample
+from adanorm.data.treebanks.encoding import Numbers, Vocabulary
+from adanorm.data.treebanks.trees import Tree, is_projective, problem
 from adanorm.models import arc_standard
 from adanorm.models.arc_standard import LEFT_ARC, SHIFT
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transition_parser import TransitionParser
 from adanorm.norms import norm_factory
 from adanorm.tasks.parsing import transitions
+from scripts.benchmarks import plain_parser
 from tests.trees import projective
 
 LABELS = ("subj", "obj", "det")
@@ -59,7 +59,7 @@ def test_the_oracle_rebuilds_every_projective_tree(shapes: list[tuple[int, int]]
 
 
 def test_the_oracle_rebuilds_the_whole_sample(mirror: Path) -> None:
-    splits = treebanks.read_sample(mirror / "ptb-sample" / "dependency_treebank.zip")
+    splits = read_sample(mirror / "ptb-sample" / "dependency_treebank.zip")
     trees = [tree for split in splits.values() for tree in split]
     assert len(trees) == 3_914
     for tree, (heads, _) in zip(trees, followed(trees), strict=True):

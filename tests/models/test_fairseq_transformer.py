@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from adanorm import tasks
-from adanorm.compose import experiment
-from adanorm.config import Experiment, choices
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import choices
 from adanorm.models.fairseq_transformer import initialize
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
@@ -31,7 +32,7 @@ def built(run: Experiment) -> tuple[Translation, nn.Module, PlacedNorms]:
 
 
 def smoke(*overrides: str) -> Experiment:
-    return experiment(["task=de-en", "scale=smoke", *overrides])
+    return compose_experiment(["task=de-en", "scale=smoke", *overrides])
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -124,5 +125,5 @@ def test_every_task_composes_under_every_norm_after_fairseq_was_imported() -> No
     tasks.build(smoke("norm=none"))  # fairseq is imported by now
     for task in choices("task"):
         for norm in choices("norm"):
-            run = experiment([f"task={task}", f"norm={norm}", "scale=mini"])
+            run = compose_experiment([f"task={task}", f"norm={norm}", "scale=mini"])
             assert (run.task.name, run.norm.name) == (task, norm)

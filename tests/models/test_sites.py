@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adanorm import tasks, undefined
-from adanorm.compose import experiment
+from adanorm import tasks
+from adanorm.config.compose import compose_experiment
 from adanorm.models.deep_linear import DeepLinear
 from adanorm.models.mnist_cnn import MnistCnn
+from adanorm.models.norm_compatibility import check_compatibility
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.sentence_encoder import SentenceEncoder
 from adanorm.models.vgg import Vgg
@@ -174,7 +175,7 @@ SENTENCES = torch.randint(1, 20, (3, 5), generator=torch.Generator().manual_seed
 
 def of_task(task: str, *overrides: str) -> tuple[nn.Module, PlacedNorms]:
     """The model of a task at smoke scale, and where its norms are."""
-    run = experiment([f"task={task}", "scale=smoke", *overrides])
+    run = compose_experiment([f"task={task}", "scale=smoke", *overrides])
     placed = PlacedNorms(norm_factory(run.norm.name, run.norm.params), run.norm.placement)
     torch.manual_seed(0)
     model = tasks.build(run).build_model(placed)
@@ -202,12 +203,15 @@ def test_a_norm_sits_before_after_or_on_both_sides(task: str, position: str, sit
 def test_position_pre_and_post_are_the_runs_that_pre_norm_makes() -> None:
     for task, setting in (("rt", "model.pre_norm"), ("enwik8", "model.pre_norm")):
         for position, value in (("pre", "true"), ("post", "false")):
-            named = experiment([f"task={task}", f"model.norm_position={position}"])
-            assert named.digest() == experiment([f"task={task}", f"{setting}={value}"]).digest()
-    assert experiment(["task=ptb", "model.norm_position=pre"]).digest() == experiment(["task=ptb"]).digest()
+            named = compose_experiment([f"task={task}", f"model.norm_position={position}"])
+            assert named.digest() == compose_experiment([f"task={task}", f"{setting}={value}"]).digest()
+    assert (
+        compose_experiment(["task=ptb", "model.norm_position=pre"]).digest()
+        == compose_experiment(["task=ptb"]).digest()
+    )
     for task in ("rt", "mnist"):
         with pytest.raises(ValueError, match="choose pre, post, sandwich"):
-            experiment([f"task={task}", "model.norm_position=before"])
+            compose_experiment([f"task={task}", "model.norm_position=before"])
 
 
 def test_where_the_norm_sits_around_an_activation() -> None:
@@ -272,6 +276,8 @@ def test_a_norm_where_it_is_undefined_is_named_with_the_reason() -> None:
         (["task=en-vi", "norm=weightnorm"], "no site has a layer of its own before it"),
     ):
         with pytest.raises(ValueError, match=message):
-            undefined.check(experiment(overrides))
-    undefined.check(experiment(["task=mnist", "norm=batchnorm", "data.batch_size=1"]))
-    undefined.check(experiment(["task=enwik8", "norm=groupnorm", "norm.params.over_positions=false"]))
+            check_compatibility(compose_experiment(overrides))
+    check_compatibility(compose_experiment(["task=mnist", "norm=batchnorm", "data.batch_size=1"]))
+    check_compatibility(
+        compose_experiment(["task=enwik8", "norm=groupnorm", "norm.params.over_positions=false"])
+    )

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from adanorm.bench.attention import straightforward
 from adanorm.models import relative_attention as module
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import norm_factory
+from scripts.benchmarks.attention import straightforward
 from tests.defined import norms_of
 
 

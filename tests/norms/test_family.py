@@ -11,15 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from adanorm.norms import (
-    AdaNorm,
-    DetachMean,
-    DetachNorm,
-    DetachVariance,
-    LayerNorm,
-    LayerNormSimple,
-    NoNorm,
-)
+from adanorm.norms import AdaNorm, DetachMean, DetachNorm, DetachVariance, LayerNorm, LayerNormSimple, NoNorm
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 SIMPLE = (LayerNormSimple, DetachNorm, DetachMean, DetachVariance)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from adanorm.config import PROJECT
+from adanorm.config.paths import PROJECT
 from adanorm.norms import AdaNorm, backends
 from adanorm.norms.functional import closed_form
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from adanorm.compose import experiment
-from adanorm.config import choices
+from adanorm.config.compose import compose_experiment
+from adanorm.config.paths import choices
 from adanorm.norms import NORMS, norm_factory
 
 OUTSIDE = """
@@ -46,7 +46,7 @@ def test_every_norm_has_a_configuration_and_every_configuration_a_norm() -> None
 
 @pytest.mark.parametrize("name", NORMS)
 def test_a_configuration_states_the_defaults_of_its_class(name: str) -> None:
-    params = experiment(["task=rt", f"norm={name}"]).norm.params
+    params = compose_experiment(["task=rt", f"norm={name}"]).norm.params
     found = []
     for make_norm in (norm_factory(name, params), norm_factory(name)):
         torch.manual_seed(0)
@@ -71,7 +71,7 @@ def test_mistakes_name_the_thing_and_the_choices(name: str, params: dict[str, fl
 
 @pytest.mark.usefixtures("outside_package")
 def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
-    norm = experiment(["norm=doubled", "+norm.params.factor=3"]).norm
+    norm = compose_experiment(["norm=doubled", "+norm.params.factor=3"]).norm
     assert norm.name == "doubled"
     make_norm = norm_factory(norm.name, norm.params)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 3.0))
@@ -87,7 +87,7 @@ def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
     ],
 )
 def test_a_norm_is_found_by_its_path(overrides: list[str]) -> None:
-    norm = experiment(overrides).norm
+    norm = compose_experiment(overrides).norm
     assert (norm.name, norm.params) == ("Doubled", {})
     make_norm = norm_factory(norm.name, norm.params, path=norm.path)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 2.0))

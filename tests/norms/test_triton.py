@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from adanorm.config import PROJECT
+from adanorm.config.paths import PROJECT
 from adanorm.norms.functional import closed_form
 from tests.norms.cases import (
     FAMILY,

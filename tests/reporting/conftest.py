@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.config import PROJECT
+from adanorm.config.paths import PROJECT
 
 
 @pytest.fixture(scope="session")

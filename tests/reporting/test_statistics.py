@@ -9,7 +9,14 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 from adanorm.reporting import statistics
-from adanorm.reporting.statistics import difference, holm, over_examples, seeds_needed, t_interval
+from adanorm.reporting.statistics import (
+    difference,
+    holm,
+    over_examples,
+    seeds_needed,
+    significantly_best,
+    t_interval,
+)
 
 
 def test_the_paired_test_errs_in_one_of_twenty_nulls() -> None:
@@ -126,8 +133,8 @@ def test_the_two_errors_are_told_apart() -> None:
 def test_the_best_is_best_against_every_other_or_there_is_none() -> None:
     seeds = range(5)
     clear = {"a": {s: 90 + s / 10 for s in seeds}, "b": {s: 80 + s / 9 for s in seeds}}
-    assert statistics.significantly_best(clear, lower_is_better=False) == "a"
-    assert statistics.significantly_best(clear, lower_is_better=True) == "b"
+    assert significantly_best(clear, lower_is_better=False) == "a"
+    assert significantly_best(clear, lower_is_better=True) == "b"
     close = {**clear, "c": {s: 90 + (-1) ** s for s in seeds}}
-    assert statistics.significantly_best(close, lower_is_better=False) is None
-    assert statistics.significantly_best({**clear, "c": {}}, lower_is_better=False) is None
+    assert significantly_best(close, lower_is_better=False) is None
+    assert significantly_best({**clear, "c": {}}, lower_is_better=False) is None

@@ -14,22 +14,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from adanorm import tasks
-from adanorm.bench.ngram import bits_per_byte
-from adanorm.compose import experiment
-from adanorm.data import streams
-from adanorm.data_sections import ByteText
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import ByteText
+from adanorm.config.sections import Segment
+from adanorm.data.bytes.streams import IGNORED, SPLITS, Segments, load_streams
+from adanorm.inference.sample import continued
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import norm_factory
-from adanorm.sample import continued
-from adanorm.sections import Segment
 from adanorm.tasks.char_lm import CharLm
 from adanorm.training.loop import learning_rate
+from scripts.benchmarks.ngram import bits_per_byte
 from tests.conftest import Command
 
 
 def built(*overrides: str) -> tuple[CharLm, TransformerXl]:
-    task = tasks.build(experiment(["task=enwik8", "scale=smoke", "norm=layernorm", *overrides]))
+    task = tasks.build(compose_experiment(["task=enwik8", "scale=smoke", "norm=layernorm", *overrides]))
     assert isinstance(task, CharLm)
     torch.manual_seed(3)
     model = task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all"))
@@ -112,7 +112,7 @@ def test_bits_per_character_are_those_of_the_equations(test: str, count: int) ->
         f"segments.test={test}", f"data.evaluation_streams={count}", "data.fractions=[0.96,0.027,0.013]"
     )
     text = task.corpus.splits["test"]
-    segments = experiment(["task=enwik8", "scale=smoke", f"segments.test={test}"]).segments
+    segments = compose_experiment(["task=enwik8", "scale=smoke", f"segments.test={test}"]).segments
     assert segments is not None
     expected = reference_bpc(model, text.tolist(), task.corpus.before("test"), count, segments.test)
     assert task.evaluate(model, "test").metrics["bpc"] == pytest.approx(expected, abs=1e-5)
@@ -123,10 +123,10 @@ def test_bits_per_character_are_those_of_the_equations(test: str, count: int) ->
 def test_every_byte_is_a_target_once_after_the_byte_before_it(streams_: int, length: int) -> None:
     text = torch.randint(256, (37,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     seen: list[tuple[int, int]] = []
-    batches = list(streams.Segments(text, 99, streams_, length))
-    assert len(batches) == len(streams.Segments(text, 99, streams_, length))
+    batches = list(Segments(text, 99, streams_, length))
+    assert len(batches) == len(Segments(text, 99, streams_, length))
     for batch in batches:
-        counted = batch.target != streams.IGNORED
+        counted = batch.target != IGNORED
         assert batch.units == int(counted.sum())
         seen += zip(batch.segment[counted].tolist(), batch.target[counted].tolist(), strict=True)
         parts = [batch.share(rank, 2) for rank in range(2)]
@@ -161,7 +161,7 @@ def test_a_recurrent_model_scores_every_byte_after_all_before_it_in_its_stream(
     cell: str, count: int, length: int
 ) -> None:
     overrides = [f"task=enwik8-{cell}", "scale=smoke", "norm=layernorm", f"data.evaluation_streams={count}"]
-    task = tasks.build(experiment([*overrides, f"segments.test.length={length}"]))
+    task = tasks.build(compose_experiment([*overrides, f"segments.test.length={length}"]))
     assert isinstance(task, CharLm)
     torch.manual_seed(3)
     model = task.build_model(PlacedNorms(norm_factory("layernorm"), "all")).eval()
@@ -183,7 +183,7 @@ def test_a_recurrent_model_scores_every_byte_after_all_before_it_in_its_stream(
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_a_recurrent_models_state_is_carried_in_training_and_an_epoch_starts_without(cell: str) -> None:
-    task = tasks.build(experiment([f"task=enwik8-{cell}", "scale=smoke", "norm=layernorm"]))
+    task = tasks.build(compose_experiment([f"task=enwik8-{cell}", "scale=smoke", "norm=layernorm"]))
     torch.manual_seed(3)
     model = task.build_model(PlacedNorms(norm_factory("layernorm"), "all"))
     first, second, *_ = list(task.train_batches(0))
@@ -198,7 +198,7 @@ def test_a_recurrent_models_state_is_carried_in_training_and_an_epoch_starts_wit
 
 
 def test_the_learning_rate_falls_along_a_cosine_to_zero() -> None:
-    settings = experiment(["task=enwik8", "training.max_updates=100", "training.lr=1.0"]).training
+    settings = compose_experiment(["task=enwik8", "training.max_updates=100", "training.lr=1.0"]).training
     rates = [learning_rate(settings, update) for update in (1, 26, 51, 101)]
     assert rates == pytest.approx([1.0, (1 + 0.5**0.5) / 2, 0.5, 0.0])
 
@@ -208,7 +208,7 @@ def test_the_learning_rate_falls_along_a_cosine_to_zero() -> None:
 def test_what_only_attention_has_a_use_for_is_refused_in_a_recurrent_task(split: str, setting: str) -> None:
     key = setting.partition("=")[0]
     with pytest.raises(ValueError, match=rf"^segments.{split}.{key}: a recurrent model carries its state on"):
-        experiment(["task=enwik8-lstm", "scale=smoke", f"+segments.{split}.{setting}"])
+        compose_experiment(["task=enwik8-lstm", "scale=smoke", f"+segments.{split}.{setting}"])
 
 
 @pytest.mark.parametrize(
@@ -226,21 +226,21 @@ def test_what_only_attention_has_a_use_for_is_refused_in_a_recurrent_task(split:
 )
 def test_what_cannot_be_is_named(overrides: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("[", r"\[")):
-        tasks.build(experiment(["task=enwik8", "scale=smoke", *overrides]))
+        tasks.build(compose_experiment(["task=enwik8", "scale=smoke", *overrides]))
 
 
 def test_a_text_shorter_than_a_segment_is_named(tmp_path: Path, command: Command) -> None:
     (tmp_path / "short.txt").write_bytes(b"\xff" * 60)
     done = command(
-        "adanorm.run", "task=enwik8", "scale=smoke", f"data.path={tmp_path / 'short.txt'}", f"runs={tmp_path}"
+        "run", "task=enwik8", "scale=smoke", f"data.path={tmp_path / 'short.txt'}", f"runs={tmp_path}"
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "54 bytes to train on, shorter than one segment of every stream (4 x 16)" in done.stderr
     (tmp_path / "tiny.txt").write_bytes(b"abc")
-    data = experiment(["task=enwik8", "scale=smoke", f"data.path={tmp_path / 'tiny.txt'}"]).data
+    data = compose_experiment(["task=enwik8", "scale=smoke", f"data.path={tmp_path / 'tiny.txt'}"]).data
     assert isinstance(data, ByteText)
     with pytest.raises(ValueError, match=r"3 bytes in parts .* leave none for valid"):
-        streams.load(data)
+        load_streams(data)
 
 
 def test_any_file_of_bytes_is_read_as_it_is(tmp_path: Path) -> None:
@@ -248,33 +248,33 @@ def test_any_file_of_bytes_is_read_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "own.bin").write_bytes(content)
     (tmp_path / "own.gz").write_bytes(gzip.compress(content))
     for name in ("own.bin", "own.gz"):
-        data = experiment(["task=enwik8", "scale=smoke", f"data.path={tmp_path / name}"]).data
+        data = compose_experiment(["task=enwik8", "scale=smoke", f"data.path={tmp_path / name}"]).data
         assert isinstance(data, ByteText)
-        corpus = streams.load(data)
-        assert b"".join(bytes(corpus.splits[split].tolist()) for split in streams.SPLITS) == content
+        corpus = load_streams(data)
+        assert b"".join(bytes(corpus.splits[split].tolist()) for split in SPLITS) == content
         assert corpus.before("valid") == int(corpus.splits["train"][-1])
 
 
 def test_the_mini_text_is_the_first_million_bytes(mirror: Path) -> None:
-    data = experiment(["task=enwik8", "scale=mini", f"data.mirror={mirror}"]).data
+    data = compose_experiment(["task=enwik8", "scale=mini", f"data.mirror={mirror}"]).data
     assert isinstance(data, ByteText)
-    corpus = streams.load(data)
-    assert [len(corpus.splits[split]) for split in streams.SPLITS] == [900_000, 50_000, 50_000]
+    corpus = load_streams(data)
+    assert [len(corpus.splits[split]) for split in SPLITS] == [900_000, 50_000, 50_000]
     assert bytes(corpus.splits["train"][:10].tolist()) == b"<mediawiki"
 
 
 def test_a_sample_is_drawn_from_a_run_made_here(tmp_path: Path, command: Command) -> None:
     base = ("task=enwik8", "scale=smoke", "norm=adanorm", f"runs={tmp_path}")
-    missing = command("adanorm.sample", *base)
+    missing = command("sample", *base)
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
     assert "holds no weights.pt" in missing.stderr
-    assert command("adanorm.run", *base).returncode == 0
-    drawn = [command("adanorm.sample", *base, "length=40", f"draw={draw}") for draw in (1, 1, 2)]
+    assert command("run", *base).returncode == 0
+    drawn = [command("sample", *base, "length=40", f"draw={draw}") for draw in (1, 1, 2)]
     first, again, other = (done.stdout for done in drawn)
     assert first.startswith("The ")
     assert 4 + 40 // 4 < len(first) <= 4 + 40 + 1
     assert first == again != other
-    wrong = command("adanorm.sample", *base, "temperature=-1")
+    wrong = command("sample", *base, "temperature=-1")
     assert (wrong.returncode, wrong.stderr) == (2, "error: temperature=-1: must be a number above 0\n")
 
 

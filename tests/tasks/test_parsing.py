@@ -15,24 +15,24 @@ from conllu import parse_incr
 from udtools.udeval import evaluate, load_conllu
 
 from adanorm import tasks
-from adanorm.attachment import attachment
-from adanorm.bench import plain_parser
-from adanorm.bench.parsing import baselines
-from adanorm.compose import experiment
-from adanorm.data import treebanks
-from adanorm.data.trees import Tree
+from adanorm.config.compose import compose_experiment
+from adanorm.data.treebanks.conll import read_treebank
+from adanorm.data.treebanks.trees import Tree
+from adanorm.metrics.attachment import attachment
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
 from adanorm.tasks.parsing import Parsing
+from scripts.benchmarks import plain_parser
+from scripts.benchmarks.parsing import baselines
 from tests.conftest import Command
-from tests.data.test_treebanks import UD
+from tests.data.treebanks.test_conll import UD
 from tests.trees import projective
 
 LABELS = ("nsubj", "nsubj:pass", "obj", "root")
 
 
 def built(*overrides: str) -> tuple[Parsing, torch.nn.Module]:
-    task = tasks.build(experiment(["task=ptb", "scale=smoke", "norm=layernorm", *overrides]))
+    task = tasks.build(compose_experiment(["task=ptb", "scale=smoke", "norm=layernorm", *overrides]))
     assert isinstance(task, Parsing)
     torch.manual_seed(0)
     return task, task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all")).eval()
@@ -91,7 +91,7 @@ def test_scores_are_those_of_eval07_token_for_token() -> None:
 
 
 def test_words_of_penn_punctuation_tags_do_not_count() -> None:
-    (tree,) = treebanks.read(b"Go\tVB\t0\n%\tNN\t1\n-LRB-\t-LRB-\t1\n--\t:\t1\n.\t.\t1\n", "a.dp", "xpos")
+    (tree,) = read_treebank(b"Go\tVB\t0\n%\tNN\t1\n-LRB-\t-LRB-\t1\n--\t:\t1\n.\t.\t1\n", "a.dp", "xpos")
     scores = attachment([tree], [([0, 1, 2, 3, 4], ["_"] * 5)], "penn").metrics
     assert scores == {"uas": pytest.approx(100 * 2 / 3), "uas_all": pytest.approx(100 * 2 / 5)}
 
@@ -140,8 +140,10 @@ def test_given_vectors_are_where_training_starts(tmp_path: Path) -> None:
     index = task.vocabulary.word_ids["noun1"]
     assert model.get_parameter("embedding.weight")[index].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert task.prepared["vectors"] == {"words": len(task.vocabulary.words), "found": 1}
-    with_vectors = experiment(["task=ptb", "scale=smoke", "norm=none", f"data.vectors={tmp_path / 'v.txt'}"])
-    assert with_vectors.digest() != experiment(["task=ptb", "scale=smoke", "norm=none"]).digest()
+    with_vectors = compose_experiment(
+        ["task=ptb", "scale=smoke", "norm=none", f"data.vectors={tmp_path / 'v.txt'}"]
+    )
+    assert with_vectors.digest() != compose_experiment(["task=ptb", "scale=smoke", "norm=none"]).digest()
 
 
 def test_what_each_sentence_adds_is_the_score_in_the_mean() -> None:
@@ -161,7 +163,7 @@ def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, c
     files = [f"data.{split}={tmp_path / split}.conllu" for split in ("train", "valid", "test")]
     chosen = ["task=ptb", "norm=adanorm", "scale=smoke", "preset=ud", *files, f"runs={tmp_path / 'runs'}"]
     chosen += ["training.max_epochs=40", "training.lr=0.01"]
-    trained = command("adanorm.run", *chosen)
+    trained = command("run", *chosen)
     assert trained.returncode == 0, trained.stderr
     folder = next((tmp_path / "runs").glob("ptb/adanorm/*"))
     result = json.loads((folder / "result.json").read_text())
@@ -170,9 +172,7 @@ def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, c
     assert "CoNLL 2018" in result["signatures"]["las"]
     bare = UD.replace("\t4\tnsubj", "\t_\t_").replace("\t0\troot", "\t_\t_") + "\n# newdoc\n" + UD
     (tmp_path / "bare.conllu").write_text(bare)
-    done = command(
-        "adanorm.parse", *chosen, f"input={tmp_path / 'bare.conllu'}", f"output={tmp_path / 'out'}"
-    )
+    done = command("parse", *chosen, f"input={tmp_path / 'bare.conllu'}", f"output={tmp_path / 'out'}")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out").read_text().strip() == (UD + "\n# newdoc\n" + UD).strip()
     assert len(list(parse_incr((tmp_path / "out").open()))) == 4
@@ -195,7 +195,7 @@ def test_parse_says_what_is_wrong_in_one_line(
     (tmp_path / "empty").touch()
     chosen = {"task": "task=ptb", "input": f"input={tmp_path / 'empty'}"}
     chosen |= {argument.partition("=")[0]: argument for argument in given}
-    done = command("adanorm.parse", *chosen.values(), "norm=none", "scale=smoke", f"runs={tmp_path}")
+    done = command("parse", *chosen.values(), "norm=none", "scale=smoke", f"runs={tmp_path}")
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1

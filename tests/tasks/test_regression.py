@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from adanorm import tasks
-from adanorm.compose import experiment
+from adanorm.config.compose import compose_experiment
 from adanorm.data.synthetic import linear_map
 from adanorm.models.deep_linear import DeepLinear
 from adanorm.models.norm_sites import PlacedNorms
@@ -17,7 +17,7 @@ from adanorm.tasks.regression import Regression
 
 
 def built(norm: str, *overrides: str) -> tuple[Regression, DeepLinear]:
-    task = tasks.build(experiment(["task=gaussian", "scale=smoke", f"norm={norm}", *overrides]))
+    task = tasks.build(compose_experiment(["task=gaussian", "scale=smoke", f"norm={norm}", *overrides]))
     assert isinstance(task, Regression)
     torch.manual_seed(0)
     model = task.build_model(PlacedNorms(norm_factory(norm), "all"))
@@ -94,6 +94,8 @@ def test_the_initialization_keeps_the_variance_through_25_layers() -> None:
 
 def test_a_source_that_is_not_drawn_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"data\.source='mnist': input should be 'gaussian'"):
-        experiment(["task=gaussian", "data.source=mnist"])
+        compose_experiment(["task=gaussian", "data.source=mnist"])
     with pytest.raises(ValueError, match=r"model\.name=deep_linear reads gaussian, not images"):
-        experiment(["task=mnist", "~model", "+model={name: deep_linear, layers: 2, dim: 4, init: xavier}"])
+        compose_experiment(
+            ["task=mnist", "~model", "+model={name: deep_linear, layers: 2, dim: 4, init: xavier}"]
+        )

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from adanorm import tasks
-from adanorm.compose import experiment
+from adanorm.config.compose import compose_experiment
 from adanorm.fairseq_library import fairseq
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
@@ -52,7 +52,7 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
 
     # At this width 6.25 % are one feature: a division by it, near zero in some rows, is all rounding.
     wider = ["norm.params.p=0.5"] if norm == "partial-rmsnorm" else []
-    run = experiment(["task=de-en", "scale=smoke", f"norm={norm}", f"preset={preset}", *wider])
+    run = compose_experiment(["task=de-en", "scale=smoke", f"norm={norm}", f"preset={preset}", *wider])
     task = tasks.build(run)
     assert isinstance(task, Translation)
     chosen = run.norm
@@ -87,7 +87,7 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
 
 
 def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
-    run = experiment(["task=de-en", "scale=smoke"])
+    run = compose_experiment(["task=de-en", "scale=smoke"])
     task = tasks.build(run)
     assert isinstance(task, Translation)
     model: Any = task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all")).eval()
@@ -107,7 +107,7 @@ def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
 
 
 def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
-    settings = experiment(["task=de-en", "training.warmup_updates=20"]).training
+    settings = compose_experiment(["task=de-en", "training.warmup_updates=20"]).training
     module = fairseq().optim.lr_scheduler.inverse_square_root_schedule
     rates: list[float] = []
     optimizer = SimpleNamespace(set_lr=rates.append, get_lr=lambda: rates[-1])
@@ -129,7 +129,7 @@ def test_a_run_is_made_translated_and_compared_from_the_command_line(
     base = ("task=en-de", "scale=smoke", f"runs={tmp_path}", f"data.cache={tmp_path / 'cache'}")
     for norm in ("layernorm", "adanorm"):
         arguments = (f"norm={norm}", "training.max_epochs=12", "training.average={of: best, count: 2}")
-        done = command("adanorm.run", *base, *arguments)
+        done = command("run", *base, *arguments)
         assert done.returncode == 0, done.stderr
         assert "compound_bleu" in next(tmp_path.glob(f"en-de/{norm}/*/result.json")).read_text()
         assert not list(tmp_path.glob("en-de/*/*/kept-*.pt"))
@@ -137,7 +137,7 @@ def test_a_run_is_made_translated_and_compared_from_the_command_line(
     overrides = ("training.max_epochs=12", "training.average={of: best, count: 2}")
     output = tmp_path / "out.txt"
     done = command(
-        "adanorm.translate",
+        "translate",
         *base,
         "norm=adanorm",
         *overrides,
@@ -149,11 +149,11 @@ def test_a_run_is_made_translated_and_compared_from_the_command_line(
     assert first
     assert empty == ""
     assert third
-    done = command("adanorm.compare", *base, "norm=layernorm,adanorm", *overrides, "samples=50")
+    done = command("compare", *base, "norm=layernorm,adanorm", *overrides, "samples=50")
     assert done.returncode == 0, done.stderr
     assert "p = " in done.stdout
     assert "tok:none" in done.stdout
-    missing = command("adanorm.translate", *base, "norm=none", f"input={tmp_path / 'in.txt'}")
+    missing = command("translate", *base, "norm=none", f"input={tmp_path / 'in.txt'}")
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
     assert "holds no weights.pt" in missing.stderr
 
@@ -168,6 +168,6 @@ def test_a_run_is_made_translated_and_compared_from_the_command_line(
 def test_mistakes_of_translate_are_one_line(
     command: Command, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = command("adanorm.translate", *arguments)
+    done = command("translate", *arguments)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert message in done.stderr

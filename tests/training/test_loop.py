@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from adanorm import tasks
-from adanorm.config import Experiment
+from adanorm.config.experiment import Experiment
 from adanorm.data.examples import TextExamples
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory

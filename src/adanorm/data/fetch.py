@@ -14,9 +14,9 @@ import requests
 from filelock import FileLock
 from tqdm import tqdm
 
-from adanorm.config import cache_of, mirror_of
+from adanorm.config.data_sections import DataSection
+from adanorm.config.paths import cache_of, mirror_of
 from adanorm.data.catalogue import SOURCES, File, Source
-from adanorm.data_sections import DataSection
 
 CONNECT_SECONDS, READ_SECONDS = 5, 60
 

@@ -14,11 +14,11 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel
 
+from adanorm.config.sections import Norm
 from adanorm.models.fairseq_transformer import initialize, replace_norms
+from adanorm.models.norm_compatibility import why_undefined
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
-from adanorm.sections import Norm
-from adanorm.undefined import why_undefined
 
 ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t")
 

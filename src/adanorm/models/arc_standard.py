@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from adanorm.data.tree_encoding import Numbers, Sentences
+from adanorm.data.treebanks.encoding import Numbers, Sentences
 
 SHIFT, LEFT_ARC, RIGHT_ARC = 0, 1, 2
 NOTHING, ROOT, FIRST_WORD = 0, 1, 2

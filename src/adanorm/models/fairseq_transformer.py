@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from adanorm.config.model_sections import FairseqTransformer
 from adanorm.fairseq_library import fairseq
-from adanorm.model_sections import FairseqTransformer
 from adanorm.models.norm_sites import PlacedNorms
 
 CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only

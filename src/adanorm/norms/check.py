@@ -1,4 +1,4 @@
-"""The contract of a norm as checks: `python -m adanorm.norms.check norm=adanorm`.
+"""The contract of a norm as checks: `adanorm check-norm norm=adanorm`.
 
 A norm of your own may declare `reference(self, x)`, its definition written out in plain torch
 operations (needed where it stops gradients); and, where its statistics are taken over more than a
@@ -9,14 +9,12 @@ argument, the mask of the rows that count, where sequences are padded.
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from adanorm import compose
-from adanorm.norms.registry import MakeNorm, norm_factory
+from adanorm.norms.registry import MakeNorm
 
 H = 48
 FLOATS = (torch.float64, torch.float32, torch.bfloat16)
@@ -177,33 +175,3 @@ CHECKS: tuple[Callable[[MakeNorm], None], ...] = (
     saves_and_loads,
     uses_its_parameters,
 )
-
-
-def main() -> int:
-    """Check the norm of the command line; the code is 1 if it breaks the contract."""
-    norm = compose.experiment(sys.argv[1:]).norm
-    make_norm = norm_factory(
-        norm.name, norm.params, numerics=norm.numerics, backend=norm.backend, path=norm.path
-    )
-    broken = 0
-    for check in CHECKS:
-        problem = _problem(check, make_norm)
-        broken += problem is not None
-        assert check.__doc__
-        print(f"{'FAIL' if problem else 'ok':<5}{check.__doc__}")
-        if problem:
-            print(f"     {problem}")
-    print(f"{norm.name}: {len(CHECKS) - broken} of {len(CHECKS)} checks hold")
-    return 1 if broken else 0
-
-
-def _problem(check: Callable[[MakeNorm], None], make_norm: MakeNorm) -> str | None:
-    try:
-        check(make_norm)
-    except Exception as error:  # whatever somebody's norm raises is what the check reports
-        return " ".join(f"{type(error).__name__}: {error}".split())[:400]
-    return None
-
-
-if __name__ == "__main__":
-    compose.door(main)

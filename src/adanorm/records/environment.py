@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from adanorm.config import PROJECT
+from adanorm.config.paths import PROJECT
 
 PACKAGES = ("torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
 CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numbers depend on

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from adanorm.config import PROJECT
+from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
 
 SCHEMA = 1

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from adanorm.config import PROJECT, Experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import PROJECT
 
 Row = dict[str, int | float]
 

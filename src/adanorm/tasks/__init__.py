@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adanorm.config import Experiment
+from adanorm.config.experiment import Experiment
 from adanorm.tasks.base import TrainingTask
 from adanorm.tasks.char_lm import CharLm
 from adanorm.tasks.classification import Classification

@@ -9,16 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config import Experiment
-from adanorm.data import streams
-from adanorm.data.streams import IGNORED, SegmentBatch
-from adanorm.data_sections import ByteText
-from adanorm.model_sections import Recurrent as RecurrentSection
-from adanorm.model_sections import TransformerXl as TransformerXlSection
+from adanorm.config.data_sections import ByteText
+from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import Recurrent as RecurrentSection
+from adanorm.config.model_sections import TransformerXl as TransformerXlSection
+from adanorm.config.sections import Segment
+from adanorm.data.bytes.streams import IGNORED, SegmentBatch, Segments, load_streams
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.recurrent import Recurrent
 from adanorm.models.transformer_xl import TransformerXl
-from adanorm.sections import Segment
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 
@@ -30,7 +29,7 @@ class CharLm(TrainingTask):
         if experiment.segments is None:
             raise ValueError("segments: a language model needs train, valid and test")
         self._data, self._model, self._segments = experiment.data, experiment.model, experiment.segments
-        self.corpus = streams.load(experiment.data)
+        self.corpus = load_streams(experiment.data)
         self.checksums = self.corpus.checksums
         self.sizes = {split: len(text) for split, text in self.corpus.splits.items()}
         needed = self._data.streams * self._segments.train.length
@@ -50,12 +49,12 @@ class CharLm(TrainingTask):
             return Recurrent(make_norm, **settings)
         return TransformerXl(make_norm, **settings)
 
-    def train_batches(self, epoch: int) -> streams.Segments:
+    def train_batches(self, epoch: int) -> Segments:
         """Return the training text from its start, a segment of every stream at a time."""
         text = self.corpus.splits["train"]
         # Streams of one length; the few bytes that are left over are not trained on.
         whole = text[: len(text) // self._data.streams * self._data.streams]
-        return streams.Segments(whole, 0, self._data.streams, self._segments.train.length)
+        return Segments(whole, 0, self._data.streams, self._segments.train.length)
 
     def loss(self, model: nn.Module, batch: SegmentBatch) -> Loss:
         """Return the cross-entropy summed over bytes in nats, and their number; moves the memory on."""
@@ -78,7 +77,7 @@ class CharLm(TrainingTask):
         memory: list[Tensor] = []
         total = 0.0
         with torch.inference_mode():
-            for segment in streams.Segments(text, before, self._data.evaluation_streams, read.length):
+            for segment in Segments(text, before, self._data.evaluation_streams, read.length):
                 batch = segment.to(device)
                 logits, memory = model(batch.segment, memory, **told(read))
                 total += _cross_entropy(logits, batch.target).double().item()

@@ -9,11 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from adanorm.config import Experiment
-from adanorm.data import colour_images, images, text
+from adanorm.config.data_sections import ColourImages, Images, Text
+from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import MnistCnn, Vgg
 from adanorm.data.examples import Batch, Batches
-from adanorm.data_sections import ColourImages, Images, Text
-from adanorm.model_sections import MnistCnn, Vgg
+from adanorm.data.images.color import load_color_images
+from adanorm.data.images.grey import load_grey_images
+from adanorm.data.sentences.labeled import load_sentences
 from adanorm.models import mnist_cnn, sentence_encoder, vgg
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -25,12 +27,12 @@ class Classification(TrainingTask):
     def __init__(self, experiment: Experiment) -> None:
         data = experiment.data
         if isinstance(data, Images):
-            self.splits = images.load(data)
+            self.splits = load_grey_images(data)
         elif isinstance(data, ColourImages):
-            self.splits = colour_images.load(data)
+            self.splits = load_color_images(data)
         else:
             assert isinstance(data, Text), "the configuration pairs models and readers"
-            self.splits = text.load(data)
+            self.splits = load_sentences(data)
         self.sizes = {split: len(self.splits[split]) for split in ("train", "valid", "test")}
         self.checksums = self.splits.checksums
         self._settings = experiment.model

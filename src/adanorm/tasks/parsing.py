@@ -10,14 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.attachment import attachment, left_out
-from adanorm.config import Experiment
-from adanorm.data import tree_encoding, treebanks
+from adanorm.config.data_sections import Treebank
+from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import TransitionParser as TransitionParserSection
+from adanorm.config.user_files import SPLITS
 from adanorm.data.examples import ArrayExamples, Batch, Batches
-from adanorm.data.tree_encoding import Numbers, Sentences, Vocabulary
-from adanorm.data.trees import Tree, is_projective, projectivized
-from adanorm.data_sections import SPLITS, Treebank
-from adanorm.model_sections import TransitionParser as TransitionParserSection
+from adanorm.data.treebanks.conll import load_treebank
+from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read_vectors
+from adanorm.data.treebanks.trees import Tree, is_projective, projectivized
+from adanorm.metrics.attachment import attachment, left_out
 from adanorm.models import arc_standard, transition_parser
 from adanorm.models.arc_standard import LABELLED, WORDS, States
 from adanorm.models.norm_sites import PlacedNorms
@@ -33,7 +34,7 @@ class Parsing(TrainingTask):
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, Treebank), "the configuration pairs models and readers"
         self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
-        self.trees, self.checksums = treebanks.load(experiment.data)
+        self.trees, self.checksums = load_treebank(experiment.data)
         self.sizes = {split: len(self.trees[split]) for split in SPLITS}
         self.vocabulary = Vocabulary.of(
             self.trees["train"], lowercase=self._data.lowercase, min_count=self._data.min_count
@@ -42,9 +43,7 @@ class Parsing(TrainingTask):
         if "vectors" in (local := self._data.local_files()):
             assert isinstance(self._model, TransitionParserSection)
             path = local["vectors"][0]
-            self._vectors = tree_encoding.read_vectors(
-                path, self.vocabulary.word_ids, self._model.embedding_dim
-            )
+            self._vectors = read_vectors(path, self.vocabulary.word_ids, self._model.embedding_dim)
             self.prepared = {"vectors": {"words": len(self.vocabulary.words), "found": len(self._vectors)}}
         self.examples = {split: self._examples(split) for split in ("train", "valid")}
 

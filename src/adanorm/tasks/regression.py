@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from adanorm.config import Experiment
+from adanorm.config.data_sections import Gaussian
+from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import DeepLinear
+from adanorm.config.user_files import SPLITS
 from adanorm.data import synthetic
 from adanorm.data.examples import ArrayExamples, Batch, Batches
-from adanorm.data_sections import SPLITS, Gaussian
-from adanorm.model_sections import DeepLinear
 from adanorm.models import deep_linear
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask

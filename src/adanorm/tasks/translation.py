@@ -10,18 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from adanorm import metrics
-from adanorm.config import Experiment
-from adanorm.data import parallel
+from adanorm.config.data_sections import Parallel
+from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import FairseqTransformer
+from adanorm.config.sections import Decoding
 from adanorm.data.examples import Batches
-from adanorm.data.parallel import PairBatch
-from adanorm.data.processing import Subwords
-from adanorm.data_sections import Parallel
+from adanorm.data.translation.pairs import PairBatch, load_pairs
+from adanorm.data.translation.tokenization import Subwords
 from adanorm.fairseq_library import fairseq
-from adanorm.model_sections import FairseqTransformer
+from adanorm.metrics.bleu import KINDS, bleu, sides
 from adanorm.models import fairseq_transformer
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.sections import Decoding
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.tasks.label_smoothing import label_smoothed_loss
 
@@ -36,7 +35,7 @@ class Translation(TrainingTask):
             raise ValueError("decoding: translation needs beam, length_penalty, max_ratio, max_extra")
         self._decoding = experiment.decoding
         self._smoothing = experiment.training.label_smoothing or 0.0
-        self.corpus = parallel.load(experiment.data)
+        self.corpus = load_pairs(experiment.data)
         self.checksums = self.corpus.checksums
         self.sizes = {split: len(pairs) for split, pairs in self.corpus.splits.items()}
 
@@ -87,11 +86,11 @@ class Translation(TrainingTask):
             for index, translation in zip(indices, found, strict=True):
                 outputs[int(index)] = translation
         words, text = corpus.beside_references(split, outputs)
-        kinds = [kind for kind in metrics.KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
+        kinds = [kind for kind in KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
         scores, signatures = {}, {}
         for kind in kinds:
-            compared = metrics.sides(kind, words, text)
-            scores[kind], signatures[kind] = metrics.bleu(kind, *compared, lowercase=self._data.lowercase)
+            compared = sides(kind, words, text)
+            scores[kind], signatures[kind] = bleu(kind, *compared, lowercase=self._data.lowercase)
         return Evaluation(scores, outputs, signatures)
 
     def encode(self, line: str) -> Tensor:

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from adanorm.sections import Task, Training
+from adanorm.config.sections import Task, Training
 from adanorm.tasks.base import Batches, Evaluation, Loss, Shareable, TrainingTask
 from adanorm.training import checkpoint
 from adanorm.training.distributed import agreed, gathered, shared_rows, summed, wrap

@@ -8,8 +8,8 @@ from types import TracebackType
 
 from tqdm import tqdm
 
-from adanorm.metrics import decimals
-from adanorm.sections import Training
+from adanorm.config.sections import Training
+from adanorm.metrics.rounding import decimals
 from adanorm.training.state import State
 
 SECONDS = 0.5  # between two looks of the bar

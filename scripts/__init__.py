@@ -1,0 +1,1 @@
+"""What uses the package and is no part of it."""

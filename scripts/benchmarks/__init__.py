@@ -1,0 +1,1 @@
+"""Benchmarks, a file a comparison; they write results/bench."""

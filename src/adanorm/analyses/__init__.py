@@ -1,0 +1,1 @@
+"""Analyses: what a norm does while a run trains, or on its own."""

@@ -1,0 +1,1 @@
+"""What the analyses observe, one file each."""

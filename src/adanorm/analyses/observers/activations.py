@@ -1,0 +1,48 @@
+"""How often AdaNorm's phi is negative, along training, against Chebyshev's bound.
+
+Xu et al. 2019, section 4: phi(y) = C (1 - k y) is above 0 where y < 1/k, and at most k^2 of the
+features have |y| >= 1/k, whatever their distribution. y is x standardized over the H features.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from adanorm.analyses.hooks import Call, moments
+from adanorm.analyses.row_means import row_means
+from adanorm.analyses.step import Step, Values
+from adanorm.norms import AdaNorm
+
+
+def observe(step: Step, *, threshold: float) -> Values:
+    """Return for each site the shares of features beyond 1/k, or beyond `threshold` for other norms.
+
+    `above`: y >= 1/k, where phi is not positive; `outside`: |y| >= 1/k; `bound`: Chebyshev's k^2;
+    `largest`: a row's largest |y|, which cannot exceed sqrt(H - 1). Means over the rows that a
+    gradient reaches.
+    """
+    return row_means(step, lambda call: shares(call, threshold))[1]
+
+
+def shares(call: Call, threshold: float) -> dict[str, Tensor]:
+    """Return the shares and the largest |y| of each row (N,)."""
+    x = call.rows()[0]
+    limit = threshold
+    if isinstance(call.norm, AdaNorm):
+        k = call.norm.settings["k"]
+        limit = 1 / k if k else math.inf
+    variance, mean = moments(x)
+    std = variance.sqrt()
+    high, low = mean + limit * std, mean - limit * std
+    largest = torch.maximum(x.amax(-1) - mean, mean - x.amin(-1))
+    varies = std > 0  # a constant row has no y
+    above = (x >= high[:, None]).float().mean(-1) * varies
+    return {
+        "above": above,
+        "outside": above + (x <= low[:, None]).float().mean(-1) * varies,
+        "bound": torch.full_like(mean, limit**-2),
+        "largest": torch.where(varies, largest / std, 0),
+    }

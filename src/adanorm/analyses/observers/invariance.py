@@ -1,0 +1,110 @@
+"""Which changes of weights and data a norm's output does not see: table 1 of Ba et al. 2016, for any norm.
+
+A layer without bias, x -> W x, and the norm behind it: x (B, T, D), W (H, D), z (B, T, H). Nothing
+is trained. All in float64.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from adanorm.analyses.spec import AnalysisRecord
+from adanorm.analyses.summary import averages
+from adanorm.config.sections import Norm
+from adanorm.norms import norm_class, norm_factory
+from adanorm.records import environment
+from adanorm.records.folder import RunFolder
+from adanorm.training.seeding import seed_everything
+
+B, T, D, H = 16, 5, 12, 16
+
+
+class Case(NamedTuple):
+    """Weights (H, D) and data (B, T, D)."""
+
+    weights: Tensor
+    data: Tensor
+
+
+def _vectors_rescaled(case: Case) -> Case:
+    factors = torch.linspace(0.5, 3, H, dtype=torch.float64)
+    return case._replace(weights=factors[:, None] * case.weights)
+
+
+def _one_rescaled(case: Case) -> Case:
+    factors = torch.ones(B, 1, 1, dtype=torch.float64)
+    factors[0] = 2.5
+    return case._replace(data=factors * case.data)
+
+
+# The columns of the table (Ba et al. 2016, section 5.1), the re-centering by a vector of inputs' size.
+CHANGES: dict[str, Callable[[Case], Case]] = {
+    "matrix_rescaled": lambda case: case._replace(weights=2.5 * case.weights),
+    "matrix_recentered": lambda case: case._replace(weights=case.weights + _vector()),
+    "vectors_rescaled": _vectors_rescaled,
+    "data_rescaled": lambda case: case._replace(data=2.5 * case.data),
+    "data_recentered": lambda case: case._replace(data=case.data + _vector()),
+    "one_rescaled": _one_rescaled,
+}
+
+
+def _vector() -> Tensor:
+    return torch.linspace(-1, 2, D, dtype=torch.float64)
+
+
+def make(record: AnalysisRecord) -> None:
+    """Write the record of a norm: how far its output moves under each change."""
+    run = record.experiment
+    folder = RunFolder(record.folder(), rows="rows.jsonl")
+    with folder.held():
+        folder.write_config(record.identity())
+        threads = torch.get_num_threads()
+        folder.write_environment(
+            environment.describe(device=torch.device("cpu"), precision="fp64", processes=1, threads=threads)
+        )
+        found = differences(run.norm, seed=run.seed, eps=float(record.analysis.options["eps"]))
+        rows: list[dict[str, Any]] = [{"values": {"": found}}]
+        about = {"analysis": record.analysis.name, "norm": run.norm.name, "seed": run.seed}
+        folder.write_result({"status": "done", **about, **averages(rows)})
+
+
+def differences(norm: Norm, *, seed: int, eps: float) -> dict[str, float]:
+    """Return for each change the largest difference of z, in units of the root mean square of z.
+
+    A norm that takes an eps is given this one in place of its own, which would spoil exactness.
+    """
+    seed_everything(seed)
+    case = Case(torch.randn(H, D, dtype=torch.float64), torch.randn(B, T, D, dtype=torch.float64))
+    before = _output(norm, case, case.weights, seed, eps)
+    found = {}
+    for name, change in CHANGES.items():
+        changed = change(case)
+        after = _output(norm, changed, case.weights, seed, eps)
+        found[name] = ((after - before).abs().max() / before.square().mean().sqrt()).item()
+    return found
+
+
+def _output(norm: Norm, case: Case, first: Tensor, seed: int, eps: float) -> Tensor:
+    """Return z (B, T, H) of a case; `first` are the weights that the layer was drawn with."""
+    takes_eps = "eps" in inspect.signature(norm_class(norm.name, norm.path)).parameters
+    params = {**norm.params, **({"eps": eps} if takes_eps else {})}
+    make_norm = norm_factory(norm.name, params, numerics=norm.numerics, backend=norm.backend, path=norm.path)
+    module = make_norm(H, site="here").double()
+    layer = nn.Linear(D, H, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight.copy_(first)
+        if hasattr(module, "attach"):
+            # A norm in the weights: its gain is of the first weights, and what changes is its vector v.
+            attach: Any = module.attach
+            attach(layer)
+            layer.parametrizations.weight.original1.copy_(case.weights)  # type: ignore[union-attr,operator]
+        else:
+            layer.weight.copy_(case.weights)
+        seed_everything(seed)  # a noisy norm draws the same noise
+        z: Tensor = module.train()(layer(case.data))
+    return z

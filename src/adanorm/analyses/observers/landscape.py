@@ -1,0 +1,40 @@
+"""The loss along its own gradient (Santurkar et al. 2018, section 3.1 and figure 4).
+
+x are the weights before an update, l the mean loss of the update's batch and g its gradient at x.
+Probed are the weights x - eta g for `probes` steps eta, evenly spaced from `smallest` to `largest` times
+the learning rate of the update.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from adanorm.analyses.probes import difference, length, loss_and_gradient, put, updated
+from adanorm.analyses.step import Step, Values
+
+
+def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Values:
+    """Return how much loss and gradient vary over the probes, and how smooth they find the loss.
+
+    `loss`: the largest l(x - eta g) less the smallest; `gradient`: the same of |grad l(x - eta g) - g|,
+    how well g predicts the gradient; both with `_low` and `_high`, the two ends. `smoothness`: the largest of
+    |grad l(x - eta g) - g| / |eta g|, the effective beta. A probe costs a forward and a backward pass.
+    """
+    x, g = updated(step)
+    rate = step.trainer.optimizer.param_groups[0]["lr"]
+    losses, changes, smoothness = [], [], []
+    steepness = length(g)
+    with step.aside():
+        put(step, x)
+        for multiple in torch.linspace(smallest, largest, probes, dtype=torch.float64).tolist():
+            put(step, {name: x[name] - multiple * rate * g[name] for name in g})
+            loss, there = loss_and_gradient(step)
+            losses.append(loss)
+            changes.append(length(difference(there, g)))
+            smoothness.append(changes[-1] / (multiple * rate * steepness) if steepness else float("nan"))
+    return {"": {**_range("loss", losses), **_range("gradient", changes), "smoothness": max(smoothness)}}
+
+
+def _range(name: str, values: list[float]) -> dict[str, float]:
+    low, high = min(values), max(values)
+    return {name: high - low, f"{name}_low": low, f"{name}_high": high}

@@ -1,0 +1,27 @@
+"""What the analyses observe, one file each; torch is needed here and not where records are shown."""
+
+from adanorm.analyses.along_training import Make, along_training
+from adanorm.analyses.observers import (
+    activations,
+    covariate_shift,
+    gradients,
+    invariance,
+    landscape,
+    noisy_batchnorm,
+)
+from adanorm.analyses.step import Observe
+
+# Analyses of runs, seen as they train.
+OBSERVERS: dict[str, Observe] = {
+    "activations": activations.observe,
+    "covariate-shift": covariate_shift.observe,
+    "gradients": gradients.observe,
+    "landscape": landscape.observe,
+    "noisy-batchnorm": noisy_batchnorm.observe,
+}
+
+# What makes the record of each analysis of conf/analysis.
+ANALYSES: dict[str, Make] = {
+    **{name: along_training(observe) for name, observe in OBSERVERS.items()},
+    "invariance": invariance.make,
+}

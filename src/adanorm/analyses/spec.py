@@ -1,0 +1,187 @@
+"""Analyses: what is observed of which runs, written once in conf/analysis, and where its records lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from adanorm.config.compose import outside_norms
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.digest import digest_of
+from adanorm.config.experiment import Experiment, first_problem
+from adanorm.config.paths import CONF, PROJECT, choices
+from adanorm.config.sections import Param, Positive, Section
+
+
+class Quantity(Section):
+    """A number of the records as it is shown: in the table under `short`, in the figure under `label`."""
+
+    name: str
+    label: str
+    short: Annotated[str, Field(max_length=8)]
+    log: bool = False
+    panel: bool = True  # whether the figure has a panel of it
+    beside: str | None = None  # another quantity, drawn as a thin grey line in the same panel
+    yes_within: str | None = None  # an option: up to its value the table says yes, beyond it no
+
+
+class Analysis(Section):
+    """Norms x tasks x seeds at one scale, and what is observed at every `every`-th of `steps` updates.
+
+    Without tasks nothing is trained. `options` are the observing function's own.
+    """
+
+    name: str
+    title: str
+    caption: str
+    tasks: list[str]
+    norms: Annotated[list[str], Field(min_length=1)]
+    scale: Literal["paper", "mini", "smoke"] = "mini"
+    seeds: list[int] = Field(default=[1], min_length=1)
+    steps: Positive | None = None
+    every: Positive | None = None
+    evaluate: bool = False  # whether the validation score at the end is recorded
+    overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
+    options: dict[str, Param] = Field(default={})
+    shown: Annotated[list[Quantity], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _observes_something(self) -> Analysis:
+        for option, value in self.options.items():
+            if not isinstance(value, str) and value <= 0:
+                raise ValueError(f"{option}={value}: must be above 0")
+        if self.steps is None or self.every is None:
+            if self.tasks:
+                raise ValueError("steps and every must be set")
+            return self
+        if self.every > self.steps:
+            raise ValueError(f"every={self.every}: nothing is observed in steps={self.steps}")
+        probes = self.options.get("probes", 0)
+        if isinstance(probes, int) and probes > self.steps:
+            raise ValueError(f"probes={probes}: more than steps={self.steps}")
+        smallest, largest = (self.options.get(end) for end in ("smallest", "largest"))
+        if isinstance(smallest, int | float) and isinstance(largest, int | float):
+            if smallest >= largest:
+                raise ValueError(f"smallest={smallest}: must be below largest={largest}")
+            if probes == 1:
+                raise ValueError("probes=1: a range needs two")
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """Return what makes its observations what they are, as plain values."""
+        found: dict[str, Any] = {"name": self.name, "steps": self.steps, "every": self.every, **self.options}
+        if self.evaluate:
+            found["evaluate"] = True
+        return {key: value for key, value in found.items() if value is not None}
+
+
+def analysis_names() -> list[str]:
+    """Return the names of all analyses, sorted."""
+    return choices("analysis")
+
+
+def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis:
+    """Return the analysis conf/analysis/<name>.yaml with the user's `given` values for its keys.
+
+    Raises ValueError for an unknown analysis, a value it cannot take, an unknown task or norm.
+    """
+    if name not in analysis_names():
+        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(analysis_names())}")
+    values = {"name": name, **yaml.safe_load((CONF / "analysis" / f"{name}.yaml").read_text())}
+    options = values.get("options", {})
+    for key, text in (given or {}).items():
+        (options if key in options else values)[key] = _typed(key, text, options.get(key))
+    try:
+        analysis = Analysis.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(f"analysis {name}: {first_problem(error)}") from None
+    _check("task", analysis.tasks, choices("task"))
+    named = [norm for norm in analysis.norms if ":" not in norm]  # package.module:Class is looked for later
+    _check("norm", named, [*choices("norm"), *outside_norms()])
+    return analysis
+
+
+def _typed(key: str, text: str, default: Param | None) -> Any:
+    value = yaml.safe_load(text) if default is None else _number_or_text(text)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(default, int) and not isinstance(value, int):
+        raise ValueError(f"{key}={text}: must be a whole number")
+    if isinstance(default, float) and not number:
+        raise ValueError(f"{key}={text}: must be a number")
+    return value
+
+
+def _number_or_text(text: str) -> Param:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _check(kind: str, entries: Sequence[str], known: Sequence[str]) -> None:
+    for entry in entries:
+        if entry not in known:
+            raise ValueError(f"unknown {kind} {entry!r}: choose from {', '.join(known)}")
+
+
+class AnalysisRecord(NamedTuple):
+    """One analysis of one run: its identity and its folder."""
+
+    analysis: Analysis
+    experiment: Experiment
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the observations depend on, as plain values: the run's identity and the settings."""
+        run = self.experiment.identity()
+        if not self.analysis.tasks:
+            run = {key: run[key] for key in ("norm", "seed")}
+        return {"analysis": self.analysis.settings(), **run}
+
+    def folder(self) -> Path:
+        """Return the folder of the record; it need not exist."""
+        run, analysis = self.experiment, self.analysis
+        kept = Path(run.runs) if run.runs else PROJECT / "results"
+        folder, digest = kept / "analyses" / analysis.name, digest_of(self.identity())
+        if not analysis.tasks:
+            return folder / run.norm.name / f"seed{run.seed}-{digest}"
+        return folder / run.task.name / run.norm.name / f"{run.scale}-seed{run.seed}-{digest}"
+
+    @property
+    def about(self) -> str:
+        """What a person calls it."""
+        run = self.experiment
+        task = f" {run.task.name}" if self.analysis.tasks else ""
+        return f"{self.analysis.name}{task} {run.norm.name} seed {run.seed}"
+
+
+# (norm, task) -> its records, one a seed
+AnalysisGrid = dict[tuple[str, str], list[AnalysisRecord]]
+
+
+def analysis_grid(
+    analysis: Analysis, *, runs: str | None = None, overrides: Sequence[str] = ()
+) -> AnalysisGrid:
+    """Return the records of every cell, made or not; without tasks the one column is named "".
+
+    `runs` is the folder that holds `analyses/`, and `overrides` are of every run. Raises ValueError
+    as composing does.
+    """
+    changes = [*analysis.overrides, *overrides]
+    return {
+        (norm, task): [
+            AnalysisRecord(analysis, first.model_copy(update={"seed": seed}))
+            for named in [[f"task={task}"] if task else []]
+            for first in [
+                cached_experiment([*named, f"norm={norm}", f"scale={analysis.scale}", *changes], runs=runs)
+            ]
+            for seed in analysis.seeds
+        ]
+        for task in analysis.tasks or [""]
+        for norm in analysis.norms
+    }

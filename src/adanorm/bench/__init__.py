@@ -1,1 +1,0 @@
-"""Benchmarks: ratios within one run, never absolute claims."""

@@ -1,0 +1,1 @@
+"""The command line, a file a command; `command.py` is what all of them share."""

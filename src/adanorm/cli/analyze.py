@@ -1,0 +1,101 @@
+"""Observe what a norm does as runs train, or on its own; write the table and the figures of it.
+
+Each analysis is a file in conf/analysis that says what is observed, of which tasks and norms, how
+often. Completed records are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from adanorm.analyses.spec import AnalysisRecord, analysis_grid, analysis_names, load_analysis
+from adanorm.cli.command import Arguments, Key, Usage, folder_of
+from adanorm.config.paths import PROJECT
+from adanorm.models.norm_compatibility import check_compatibility
+from adanorm.records import reader
+from adanorm.records.folder import shown
+from adanorm.reporting.figures.catalogue import drawn_analysis
+from adanorm.reporting.figures.style import write_figure
+from adanorm.reporting.tables.analysis import analysis_text
+from adanorm.reporting.tables.files import write_analysis
+
+USAGE = Usage(
+    name="ANALYSIS",
+    choices=analysis_names,
+    fewest=1,
+    most=1,
+    keys={
+        "task": Key(
+            "one or more, such as mnist,rt (default: the analysis' own, as of all below)", also=("tasks",)
+        ),
+        "norm": Key("one or more, such as layernorm,adanorm", also=("norms",)),
+        "scale": Key("paper, mini or smoke"),
+        "seeds": Key("such as 1,2,3", also=("seed",)),
+        "runs": Key("folder of the records, table and figures (default: results/)"),
+    },
+    settings="of the analysis, such as steps=200, or of its runs",
+    examples=(
+        "gradients task=rt norm=layernorm,adanorm",
+        "landscape task=mnist steps=400 probes=16 runs=runs",
+    ),
+)
+
+
+def main(arguments: Arguments) -> None:
+    """Complete what an analysis lacks, write its table and figures, and print the table."""
+    name, runs = arguments.names[0], folder_of(arguments.keys["runs"])
+    own, overrides = _analysis_settings(arguments)
+    chosen = load_analysis(name, own)
+    grid = analysis_grid(chosen, runs=runs, overrides=overrides)
+    records = [record for cell in grid.values() for record in cell]
+    missing = [record for record in records if not reader.is_made(record.folder())]
+    print(f"{chosen.name}: {len(records)} records, {len(missing)} to run", flush=True)
+    if missing:
+        _observe(missing)
+    print(analysis_text(chosen, grid))
+    # What is not the YAML's own analysis leaves the committed tables and figures alone.
+    standard = load_analysis(name)
+    alike = chosen.settings() == standard.settings() and chosen.scale == standard.scale
+    if runs is None and alike and not overrides:
+        chosen, grid, place = standard, analysis_grid(standard), PROJECT / "results"
+    else:
+        place = Path(runs) if runs else PROJECT / "outputs" / "analyses"
+    paths = write_analysis(chosen, grid, place / "tables")[:1]
+    for task in chosen.tasks or [""]:
+        if drawing := drawn_analysis(chosen, grid, task):
+            paths += write_figure(drawing, place / "figures")[:1]
+    print("\n".join(shown(path) for path in paths))
+
+
+def _observe(missing: Sequence[AnalysisRecord]) -> None:
+    from adanorm.analyses.registry import ANALYSES
+
+    for record in missing:
+        if record.analysis.tasks:
+            check_compatibility(record.experiment)
+    for index, record in enumerate(missing):
+        print(f"[{index + 1}/{len(missing)}] {record.about}", flush=True)
+        ANALYSES[record.analysis.name](record)
+
+
+def _analysis_settings(arguments: Arguments) -> tuple[dict[str, str], list[str]]:
+    """Return the settings of the analysis itself, as on the command line, and those of its runs."""
+    known = load_analysis(arguments.names[0])
+    own: dict[str, str] = {}
+    overrides = []
+    for setting in arguments.settings:
+        key, _, value = setting.partition("=")
+        if key in (*known.options, "steps", "every"):
+            own[key] = value
+        else:
+            overrides.append(setting)
+    lists = {
+        "tasks": arguments.keys["task"],
+        "norms": arguments.keys["norm"],
+        "seeds": arguments.keys["seeds"],
+    }
+    own |= {key: f"[{value}]" for key, value in lists.items() if value and (key != "tasks" or known.tasks)}
+    if arguments.keys["scale"]:
+        own["scale"] = arguments.keys["scale"]
+    return own, overrides

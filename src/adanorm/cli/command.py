@@ -1,0 +1,236 @@
+"""The command line `adanorm COMMAND [NAME] [key=value ...]`: one dialect, one help, one way to fail."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import NamedTuple, NoReturn
+
+# Named here, so that the overview imports no command.
+COMMANDS = {
+    "run": "train and score one task under one norm",
+    "study": "run what a grid of runs lacks and print its table",
+    "status": "show where a study stands, cell by cell, and the time left",
+    "analyze": "observe what a norm does as runs train, or on its own",
+    "compare": "compare norms on the same test examples",
+    "trace": "print the runs behind a table's cell and how to repeat them",
+    "list": "show tasks, norms, scales, studies, and what is completed",
+    "data": "download, verify and prepare the data of a task",
+    "check-norm": "test a norm against the contract of a norm",
+    "tables": "write results/tables from the records",
+    "figures": "write results/figures from the records",
+    "report": "write the report, one HTML page, from the records",
+    "translate": "translate a text with the weights of a run",
+    "parse": "parse sentences with the weights of a run",
+    "sample": "print text from a trained language model",
+}
+OTHER_NAMES = {"analyse": "analyze"}
+WIDTH = 80
+
+
+@dataclass(frozen=True)
+class Key:
+    """A `key=value` of a command; `also` are other spellings of its name."""
+
+    help: str
+    default: str = ""
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a command takes: names, keys of its own, and perhaps the settings of a run.
+
+    `name` stands for the names in the help, such as STUDY; `choices` returns them; `fewest` and
+    `most` say how many. `settings` says what other `key=value` arguments are settings of; without
+    it there are none.
+    """
+
+    name: str = ""
+    choices: Callable[[], Sequence[str]] = tuple
+    fewest: int = 0
+    most: int = 0
+    keys: dict[str, Key] = field(default_factory=dict)
+    settings: str = ""
+    examples: tuple[str, ...] = ()
+    notes: str = ""
+
+
+class Arguments(NamedTuple):
+    """A parsed command line: names, the values of the command's keys, and settings `key=value`.
+
+    `given` are the keys that the user wrote; the others have their defaults.
+    """
+
+    names: list[str]
+    keys: dict[str, str]
+    settings: list[str]
+    given: frozenset[str]
+
+
+def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arguments:
+    """Return what a command line says; raises ValueError for what the command does not take."""
+    spellings = {other: key for key, entry in usage.keys.items() for other in (key, *entry.also)}
+    names: list[str] = []
+    values: dict[str, str] = {}
+    settings: list[str] = []
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if argument.startswith("-"):
+            hint = f": write {key.lstrip('-')}=VALUE" if key.lstrip("-") in spellings else ""
+            raise ValueError(f"{command} has no flag {key!r}{hint}; `adanorm {command} --help` has its keys")
+        if equals and key in spellings:
+            if spellings[key] in values:
+                raise ValueError(f"{key} is given twice")
+            values[spellings[key]] = value
+        elif equals and usage.settings:
+            settings.append(argument)
+        elif equals:
+            close = get_close_matches(key, spellings, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            known = ", ".join(usage.keys) or "none"
+            raise ValueError(f"unknown key {key!r}: {hint}the keys of {command} are {known}")
+        else:
+            names.append(argument)
+    if len(names) > usage.most:
+        what = f"at most {usage.most} name(s)" if usage.most else "no name"
+        raise ValueError(f"{command} takes {what}, not {names[usage.most]!r}: write settings as key=value")
+    if len(names) < usage.fewest:
+        known = ", ".join(usage.choices())
+        raise ValueError(f"{command} needs {usage.name}" + (f": choose from {known}" if known else ""))
+    defaults = {key: entry.default for key, entry in usage.keys.items()}
+    return Arguments(names, {**defaults, **values}, settings, frozenset(values))
+
+
+def whole_number(key: str, text: str, *, at_least: int = 1) -> int:
+    """Return the number that a key's value is; raises ValueError where it is none or too small."""
+    if not (text.isascii() and text.isdecimal()) or int(text) < at_least:
+        raise ValueError(f"{key}={text}: must be a whole number of at least {at_least}")
+    return int(text)
+
+
+def seed_list(text: str) -> list[int]:
+    """Return the seeds of `seeds=1,2,3`; raises ValueError where they are not numbers or one is twice."""
+    seeds = [whole_number("seeds", seed, at_least=0) for seed in text.split(",")]
+    twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    if twice:
+        raise ValueError(f"seeds={text}: seed {twice[0]} is named twice")
+    return seeds
+
+
+def folder_of(text: str) -> str | None:
+    """Return the absolute path of `runs=FOLDER`, or None where it is empty."""
+    return os.path.abspath(text) if text else None
+
+
+def overview() -> str:
+    """Return the help of `adanorm`: its commands, a line each."""
+    lines = [f"  {name:<11} {about}" for name, about in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: adanorm COMMAND [NAME] [key=value ...]",
+            "",
+            "Reproduces 'Understanding and Improving Layer Normalization' (NeurIPS 2019).",
+            "",
+            *lines,
+            "",
+            "`adanorm COMMAND --help` shows what a command takes. Start with",
+            "  adanorm run task=mnist norm=adanorm scale=mini",
+        ]
+    )
+
+
+def help_text(command: str, usage: Usage, about: str) -> str:
+    """Return the help of a command in lines of at most 80 columns."""
+    name = usage.name if usage.fewest else f"[{usage.name}]"
+    parts = [*([name] if usage.name else []), *(["[key=value ...]"] if usage.keys or usage.settings else [])]
+    lines = [f"usage: adanorm {command} {' '.join(parts)}".rstrip(), ""]
+    for paragraph in about.strip().split("\n\n"):
+        lines += [*textwrap.wrap(" ".join(paragraph.split()), WIDTH), ""]
+    if names := list(usage.choices()):
+        lines += [*textwrap.wrap(f"{usage.name}: {', '.join(names)}", WIDTH, subsequent_indent="  "), ""]
+    width = max((len(key) for key in usage.keys), default=0) + 3
+    for key, entry in usage.keys.items():
+        default = f" (default: {entry.default})" if entry.default else ""
+        start = f"  {key + '=':<{width}}"
+        lines += textwrap.wrap(
+            entry.help + default, WIDTH, initial_indent=start, subsequent_indent=" " * len(start)
+        )
+    if usage.settings:
+        text = f"Any other key=value is a setting {usage.settings}; `adanorm run --help` has them."
+        lines += ["", *textwrap.wrap(text, WIDTH)]
+    if usage.notes:
+        lines += ["", *textwrap.wrap(" ".join(usage.notes.split()), WIDTH)]
+    if usage.examples:
+        lines += ["", "Examples", *(f"  adanorm {command} {example}".rstrip() for example in usage.examples)]
+    return "\n".join(lines)
+
+
+def command_name(text: str) -> str:
+    """Return the command that a word names; raises ValueError with the choices where it names none."""
+    name = OTHER_NAMES.get(text, text)
+    if name not in COMMANDS:
+        close = get_close_matches(text, COMMANDS, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ValueError(f"unknown command {text!r}: {hint}choose from {', '.join(COMMANDS)}")
+    return name
+
+
+def dispatch(arguments: Sequence[str]) -> int:
+    """Run a command line without the program's name and return its exit code.
+
+    Raises what the command raises, ValueError for the user's mistakes.
+    """
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    command, rest = command_name(arguments[0]), list(arguments[1:])
+    module = importlib.import_module(f"adanorm.cli.{command.replace('-', '_')}")
+    if command == "run":  # takes Hydra's own flags
+        return int(module.main(rest) or 0)
+    if {"-h", "--help"} & {*rest}:
+        print(help_text(command, module.USAGE, module.__doc__ or ""))
+        return 0
+    return int(module.main(parse_arguments(command, module.USAGE, rest)) or 0)
+
+
+def main() -> NoReturn:
+    """Run the command line of this process; the user's mistakes end it with one line and code 2."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
+    if "_ARGCOMPLETE" in os.environ:
+        from adanorm.cli.completion import complete
+
+        complete()
+    try:
+        code = dispatch(sys.argv[1:])
+        sys.stdout.flush()
+        raise SystemExit(code)
+    except BrokenPipeError:  # the reader, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+    except KeyboardInterrupt:
+        print("interrupted: the next start resumes from the last checkpoint", file=sys.stderr)
+        raise SystemExit(130) from None
+    except Exception as error:
+        line = _mistake(error)
+        if line is None:
+            raise
+        if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+            print(f"error: {line}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def _mistake(error: Exception) -> str | None:
+    """Return the line that tells the user of a mistake, a full disk among them; None for a bug."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from adanorm.config.errors import one_line
+
+    mistakes = (ValueError, HydraException, OmegaConfBaseException, OSError)
+    return one_line(error) if isinstance(error, mistakes) else None

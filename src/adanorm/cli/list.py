@@ -1,0 +1,84 @@
+"""Show tasks, norms, scales and studies with their first comment, then the runs on record."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import yaml
+
+from adanorm.cli.command import Arguments, Usage
+from adanorm.config.compose import outside_norms
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.paths import CONF, PROJECT, choices
+from adanorm.models.norm_compatibility import why_undefined
+from adanorm.records import reader
+
+USAGE = Usage()
+
+
+def main(arguments: Arguments) -> None:
+    """Print all of it."""
+    norms = [*choices("norm"), *outside_norms()]
+    print(textwrap.fill(f"norms    {', '.join(norms)}", 80, subsequent_indent=" " * 9))
+    print(f"scales   {', '.join(choices('scale'))}, auto")
+    for line in _undefined():
+        print(line)
+    print("tasks")
+    for name in choices("task"):
+        print(f"  {name:<11} {_about(CONF / 'task' / f'{name}.yaml')}")
+    print("studies")
+    for name in choices("study"):
+        title = yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text())["title"]
+        print(f"  {name:<19} {textwrap.shorten(title, 58, placeholder=' ...')}")
+    print(textwrap.fill(f"launchers {', '.join(choices('launcher'))}", 80, subsequent_indent=" " * 10))
+    print("runs on record (done, diverged or failed, over seeds)")
+    for line in _done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]:
+        print(line)
+
+
+def _about(path: Path) -> str:
+    comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
+    sentence = " ".join(line for line in comments if not line.startswith("@")).partition(". ")[0]
+    return sentence[:66]
+
+
+def _undefined() -> list[str]:
+    """Return a line for each reason why some norms are not defined in some tasks."""
+    pairs: dict[str, dict[str, list[str]]] = {}  # reason -> norm -> tasks
+    models = {task: cached_experiment([f"task={task}", "norm=none"]).model for task in choices("task")}
+    for name in choices("norm"):
+        norm = cached_experiment(["task=rt", f"norm={name}"]).norm
+        for task, model in models.items():
+            settings = model.model_dump()
+            if f"{task}_{name}" in choices("task_norm"):
+                settings = cached_experiment([f"task={task}", f"norm={name}"]).model.model_dump()
+            reason = why_undefined(norm, settings)
+            if reason is not None:
+                pairs.setdefault(reason, {}).setdefault(name, []).append(task)
+    lines = []
+    for reason, tasks in pairs.items():
+        named: dict[str, list[str]] = {}
+        for name, where in tasks.items():
+            named.setdefault(", ".join(where), []).append(name)
+        which = "; ".join(f"{', '.join(norms)} in {where}" for where, norms in named.items())
+        lines.append(textwrap.fill(f"  not {which}: {reason}", 80, subsequent_indent="    "))
+    return lines
+
+
+def _done() -> list[str]:
+    runs = PROJECT / "results" / "runs"
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for path in sorted(runs.glob("*/*/*/result.json")):
+        result = reader.result(path.parent)
+        if result is not None:
+            counts[result["task"], result["scale"], result["norm"], result["status"]] += 1
+    lines: dict[tuple[str, str], list[str]] = {}
+    for (task, scale, norm, status), count in counts.items():
+        text = f"{norm} {count}" + ("" if status == "done" else f" {status}")
+        lines.setdefault((task, scale), []).append(text)
+    return [
+        textwrap.fill(f"  {task} {scale}: {', '.join(texts)}", 80, subsequent_indent="    ")
+        for (task, scale), texts in sorted(lines.items())
+    ]

@@ -1,0 +1,26 @@
+"""Write the report from the records: one HTML page that needs no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adanorm.cli.command import Arguments, Key, Usage, folder_of
+from adanorm.config.paths import PROJECT
+from adanorm.files import write_whole
+from adanorm.records.folder import shown
+from adanorm.reporting.pages.report import build_report
+
+USAGE = Usage(
+    keys={"runs": Key("folder of the records; the page goes to its report/ (default: results/runs)")},
+    examples=("", "runs=runs"),
+)
+
+
+def main(arguments: Arguments) -> None:
+    """Write the report, and print where it is."""
+    runs = folder_of(arguments.keys["runs"])
+    folder = Path(runs) / "report" if runs else PROJECT / "results" / "report"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "index.html"
+    write_whole(path, build_report(runs).encode())
+    print(shown(path))

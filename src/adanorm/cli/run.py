@@ -1,0 +1,86 @@
+"""Train and score one task under one norm; a completed run is not run again.
+
+Hydra composes the configuration: its own flags work, such as -m (a sweep), --cfg job (print the
+configuration) and --hydra-help.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from adanorm.cli.command import WIDTH, Usage, help_text
+from adanorm.config.compose import compose_config, compose_experiment, prepare_overrides
+from adanorm.config.experiment import Experiment, parse_experiment
+from adanorm.config.paths import CONF, choices
+
+USAGE = Usage(
+    settings="of a run",
+    examples=(
+        "task=mnist norm=adanorm scale=mini",
+        "task=rt norm=adanorm norm.params.k=0.2 seed=3",
+        "-m task=rt,sst5 norm=layernorm,adanorm seed=1,2,3",
+        "task=rt --cfg job          # show the whole configuration",
+    ),
+)
+GROUPS = ("task", "norm", "scale", "preset", "logger")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line; Hydra's own flags (-m, --cfg, --help) work as they do elsewhere."""
+    if {"-h", "--help"} & {*arguments}:
+        print(_help([argument for argument in arguments if "=" in argument]))
+        return 0
+    arguments = prepare_overrides(arguments)
+    if "scale=auto" in arguments:
+        from adanorm.runs.auto_scale import resolve_auto
+
+        arguments = resolve_auto(arguments)
+    if not any(argument.startswith("-") for argument in arguments):
+        _run(compose_experiment(arguments))
+        return 0
+    import hydra
+    from omegaconf import DictConfig
+
+    @hydra.main(config_path=str(CONF), config_name="run", version_base="1.3")
+    def job(config: DictConfig) -> None:
+        _run(parse_experiment(config))
+
+    sys.argv = ["adanorm run", *arguments]
+    job()
+    return 0
+
+
+def _help(overrides: Sequence[str]) -> str:
+    """Return the help: choices, examples, and every key with its value under these overrides."""
+    import yaml
+    from omegaconf import OmegaConf
+
+    lines = [help_text("run", USAGE, __doc__ or ""), "", "Choices"]
+    for group in GROUPS:
+        names = [*choices(group), *(["auto"] if group == "scale" else [])]
+        lines += textwrap.wrap(
+            ", ".join(names), WIDTH, initial_indent=f"  {group:<7} ", subsequent_indent=" " * 10
+        )
+    composed = OmegaConf.to_container(compose_config(overrides), resolve=True)
+    lines += ["", "Keys and values", "", yaml.safe_dump(composed, sort_keys=False, width=WIDTH)]
+    return "\n".join(lines)
+
+
+def _run(experiment: Experiment) -> None:
+    """Complete a run unless it is complete, and print what it came to."""
+    from adanorm.records import reader
+    from adanorm.records.folder import shown
+    from adanorm.reporting.run_summary import beside_the_paper
+
+    folder = experiment.folder()
+    if reader.is_made(folder):
+        print(f"already completed: {shown(folder)} (runs=FOLDER repeats it in a folder of your own)")
+    else:
+        from adanorm.runs.execute import execute
+
+        execute(experiment)
+    if os.environ.get("RANK", "0") == "0":
+        print(beside_the_paper(experiment), flush=True)

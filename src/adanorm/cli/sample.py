@@ -1,0 +1,52 @@
+"""Print bytes that a language model of a run trained here continues a prompt with.
+
+The same seed of the sample, `draw`, gives the same text. top_k=0 draws from all bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import redirect_stdout
+
+from adanorm.cli.command import Arguments, Key, Usage, whole_number
+from adanorm.inference.sample import sample_text
+from adanorm.runs.auto_scale import experiment_of
+
+LANGUAGE_MODELS = "enwik8, enwik8-lstm or enwik8-gru"
+
+USAGE = Usage(
+    keys={
+        "prompt": Key("the text to go on from", "The "),
+        "length": Key("bytes to draw", "500"),
+        "temperature": Key("below 1: likelier bytes; above 1: more varied ones", "1.0"),
+        "top_k": Key("draw from so many likeliest bytes; 0: from all", "40"),
+        "draw": Key("seed of the sample", "1"),
+    },
+    settings="of the run",
+    examples=("task=enwik8 norm=adanorm scale=mini runs=runs length=200",),
+)
+
+
+def main(arguments: Arguments) -> None:
+    """Read the command line and print the prompt with its continuation."""
+    given = arguments.keys
+    length, draw = whole_number("length", given["length"]), whole_number("draw", given["draw"], at_least=0)
+    top_k = whole_number("top_k", given["top_k"], at_least=0)
+    if not re.fullmatch(r"\d*\.?\d+", given["temperature"]) or float(given["temperature"]) == 0:
+        raise ValueError(f"temperature={given['temperature']}: must be a number above 0")
+    if not given["prompt"]:
+        raise ValueError("prompt: must hold at least one byte")
+    with redirect_stdout(sys.stderr):  # progress is no sample
+        experiment = experiment_of(arguments.settings)
+        if experiment.segments is None:
+            raise ValueError(f"task={experiment.task.name} is no language model: choose {LANGUAGE_MODELS}")
+        text = sample_text(
+            experiment,
+            given["prompt"].encode("utf-8", "surrogateescape"),
+            length=length,
+            temperature=float(given["temperature"]),
+            top_k=top_k,
+            seed=draw,
+        )
+    print(text.decode("utf-8", "replace"))

@@ -1,0 +1,95 @@
+"""Show where a study stands: a line a cell, how many of its runs are in which state, the time left."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from statistics import fmean
+
+from adanorm.cli.command import Arguments, Usage
+from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
+from adanorm.config.experiment import Experiment
+from adanorm.records import reader
+from adanorm.records.folder import RunFolder, is_held
+from adanorm.reporting.names import title
+from adanorm.studies.grid import plan_runs, study_grid
+
+STATES = ("done", "running", "diverged", "failed", "missing")
+
+
+USAGE = Usage(
+    name="STUDY", choices=study_names, fewest=1, most=1, keys=STUDY_KEYS,
+    examples=("table4", "mini-all seeds=1 workers=2"),
+)  # fmt: skip
+
+
+def main(arguments: Arguments) -> None:
+    """Print the states of the study that the command line names."""
+    name, study = chosen_study(arguments)
+    workers = workers_of(arguments) or 1
+    grid = study_grid(study, runs=runs_of(arguments))
+    runs = {planned.experiment.folder(): planned.experiment for planned in plan_runs(study, grid)}
+    states = {folder: state(run) for folder, run in runs.items()}
+    total = Counter(states.values())
+    left = sum(seconds_left(run, states[folder]) for folder, run in runs.items())
+    print(f"{name}, {study.scale}: {len(runs)} runs, {_counts(total)}")
+    for task in study.columns:
+        cells = {row: grid[row, task] for row in study.rows if grid[row, task]}
+        if not cells:
+            continue
+        print(f"{title(task):<22}" + "".join(f"{state:>10}" for state in STATES))
+        for row, cell in cells.items():
+            count = Counter(states[run.folder()] for run in cell)
+            print(f"  {title(row)[:20]:<20}" + "".join(f"{count[state] or '-':>10}" for state in STATES))
+    if left:
+        print(f"time left: about {_span(left / workers)} with {workers} worker(s)")
+
+
+def state(run: Experiment) -> str:
+    """Return what a run is: done, running, diverged, failed or missing.
+
+    It runs where its folder is locked or, seen from a machine that sees no lock, where its
+    checkpoint is younger than two intervals between checkpoints.
+    """
+    folder = run.folder()
+    checkpoint = RunFolder(folder).checkpoint
+    # Asked before the result, which is written while the folder is locked.
+    held = is_held(folder)
+    result = reader.result(folder)
+    if result is not None and (result["status"] != "failed" or not held):
+        return str(result["status"])
+    try:
+        age = time.time() - checkpoint.stat().st_mtime
+    except FileNotFoundError:
+        return "running" if held else "missing"
+    return "running" if held or age < 2 * 60 * run.checkpoint_minutes else "missing"
+
+
+def seconds_left(run: Experiment, state: str) -> float:
+    """Return about how long a run still takes, in seconds.
+
+    As long as the finished runs of its task and scale took on average, whatever their norm and
+    settings; where there are none, as long as its configuration says of one CPU core.
+    """
+    if state in ("done", "diverged"):
+        return 0.0
+    finished = [
+        result["seconds"]
+        for path in run.folder().parents[1].glob(f"*/{run.scale}-seed*/result.json")
+        if (result := reader.result(path.parent)) is not None and result["status"] == "done"
+    ]
+    whole = fmean(finished) if finished else 3600 * run.cost.cpu_hours
+    if state != "running" or not (run.folder() / "metrics.jsonl").exists():
+        return whole
+    rows = reader.metrics(run.folder())
+    return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
+
+
+def _counts(total: Counter[str]) -> str:
+    return ", ".join(f"{total[state]} {state}" for state in STATES if total[state])
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} hours"

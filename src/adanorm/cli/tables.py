@@ -1,0 +1,66 @@
+"""Write the tables of the studies from the records, README's table and the guide's facts among them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from adanorm.analyses.spec import analysis_grid, analysis_names, load_analysis
+from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.config.paths import PROJECT, choices
+from adanorm.files import write_whole
+from adanorm.records.folder import shown
+from adanorm.records.published import published_tasks
+from adanorm.reporting.analysis_cell import analysis_results
+from adanorm.reporting.pages.norm_guide import GUIDE, guide
+from adanorm.reporting.pages.readme import update_readme
+from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.reporting.tables.files import write_analysis, write_table
+from adanorm.reporting.tables.findings import findings_markdown
+from adanorm.reporting.tables.formats import table_text
+from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.claims import claim_results
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
+
+USAGE = Usage(
+    name="STUDY",
+    choices=partial(choices, "study"),
+    most=1000,
+    keys={"metric": Key("print the tables with this metric, such as sacrebleu, and write nothing")},
+    examples=("", "table4 mini-all", "mini-all metric=sacrebleu"),
+)
+
+
+def main(arguments: Arguments) -> None:
+    """Write the table of every study, or of those named, and the README's; or print another metric's."""
+    metric = arguments.keys["metric"] or None
+    for name in arguments.names or choices("study"):
+        study = load_study(name, known_tasks=published_tasks())
+        table = Table(study, study_grid(study), metric=metric)
+        if metric:
+            print(table_text(table))
+            continue
+        paths = write_table(table, name)
+        print(f"{shown(paths[0])} and .csv, .tex")
+        if name == "overview":
+            readme = PROJECT / "README.md"
+            write_whole(readme, update_readme(readme.read_text(), table).encode())
+    if not arguments.names and not metric:
+        _write_the_others()
+
+
+def _write_the_others() -> None:
+    """Write what is of no one study: claims, findings, the guide, the tables of the analyses."""
+    folder = PROJECT / "results" / "tables"
+    pages = {
+        folder / "claims.md": claims_markdown(claim_results()),
+        folder / "findings.md": findings_markdown(),
+        GUIDE: guide(),
+    }
+    for path, text in pages.items():
+        write_whole(path, text.encode())
+        print(shown(path))
+    for analysis in map(load_analysis, analysis_names()):
+        grid = analysis_grid(analysis)
+        if any(analysis_results(cell) for cell in grid.values()):
+            print(f"{shown(write_analysis(analysis, grid)[0])} and .csv")

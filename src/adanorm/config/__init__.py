@@ -1,0 +1,1 @@
+"""What one experiment is: its settings, where they come from, its identity."""

@@ -1,0 +1,271 @@
+"""The sections of a configuration that say what data a run reads, one class a reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from adanorm.config.sections import Fraction, Positive, Section
+from adanorm.config.user_files import (
+    IDX_NAMES,
+    SPLITS,
+    _idx_file,
+    _none_or_all,
+    _text_file,
+    _three_files,
+    data_bin_files,
+)
+
+PositiveFloat = Annotated[float, Field(gt=0)]
+
+
+class DataSection(Section):
+    """Where data come from: `cache` and `mirror` are places, no part of a run's identity."""
+
+    source: str
+    cache: str | None
+    mirror: str | None
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the user's own files by role; empty where the catalogue's source is used."""
+        raise NotImplementedError
+
+    def local_files(self) -> dict[str, list[Path]]:
+        """Return every file that is at a path the user named, by role: they count by content."""
+        return {role: [path] for role, path in self.own_files().items()}
+
+    def lacks(self) -> str | None:
+        """Return what only the user can give and has not given, or None."""
+        return None
+
+
+class Images(DataSection):
+    """Grey images of 28 x 28 pixels with labels, in IDX files."""
+
+    reader: Literal["images"]
+    path: str | None
+    valid_size: Positive
+    batch_size: Positive
+    mean: float
+    std: Annotated[float, Field(gt=0)]
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the four IDX files under `path`, with or without `.gz`.
+
+        Raises ValueError where one is missing.
+        """
+        if self.path is None:
+            return {}
+        return {name: _idx_file(Path(self.path), name) for name in IDX_NAMES}
+
+
+class ColourImages(DataSection):
+    """Colour images of 32 x 32 pixels with labels, in CIFAR-10's binary form."""
+
+    reader: Literal["colour_images"]
+    path: str | None
+    train_images: Positive | None
+    valid_size: Positive
+    batch_size: Positive
+    mean: tuple[float, float, float]
+    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the files data_batch_*.bin, by number, and test_batch.bin under `path`.
+
+        Raises ValueError where there is none.
+        """
+        if self.path is None:
+            return {}
+        folder = Path(self.path)
+        found = sorted(folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name))
+        for name, paths in (
+            ("data_batch_1.bin", found),
+            ("test_batch.bin", [*folder.glob("test_batch.bin")]),
+        ):
+            if not paths:
+                raise ValueError(f"data.path={folder}: holds no {name}")
+        return {path.stem: path for path in [*found, folder / "test_batch.bin"]}
+
+
+class Gaussian(DataSection):
+    """Inputs drawn from a normal distribution, and a random linear map of them."""
+
+    reader: Literal["gaussian"]
+    source: Literal["gaussian"]
+    inputs: Positive
+    outputs: Positive
+    noise: Annotated[float, Field(ge=0)]
+    train_size: Positive
+    valid_size: Positive
+    test_size: Positive
+    batch_size: Positive
+
+    def own_files(self) -> dict[str, Path]:
+        """Return none: these data are drawn."""
+        return {}
+
+
+class Text(DataSection):
+    """Labelled sentences."""
+
+    reader: Literal["text"]
+    train: str | None
+    valid: str | None
+    test: str | None
+    train_fraction: Annotated[float, Field(gt=0, le=1)]
+    batch_tokens: Positive
+    lowercase: bool
+    min_count: Positive
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the user's three files by split.
+
+        Raises ValueError where only some are given or one does not exist.
+        """
+        return _three_files({split: getattr(self, split) for split in SPLITS})
+
+
+class Parallel(DataSection):
+    """Pairs of sentences that translate each other, and how they become subwords."""
+
+    reader: Literal["parallel"]
+    languages: tuple[str, str]
+    path: str | None
+    train: str | None
+    valid: str | None
+    test: str | None
+    train_pairs: Positive | None
+    valid_every: Annotated[int, Field(gt=1)] | None
+    normalize: bool
+    tokenize: bool
+    lowercase: bool
+    clean: Literal["words", "subwords"]
+    longest: Positive
+    ratio: Annotated[float, Field(ge=1)]
+    bpe_merges: Positive | None
+    joined_dictionary: bool
+    dictionary_size: Positive | None
+    batch_tokens: Positive
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the user's own files by role: six texts, or those of a fairseq data-bin.
+
+        Raises ValueError where only some are given or one does not exist.
+        """
+        given = {split: getattr(self, split) for split in SPLITS}
+        if self.path is not None:
+            if any(given.values()):
+                raise ValueError("data.path (a data-bin) and data.train exclude each other")
+            return data_bin_files(Path(self.path), self.languages)
+        return {
+            f"{split}.{language}": _text_file(split, prefix, language)
+            for split, prefix in _none_or_all(
+                {split: prefix or None for split, prefix in given.items()}
+            ).items()
+            for language in self.languages
+        }
+
+
+class ByteText(DataSection):
+    """One text of bytes, cut into training, validation and test parts."""
+
+    reader: Literal["bytes"]
+    path: str | None
+    fractions: tuple[Fraction, Fraction, Fraction]
+    streams: Positive
+    evaluation_streams: Positive
+
+    @model_validator(mode="after")
+    def _fractions_are_of_one(self) -> ByteText:
+        if abs(sum(self.fractions) - 1) > 1e-9 or 0 in self.fractions:
+            raise ValueError(f"fractions {list(self.fractions)}: three parts above 0 that add up to 1")
+        return self
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the user's own text; raises ValueError where it does not exist."""
+        if self.path is None:
+            return {}
+        if not Path(self.path).is_file():
+            raise ValueError(f"data.path={self.path}: no such file")
+        return {"text": Path(self.path)}
+
+
+class Treebank(DataSection):
+    """Sentences with their dependency trees, and what a parser is told of them."""
+
+    reader: Literal["trees"]
+    path: str | None
+    train: str | None
+    valid: str | None
+    test: str | None
+    conversion: str | None
+    tags: Literal["xpos", "upos"]
+    scoring: Literal["penn", "eval07", "ud"]
+    non_projective: Literal["skip", "projectivize"]
+    lowercase: bool
+    min_count: Positive
+    vectors: str | None
+    batch_size: Positive
+
+    @model_validator(mode="after")
+    def _conversion_is_named(self) -> Treebank:
+        if self.source == "penn" and self.path is not None and not self.conversion:
+            raise ValueError(
+                "data.conversion: name what made dependencies of the Penn Treebank, such as"
+                " stanford-3.3.0 or penn2malt: it moves UAS"
+            )
+        return self
+
+    def own_files(self) -> dict[str, Path]:
+        """Return the user's three treebank files by split.
+
+        Raises ValueError where only some are given or one does not exist.
+        """
+        return _three_files({split: getattr(self, split) for split in SPLITS})
+
+    def lacks(self) -> str | None:
+        """Return what to name for the Penn Treebank, which is licensed, where it is not named."""
+        if self.source != "penn" or self.path is not None or self.train is not None:
+            return None
+        return (
+            "the Penn Treebank is licensed: name the folder of your own, as dependencies, with data.path"
+            " and what converted it with data.conversion"
+        )
+
+    def penn_files(self) -> dict[str, list[Path]]:
+        """Return the files wsj_SSNN.* of the Penn Treebank under `path` by split, in their order.
+
+        Sections 2 to 21 are for training, 22 for validation, 23 for the test (paper, PTB). Raises
+        ValueError where a split has none.
+        """
+        assert self.path is not None, "asked only where a folder is named"
+        found = sorted(Path(self.path).rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
+        sections = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
+        files = {
+            split: [path for path in found if int(path.name[4:6]) in wanted]
+            for split, wanted in sections.items()
+        }
+        for split, paths in files.items():
+            names = [path.name[:8] for path in paths]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ValueError(f"data.path={self.path}: holds {twice} more than once")
+            if not paths:
+                raise ValueError(
+                    f"data.path={self.path}: holds no file wsj_SSNN.* of the sections for {split};"
+                    " files of whole splits go with data.train, data.valid and data.test"
+                )
+        return files
+
+    def local_files(self) -> dict[str, list[Path]]:
+        """Return the user's treebank files by split, and the word vectors."""
+        files = super().local_files()
+        if self.source == "penn" and self.path is not None and not files:
+            files = self.penn_files()
+        if self.vectors is not None:
+            if not Path(self.vectors).is_file():
+                raise ValueError(f"data.vectors={self.vectors}: no such file")
+            files["vectors"] = [Path(self.vectors)]
+        return files

@@ -1,0 +1,40 @@
+"""Any mistake in a configuration as one line that names the thing."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from hydra import compose, initialize_config_dir
+from hydra.errors import MissingConfigException
+
+from adanorm.config.paths import CONF
+
+
+def one_line(error: Exception) -> str:
+    """Return an error of Hydra, OmegaConf or our own as one line that names the thing."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        return f"no configuration {error.missing_cfg_file}: choose from {', '.join(error.options or [])}"
+    cause = error.__cause__ or error
+    text = str(cause if str(cause) else error)
+    unknown = re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text)
+    if unknown:
+        return f"unknown key {unknown[2]!r}{_suggestion(unknown[2])}"
+    return " ".join(text.split())
+
+
+def _suggestion(key: str) -> str:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("run")
+    known: list[str] = []
+
+    def collect(prefix: str, node: object) -> None:
+        if hasattr(node, "items"):
+            for name, child in node.items():
+                known.append(f"{prefix}{name}")
+                collect(f"{prefix}{name}.", child)
+
+    collect("", config)
+    close = get_close_matches(key, known, n=3)
+    hint = f"did you mean {', '.join(close)}? " if close else ""
+    return f": {hint}`adanorm run --cfg job` shows every key"

@@ -1,0 +1,158 @@
+"""What one run is: its composed configuration, checked, typed and identified by a digest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from omegaconf import DictConfig, OmegaConf
+from pydantic import Field, ValidationError, model_validator
+
+from adanorm.config.data_sections import (
+    ByteText,
+    ColourImages,
+    Gaussian,
+    Images,
+    Parallel,
+    Text,
+    Treebank,
+)
+from adanorm.config.digest import digest_of, sha256
+from adanorm.config.model_sections import (
+    DeepLinear,
+    FairseqTransformer,
+    MnistCnn,
+    Recurrent,
+    SentenceEncoder,
+    TransformerXl,
+    TransitionParser,
+    Vgg,
+)
+from adanorm.config.paths import PROJECT
+from adanorm.config.sections import Cost, Decoding, Logger, Norm, Positive, Section, Segments, Task, Training
+from adanorm.config.user_files import SPLITS
+
+READERS = {  # of the data that a model takes
+    "mnist_cnn": "images",
+    "vgg": "colour_images",
+    "deep_linear": "gaussian",
+    "sentence_encoder": "text",
+    "fairseq_transformer": "parallel",
+    "transformer_xl": "bytes",
+    "recurrent": "bytes",
+    "transition_parser": "trees",
+}
+
+
+class Experiment(Section):
+    """One run."""
+
+    task: Task
+    norm: Norm
+    scale: Literal["paper", "mini", "smoke"]
+    seed: Annotated[int, Field(ge=0, lt=2**31)]
+    data: Annotated[
+        Images | ColourImages | Gaussian | Text | Parallel | ByteText | Treebank,
+        Field(discriminator="reader"),
+    ]
+    model: Annotated[
+        MnistCnn
+        | Vgg
+        | DeepLinear
+        | SentenceEncoder
+        | FairseqTransformer
+        | TransformerXl
+        | Recurrent
+        | TransitionParser,
+        Field(discriminator="name"),
+    ]
+    decoding: Decoding | None = None
+    segments: Segments | None = None
+    training: Training
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Literal["fp32", "bf16"]
+    threads: Positive
+    checkpoint_minutes: Annotated[float, Field(gt=0)]
+    runs: str | None
+    logger: Logger
+    cost: Cost
+
+    @model_validator(mode="after")
+    def _model_reads_the_data(self) -> Experiment:
+        reads = READERS[self.model.name]
+        if self.data.reader != reads:
+            raise ValueError(f"model.name={self.model.name} reads {reads}, not {self.data.reader}")
+        return self
+
+    @model_validator(mode="after")
+    def _segments_suit_the_model(self) -> Experiment:
+        for split, read in self.segments or ():
+            if isinstance(self.model, Recurrent) and (given := read.of_attention()):
+                raise ValueError(
+                    f"segments.{split}.{given[0]}: a recurrent model carries its state on; give length alone"
+                )
+            if isinstance(self.model, TransformerXl) and read.memory is None:
+                raise ValueError(f"segments.{split}.memory: must be set, the number of positions remembered")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes this run the run it is, as plain values.
+
+        Device, the norms' backend and places are left out, and so is every null: a setting added
+        later, null by default, leaves the digests of older runs as they are. The user's own files
+        count by content. Raises ValueError where such a file is missing.
+        """
+        places = ("device", "threads", "checkpoint_minutes", "runs", "logger", "cost")
+        aside: dict[str, Any] = {**dict.fromkeys(places, True), "norm": {"backend"}}
+        identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
+        found_at = {"cache", "mirror", "path", "vectors", *(SPLITS if self.own_data else ())}
+        identity["data"] = {key: value for key, value in identity["data"].items() if key not in found_at}
+        if self.own_data:
+            identity["data"]["source"] = "own"
+        if local := self.data.local_files():
+            identity["data"]["files"] = {role: sha256(*paths) for role, paths in local.items()}
+        return identity
+
+    @property
+    def own_data(self) -> bool:
+        """Whether the user's own files replace the task's data."""
+        return bool(self.data.own_files())
+
+    def digest(self) -> str:
+        """Return eight hexadecimal digits that identify the run.
+
+        Numbers written alike in YAML count alike: 1 and 1.0 are one value.
+        """
+        return digest_of(self.identity())
+
+    def folder(self) -> Path:
+        """Return the run's folder; it need not exist."""
+        runs = Path(self.runs) if self.runs else PROJECT / "results" / "runs"
+        name = f"{self.scale}-seed{self.seed}-{self.digest()}"
+        return runs / self.task.name / self.norm.name / name
+
+
+def parse_experiment(config: DictConfig) -> Experiment:
+    """Return the experiment that a composed configuration describes.
+
+    Raises ValueError naming the key and what it takes.
+    """
+    values: Any = OmegaConf.to_container(config, resolve=True)
+    if values["norm"]["path"]:
+        values["norm"]["name"] = values["norm"]["path"].rpartition(":")[2]
+    try:
+        return Experiment.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first of pydantic's complaints as one line that names the key and its value."""
+    problem = error.errors()[0]
+    # Which class of a union was tried is no part of a key.
+    tags = {*READERS, *READERS.values()}
+    key = ".".join(str(part) for part in problem["loc"] if part not in tags)
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "value_error":
+        return f"{key}: {message}" if key else message
+    return f"{key}={problem['input']!r}: {message[0].lower()}{message[1:]}"

@@ -1,0 +1,29 @@
+"""Where the project, its configuration, its downloads and a mirror of them lie."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from adanorm.config.data_sections import (
+    DataSection,
+)
+
+PROJECT = Path(__file__).resolve().parents[3]
+CONF = PROJECT / "conf"
+
+
+def mirror_of(data: DataSection) -> str | None:
+    """Return the mirror to try first: `data.mirror`, ADANORM_MIRROR, or ../shared/data if it exists."""
+    beside = PROJECT.parent / "shared" / "data"
+    return data.mirror or os.environ.get("ADANORM_MIRROR") or (str(beside) if beside.is_dir() else None)
+
+
+def cache_of(data: DataSection) -> Path:
+    """Return the folder that downloads land in."""
+    return Path(data.cache) if data.cache else PROJECT / "data"
+
+
+def choices(group: str) -> list[str]:
+    """Return the names that a configuration group offers, such as the tasks, sorted."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))

@@ -1,0 +1,151 @@
+"""Bytes to be predicted: enwik8, its first million, any file; as parallel streams of segments."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adanorm.config.data_sections import ByteText
+from adanorm.data import gzipped, synthetic
+from adanorm.data.fetch import fetch
+
+SPLITS = ("train", "valid", "test")
+IGNORED = -100  # a target that counts nothing
+
+
+@dataclass(frozen=True)
+class SegmentBatch:
+    """A segment of every stream: bytes (B, T) and the bytes that follow them, IGNORED past an end."""
+
+    segment: Tensor
+    target: Tensor
+    first: bool  # whether the streams start here
+    units: int
+
+    def to(self, device: torch.device) -> SegmentBatch:
+        """Return the batch on a device."""
+        return replace(
+            self,
+            segment=self.segment.to(device, non_blocking=True),
+            target=self.target.to(device, non_blocking=True),
+        )
+
+    def share(self, rank: int, world: int) -> SegmentBatch:
+        """Return every world-th stream from `rank` on: a process keeps its streams."""
+        if world == 1:
+            return self
+        target = self.target[rank::world]
+        return SegmentBatch(self.segment[rank::world], target, self.first, int((target != IGNORED).sum()))
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A text cut into parallel streams, read a segment at a time; every byte is a target once.
+
+    Each stream starts with the byte before it as context, the text itself with `before`.
+    """
+
+    text: Tensor  # (N,) uint8
+    before: int
+    streams: int
+    length: int
+
+    def __len__(self) -> int:
+        return math.ceil(self._each / self.length)
+
+    @property
+    def _each(self) -> int:
+        """Targets of the longest stream."""
+        return math.ceil(len(self.text) / self.streams)
+
+    def __iter__(self) -> Iterator[SegmentBatch]:
+        each = self._each
+        missing = self.streams * each - len(self.text)
+        padding = torch.full((missing,), IGNORED)
+        target = torch.cat([self.text.long(), padding]).view(self.streams, each)
+        context = torch.cat([torch.tensor([self.before]), self.text.long(), torch.zeros_like(padding)])
+        segment = context[:-1].view(self.streams, each)
+        for start in range(0, each, self.length):
+            part = slice(start, start + self.length)
+            units = int((target[:, part] != IGNORED).sum())
+            yield SegmentBatch(segment[:, part], target[:, part], start == 0, units)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The splits of a text, one after the other, and the checksum of the whole."""
+
+    splits: dict[str, Tensor]
+    checksums: dict[str, str]
+
+    def before(self, split: str) -> int:
+        """Return the byte before a split; 0 before the first."""
+        index = SPLITS.index(split)
+        return 0 if index == 0 else int(self.splits[SPLITS[index - 1]][-1])
+
+
+def load_streams(data: ByteText) -> Corpus:
+    """Return the configured text in its splits.
+
+    Raises ValueError where it cannot be had or a split would be empty.
+    """
+    content, name = _content(data)
+    sizes = [int(len(content) * fraction) for fraction in data.fractions[:2]]
+    ends = [sizes[0], sizes[0] + sizes[1], len(content)]
+    text = torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy())
+    splits = {split: text[start:end] for split, start, end in zip(SPLITS, [0, *ends[:2]], ends, strict=True)}
+    for split, part in splits.items():
+        if len(part) == 0:
+            raise ValueError(
+                f"{name}: {len(content):,} bytes in parts {data.fractions} leave none for {split}"
+            )
+    return Corpus(splits, {name: hashlib.sha256(content).hexdigest()})
+
+
+def _content(data: ByteText) -> tuple[bytes, str]:
+    if own := data.own_files():
+        path = own["text"]
+        return gzipped.content(path), path.name
+    if data.source == "synthetic":
+        return synthetic.text(), "synthetic"
+    if data.source == "enwik8":
+        return _enwik8(data), "enwik8"
+    if data.source == "enwik8-1m":
+        return _first_million(data), "enwik8, first 1,000,000 bytes"
+    raise ValueError(f"data.source={data.source!r}: bytes come from enwik8, enwik8-1m or synthetic")
+
+
+def _enwik8(data: ByteText) -> bytes:
+    path = fetch("enwik8", data)["enwik8.zip"]
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read("enwik8")
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ValueError(f"{path.name}: holds no whole enwik8 ({error})") from None
+
+
+MILLION = "369b688978f649681136198fb96db14c1616756260c55fb4b65e9bc049552cad"  # its SHA-256
+
+
+def _first_million(data: ByteText) -> bytes:
+    """Return the first million bytes, from a mirror's own file of them or from the whole."""
+    try:
+        content = gzipped.content(fetch("enwik8-1m", data)["enwik6.gz"])
+    except ValueError as missing:
+        try:
+            content = _enwik8(data)[:1_000_000]
+        except ValueError as error:
+            raise ValueError(f"{error}; nor {missing}") from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != MILLION:
+        raise ValueError(
+            f"the first million bytes of enwik8: sha256 is {found[:12]}..., not {MILLION[:12]}..."
+        )
+    return content

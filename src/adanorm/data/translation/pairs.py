@@ -1,0 +1,175 @@
+"""Prepared parallel corpora as datasets, and their batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adanorm.config.data_sections import Parallel
+from adanorm.config.digest import sha256
+from adanorm.config.user_files import data_bin_files
+from adanorm.data.examples import Indices, batches_within
+from adanorm.data.translation.corpora import lines_of
+from adanorm.data.translation.preparation import SPLITS, Say, prepared_corpus
+from adanorm.data.translation.tokenization import Subwords, Words
+from adanorm.fairseq_library import fairseq
+
+BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Token ids: source (B, S), padded left; previous and target (B, T), padded right."""
+
+    source: Tensor
+    lengths: Tensor  # (B,) of the source
+    previous: Tensor
+    target: Tensor
+    units: int  # target tokens
+    padding: int
+
+    def to(self, device: torch.device) -> PairBatch:
+        """Return the batch on a device."""
+        return replace(
+            self,
+            source=self.source.to(device, non_blocking=True),
+            lengths=self.lengths.to(device, non_blocking=True),
+            previous=self.previous.to(device, non_blocking=True),
+            target=self.target.to(device, non_blocking=True),
+        )
+
+    def share(self, rank: int, world: int) -> PairBatch:
+        """Return every world-th pair from `rank` on: one process's part.
+
+        A process that would get none gets a pair whose target counts nothing.
+        """
+        if world == 1:
+            return self
+        none = rank >= len(self.source)
+        rows = slice(0, 1) if none else slice(rank, None, world)
+        target = torch.full_like(self.target[rows], self.padding) if none else self.target[rows]
+        units = int((target != self.padding).sum())
+        return PairBatch(
+            self.source[rows], self.lengths[rows], self.previous[rows], target, units, self.padding
+        )
+
+
+class Pairs:
+    """A split: pairs of token id sequences, each with an end."""
+
+    def __init__(self, dataset: Any, padding: int) -> None:
+        self.dataset, self._padding = dataset, padding
+        self.sizes = np.maximum(dataset.src_sizes, dataset.tgt_sizes).astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def order(self, batch_tokens: int, random: np.random.Generator | None) -> list[Indices]:
+        """Return the pairs of each batch: of about one length, at most `batch_tokens` a side.
+
+        With a generator, in random order and without pairs that are longer than a batch.
+        """
+        indices = np.arange(len(self)) if random is None else random.permutation(len(self))
+        indices = indices[np.argsort(self.dataset.tgt_sizes[indices], kind="stable")]
+        indices = indices[np.argsort(self.dataset.src_sizes[indices], kind="stable")]
+        if random is not None:
+            indices = indices[self.sizes[indices] <= batch_tokens]
+        # Not fairseq's batch_by_size: it drops a last batch that is no multiple.
+        batches = batches_within(indices, self.sizes, batch_tokens, multiple=BATCH_MULTIPLE)
+        if random is not None:
+            random.shuffle(batches)
+        return batches
+
+    def batch(self, indices: Indices) -> PairBatch:
+        """Return these pairs as a batch."""
+        sample = self.dataset.collater([self.dataset[int(index)] for index in indices])
+        inputs = sample["net_input"]
+        return PairBatch(
+            inputs["src_tokens"],
+            inputs["src_lengths"],
+            inputs["prev_output_tokens"],
+            sample["target"],
+            sample["ntokens"],
+            self._padding,
+        )
+
+    def sources(self, indices: Indices) -> list[Tensor]:
+        """Return the source ids of these pairs."""
+        return [self.dataset.src[int(index)].long() for index in indices]
+
+
+Sides = tuple[list[str], list[str]]  # translations, references
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A parallel corpus, ready for a model, and what undoes its preparation."""
+
+    folder: Path
+    dictionaries: tuple[Any, Any]
+    splits: dict[str, Pairs]
+    words: tuple[Words, Words]
+    subwords: Subwords
+    checksums: dict[str, str]
+
+    def references(self, split: str, kind: str) -> list[str]:
+        """Return the words (`words`) or the running text (`text`) to score a split against."""
+        path = self.folder / f"{split}.{kind}.{self.words[1].language}"
+        if path.exists():
+            return lines_of(path.read_bytes(), path.name)
+        dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
+        words = [Subwords.join(dictionary.string(target[i])) for i in range(len(target))]
+        return words if kind == "words" else [self.words[1].join(line) for line in words]
+
+    def beside_references(self, split: str, outputs: list[str]) -> tuple[Sides, Sides]:
+        """Return a split's translations, given as words, beside its references: as words, as text."""
+        text = [self.words[1].join(line) for line in outputs]
+        return (outputs, self.references(split, "words")), (text, self.references(split, "text"))
+
+
+def load_pairs(data: Parallel, say: Say = print) -> Corpus:
+    """Return the configured corpus, prepared now if need be.
+
+    Raises ValueError where it cannot be had or read.
+    """
+    if data.path is not None:
+        folder = Path(data.path)
+        files = data_bin_files(folder, data.languages)
+        checksums = {name: sha256(path) for name, path in files.items()}
+    else:
+        folder, checksums = prepared_corpus(data, say)
+        files = data_bin_files(folder, data.languages)
+    first, second = data.languages
+    dictionaries = tuple(
+        fairseq().data.Dictionary.load(str(files[f"dict.{language}.txt"])) for language in data.languages
+    )
+    splits = {split: _split(split, files, data.languages, dictionaries) for split in SPLITS}
+    codes = folder / "codes"
+    return Corpus(
+        folder,
+        (dictionaries[0], dictionaries[1]),
+        splits,
+        (Words(first, data), Words(second, data)),
+        Subwords(codes.read_text() if codes.exists() else None),
+        checksums,
+    )
+
+
+def _split(split: str, files: dict[str, Path], languages: tuple[str, str], dictionaries: Any) -> Pairs:
+    stems = [
+        str(path.with_suffix(""))
+        for language in languages
+        for name, path in files.items()
+        if name.startswith(f"{split}.") and name.endswith(f".{language}.bin")
+    ]
+    load_indexed = fairseq().data.data_utils.load_indexed_dataset
+    source, target = (load_indexed(stem, d) for stem, d in zip(stems, dictionaries, strict=True))
+    dataset = fairseq().data.LanguagePairDataset(
+        source, source.sizes, dictionaries[0], target, target.sizes, dictionaries[1], shuffle=False
+    )
+    return Pairs(dataset, dictionaries[0].pad())

@@ -1,0 +1,182 @@
+"""Treebanks: CoNLL-X, CoNLL-U, and `word tag head` columns, as the sample of the Penn Treebank has."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import conllu
+from conllu.exceptions import ParseException
+from conllu.parser import DEFAULT_FIELDS, parse_id_value, parse_int_value, parse_sentences
+
+from adanorm.config.data_sections import Treebank
+from adanorm.config.digest import sha256
+from adanorm.config.user_files import SPLITS
+from adanorm.data import gzipped, synthetic
+from adanorm.data.fetch import fetch
+from adanorm.data.translation.corpora import lines_of
+from adanorm.data.treebanks.trees import Tree, problem
+
+# Chen and Manning 2014, section 4.1: words of these Penn tags count in no score.
+PENN_PUNCTUATION = {"``", "''", ":", ",", "."}
+
+Trees = dict[str, list[Tree]]
+Made = TypeVar("Made")
+
+
+def load_treebank(data: Treebank) -> tuple[Trees, dict[str, str]]:
+    """Return the trees of each split of the configured treebank, and its files' checksums.
+
+    Raises ValueError where it cannot be had, or for a file that is none: its name, the sentence
+    and the reason.
+    """
+    if lacking := data.lacks():
+        raise ValueError(lacking)
+    if own := data.own_files():
+        trees = {
+            split: read_treebank(gzipped.content(own[split]), own[split].name, data.tags) for split in SPLITS
+        }
+        return trees, {f"{split}/{path.name}": sha256(path) for split, path in own.items()}
+    if data.source == "penn":
+        files = data.penn_files()
+        return (
+            {split: [t for path in files[split] for t in _read_file(path, data.tags)] for split in SPLITS},
+            {f"penn, {split}, {len(paths)} files": sha256(*paths) for split, paths in files.items()},
+        )
+    if data.source == "ptb-sample":
+        path = fetch("ptb-sample", data)["dependency_treebank.zip"]
+        return read_sample(path), {path.name: sha256(path)}
+    if data.source == "synthetic":
+        return {split: _unlabelled(rows) for split, rows in synthetic.trees().items()}, {}
+    raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
+
+
+def _read_file(path: Path, tags: str) -> list[Tree]:
+    return read_treebank(gzipped.content(path), path.name, tags)
+
+
+def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
+    """Return the trees of a file in CoNLL-X, CoNLL-U or columns of `word tag head [label]`.
+
+    `tags` is the column of tags in CoNLL: `xpos`, the fifth, or `upos`, the fourth. Raises
+    ValueError naming file, sentence and reason where it is no such file or holds no tree.
+    """
+    trees = each_sentence(content, name, lambda lines: _tree(lines, tags))
+    if not trees:
+        raise ValueError(f"{name}: holds no sentence")
+    return trees
+
+
+def each_sentence(content: bytes, name: str, make: Callable[[str], Made]) -> list[Made]:
+    """Return what is made of the lines of each sentence of a text; a blank line ends one.
+
+    Raises ValueError naming file and sentence where `make` raises it, or conllu's ParseException.
+    """
+    text = "\n".join(lines_of(content, name))
+    made = []
+    for number, lines in enumerate(parse_sentences(io.StringIO(text)), 1):
+        try:
+            made.append(make(lines))
+        except (ParseException, ValueError) as error:
+            raise ValueError(f"{name}, sentence {number}: {error}") from None
+    return made
+
+
+def _tree(lines: str, tags: str) -> Tree:
+    rows = [line.split("\t") for line in lines.split("\n")]
+    if len(rows[-1]) in (3, 4):  # a format without comments: `#` is the sign for pounds
+        return _tree_of_columns(rows)
+    columns = {len(row) for row in rows if not row[0].startswith("#")}
+    if columns != {len(DEFAULT_FIELDS)}:
+        found = ", ".join(map(str, sorted(columns)))
+        raise ValueError(f"has {found} columns: CoNLL has 10, `word tag head [label]` has 3 or 4")
+    words = list(words_of(parse_sentence(lines)))
+    labels = tuple(str(word["deprel"]) for word in words)
+    tree = Tree(
+        words=tuple(word["form"] for word in words),
+        tags=tuple(word[tags] for word in words),
+        heads=tuple(_head(word["head"]) for word in words),
+        labels=None if set(labels) == {"_"} else labels,
+        punctuation=tuple(word["upos"] == "PUNCT" or word["xpos"] in PENN_PUNCTUATION for word in words),
+    )
+    return _checked(tree)
+
+
+# Of the other columns nothing is read: as they are, they are written again.
+_FIELD_PARSERS = {
+    field: {"id": lambda row, i: parse_id_value(row[i]), "head": lambda row, i: parse_int_value(row[i])}.get(
+        field, lambda row, i: row[i]
+    )
+    for field in DEFAULT_FIELDS
+}
+
+
+def parse_sentence(lines: str) -> conllu.TokenList:
+    """Return a sentence in CoNLL's ten columns; identifiers and heads are numbers, the rest text.
+
+    Raises conllu's ParseException where they are not.
+    """
+    return conllu.parser.parse_token_and_metadata(
+        lines, DEFAULT_FIELDS, _FIELD_PARSERS, {"__fallback__": lambda key, value: (key, value)}
+    )
+
+
+def words_of(tokens: conllu.TokenList) -> Iterator[conllu.Token]:
+    """Yield the words that have a head: neither multiword tokens nor empty nodes (CoNLL-U).
+
+    Raises ValueError where they are not numbered 1, 2, ...
+    """
+    expected = 1
+    for token in tokens:
+        if not isinstance(token["id"], tuple):
+            if token["id"] != expected:
+                raise ValueError(f"word {expected} is numbered {token['id']}")
+            expected += 1
+            yield token
+
+
+def _head(head: int | None) -> int:
+    if head is None:
+        raise ValueError("a word has no head")
+    return head
+
+
+def _tree_of_columns(rows: list[list[str]]) -> Tree:
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("its lines differ in their number of columns")
+    words, tags, heads, *labels = zip(*rows, strict=True)
+    try:
+        numbers = tuple(int(head) for head in heads)
+    except ValueError:
+        raise ValueError(f"heads must be whole numbers, found {' '.join(heads)!r}") from None
+    punctuation = tuple(tag in PENN_PUNCTUATION for tag in tags)
+    return _checked(Tree(words, tags, numbers, labels[0] if labels else None, punctuation))
+
+
+def _checked(tree: Tree) -> Tree:
+    if reason := problem(tree.heads):
+        raise ValueError(reason)
+    return tree
+
+
+def read_sample(path: Path) -> Trees:
+    """Return the sample of the Penn Treebank, split by file number: 1-159, 160-179, 180-199.
+
+    The zip is read in place. Raises ValueError where a split has no file.
+    """
+    numbers = {"train": range(1, 160), "valid": range(160, 180), "test": range(180, 200)}
+    trees: Trees = {split: [] for split in numbers}
+    with zipfile.ZipFile(path) as archive:
+        for split, wanted in numbers.items():
+            for number in wanted:
+                name = f"wsj_{number:04}.dp"
+                content = archive.read(f"dependency_treebank/{name}")
+                trees[split] += read_treebank(content, name, "xpos")
+    return trees
+
+
+def _unlabelled(rows: list[list[tuple[str, str, int]]]) -> list[Tree]:
+    return [_tree_of_columns([[word, tag, str(head)] for word, tag, head in row]) for row in rows]

@@ -1,0 +1,151 @@
+"""Trees as numbers: one table of ids for words, tags and labels, and batches of sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adanorm.data import gzipped
+from adanorm.data.translation.corpora import lines_of
+from adanorm.data.treebanks.trees import Tree
+
+# What every kind of id begins with: of a position that holds nothing, of the root, of the unknown.
+SPECIAL = 3
+UNKNOWN = 2
+
+Numbers = NDArray[np.integer[Any]]
+
+
+class Sentences(NamedTuple):
+    """S sentences, one after the other: ids of words and tags (P,), and where each begins (S + 1,).
+
+    A sentence of n words has n + 2 positions: nothing, the root, its words.
+    """
+
+    words: Numbers
+    tags: Numbers
+    starts: Numbers
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words, tags and labels of the training trees, each by falling count; no labels: unlabelled."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    labels: tuple[str, ...]
+    lowercase: bool
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree], *, lowercase: bool, min_count: int) -> Vocabulary:
+        """Return the vocabulary of trees; words rarer than `min_count` are unknown.
+
+        Raises ValueError where some trees have labels and some have none.
+        """
+        if len({tree.labels is None for tree in trees}) > 1:
+            raise ValueError("some training trees have labels and some have none")
+        written = (word.lower() if lowercase else word for tree in trees for word in tree.words)
+        return cls(
+            _frequent(written, min_count),
+            _frequent((tag for tree in trees for tag in tree.tags), 1),
+            _frequent((label for tree in trees for label in tree.labels or ()), 1),
+            lowercase,
+        )
+
+    def __len__(self) -> int:
+        """Return the number of ids: words, then tags, then labels if there are any."""
+        return self.first_tag + SPECIAL + len(self.tags) + (1 + len(self.labels) if self.labels else 0)
+
+    @property
+    def kinds(self) -> int:
+        """The number of arcs that differ by their label."""
+        return max(1, len(self.labels))
+
+    @property
+    def first_tag(self) -> int:
+        """The id of the tag of nothing."""
+        return SPECIAL + len(self.words)
+
+    @property
+    def first_label(self) -> int:
+        """The id of the label of what has none; 0 where no labels are told."""
+        return self.first_tag + SPECIAL + len(self.tags) if self.labels else 0
+
+    @cached_property
+    def word_ids(self) -> dict[str, int]:
+        """The id of each known word."""
+        return {word: SPECIAL + index for index, word in enumerate(self.words)}
+
+    @cached_property
+    def _tag_ids(self) -> dict[str, int]:
+        return {tag: self.first_tag + SPECIAL + index for index, tag in enumerate(self.tags)}
+
+    @cached_property
+    def _label_numbers(self) -> dict[str, int]:
+        return {label: 1 + index for index, label in enumerate(self.labels)}
+
+    def encode(self, trees: Sequence[Tree]) -> Sentences:
+        """Return the ids of trees' words and tags; their heads are not looked at."""
+        word_ids, tag_ids = self.word_ids, self._tag_ids
+        words: list[int] = []
+        tags: list[int] = []
+        for tree in trees:
+            written = (word.lower() for word in tree.words) if self.lowercase else tree.words
+            words += (0, 1)
+            words += [word_ids.get(word, UNKNOWN) for word in written]
+            tags += (self.first_tag, self.first_tag + 1)
+            tags += [tag_ids.get(tag, self.first_tag + UNKNOWN) for tag in tree.tags]
+        starts = np.cumsum([0, *(len(tree) + 2 for tree in trees)])
+        return Sentences(np.array(words), np.array(tags), starts)
+
+    def gold(self, trees: Sequence[Tree]) -> tuple[Numbers, Numbers]:
+        """Return the heads of trees as positions and their label numbers from 1, (P,) each.
+
+        Without labels every number is 1. Labels that training has not seen count as the first.
+        """
+        heads: list[int] = []
+        labels: list[int] = []
+        for tree in trees:
+            heads += (0, 0)
+            heads += [head + 1 for head in tree.heads]
+            labels += (0, 0)
+            labels += [self._label_numbers.get(label, 1) for label in tree.labels or [""] * len(tree)]
+        return np.array(heads), np.array(labels)
+
+
+def _frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
+    counts = Counter(entries)
+    kept = (entry for entry, count in counts.items() if count >= min_count)
+    return tuple(sorted(kept, key=lambda entry: (-counts[entry], entry)))
+
+
+def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tensor]:
+    """Return the vectors of wanted words by id, from lines `word v1 v2 ...`, as word2vec and GloVe write.
+
+    Raises ValueError naming the line that has not `dim` numbers.
+    """
+    found: dict[int, Tensor] = {}
+    for number, line in enumerate(lines_of(gzipped.content(path), path.name), 1):
+        word, *values = line.rstrip().split(" ")
+        if number == 1 and len(values) == 1:
+            continue  # word2vec's header: words and dimensions
+        try:
+            vector = torch.tensor([float(value) for value in values])
+        except ValueError:
+            raise ValueError(f"{path.name}, line {number}: not `word v1 v2 ...`") from None
+        if len(vector) != dim:
+            raise ValueError(
+                f"{path.name}, line {number}: {len(vector)} numbers, model.embedding_dim is {dim}"
+            )
+        if word in wanted:
+            found[wanted[word]] = vector
+    return found

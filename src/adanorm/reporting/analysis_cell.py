@@ -1,0 +1,50 @@
+"""One cell of an analysis: its records over seeds, as numbers and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from adanorm.analyses.spec import Analysis, AnalysisGrid, AnalysisRecord, Quantity
+from adanorm.records import reader
+
+if TYPE_CHECKING:
+    pass
+
+
+def analysis_results(cell: Sequence[AnalysisRecord]) -> list[dict[str, Any]]:
+    """Return the results of the records that have ended."""
+    found = (reader.result(record.folder()) for record in cell)
+    return [result for result in found if result is not None]
+
+
+def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
+    """Return a quantity of a cell: its mean ± standard deviation over seeds, `diverges`, or `-`."""
+    ended = analysis_results(cell)
+    if any(result["status"] == "diverged" for result in ended):
+        return "diverges"
+    numbers = [result["summary"][quantity.name] for result in ended if quantity.name in result["summary"]]
+    if not numbers:
+        return "-"
+    if quantity.yes_within is not None:
+        limit = float(cell[0].analysis.options[quantity.yes_within])
+        return "yes" if max(numbers) <= limit else "no"
+    mean = number(fmean(numbers))
+    return f"{mean} ± {number(stdev(numbers))}" if len(numbers) > 1 else mean
+
+
+def unchanged_with(analysis: Analysis, grid: AnalysisGrid) -> dict[str, list[str]]:
+    """Return the labels of what each norm on record says yes to, such as its invariances."""
+    return {
+        norm: [quantity.label for quantity in analysis.shown if text(cell, quantity) == "yes"]
+        for (norm, _), cell in grid.items()
+        if analysis_results(cell)
+    }
+
+
+def number(value: float) -> str:
+    """Return a number with three digits that count, however large or small it is."""
+    if value == 0 or 1e-3 <= abs(value) < 1e4:
+        return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
+    return f"{value:.1e}"

@@ -1,0 +1,174 @@
+"""Curves of training and validation: the norms of a task together, and below them the paper's own."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
+
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import PROJECT
+from adanorm.records import reader
+from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
+from adanorm.reporting.names import title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+PARTS = {"train": "training", "valid": "validation"}
+
+
+class Quantity(NamedTuple):
+    """What the curves of a kind of task show: a metric of metrics.jsonl, a factor, the unit then."""
+
+    metric: str
+    factor: float
+    unit: str
+
+
+QUANTITIES = {
+    "char_lm": Quantity("bpc", 1, "bits per character"),
+    # The paper's loss is to base 2, as fairseq prints it; the records' is in nats.
+    "translation": Quantity("loss", 1 / math.log(2), "loss (bits per subword)"),
+    "classification": Quantity("loss", 1, "loss (nats per example)"),
+    "parsing": Quantity("loss", 1, "loss (nats per transition)"),
+    "regression": Quantity("loss", 1, "mean squared error"),
+}
+PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where it may differ from ours
+
+
+class Curve(NamedTuple):
+    """One run's, or one of the paper's; `diverged` says that it broke off."""
+
+    x: list[float]
+    y: list[float]
+    diverged: bool = False
+
+
+class Curves(NamedTuple):
+    """What x counts, and the curves by (norm, part), one a seed."""
+
+    over: str
+    by_norm: dict[tuple[str, str], list[Curve]]
+
+
+def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
+    """Return the curves of each norm's runs that are done or diverged, over epochs or updates."""
+    (first, *_), *_ = cells.values()
+    metric, factor, _ = QUANTITIES[first.task.kind]
+    over = "epoch" if first.training.evaluate_every is None else "update"
+    found: dict[tuple[str, str], list[Curve]] = {}
+    for norm, runs in cells.items():
+        for run in runs:
+            result = reader.result(run.folder())
+            if result is None or result["status"] == "failed":
+                continue
+            rows = reader.metrics(run.folder())
+            for part in PARTS:
+                y = [row[f"{part}_{metric}"] * factor for row in rows]
+                curve = Curve([row[over] for row in rows], y, result["status"] == "diverged")
+                found.setdefault((norm, part), []).append(curve)
+    return Curves(over, found)
+
+
+def published_curves(task: str) -> Curves | None:
+    """Return the curves that the paper shows of a task, or None if it shows none."""
+    path = PROJECT / "results" / "published-curves" / f"{task}.csv"
+    if not path.exists():
+        return None
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    over, *columns = rows[0]
+    found = {}
+    for column in columns:
+        norm, part = column.lower().split()
+        points = [(float(row[over]), float(row[column])) for row in rows if row[column]]
+        found[norm, part] = [Curve([x for x, _ in points], [y for _, y in points])]
+    return Curves(over, found)
+
+
+def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> Drawing | None:
+    """Return the curves of one task's norms, each given with its runs; None where none has ended."""
+    ours = recorded_curves(cells)
+    if not ours.by_norm:
+        return None
+    (run, *_), *_ = cells.values()
+    task, unit = run.task.name, QUANTITIES[run.task.kind].unit
+    rows = {"ours": (ours, unit)}
+    if theirs := published_curves(task):
+        rows["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
+    look = looks(list(cells))
+    with styled():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(WIDTH, 1.0 + 1.75 * len(rows)))
+        figure.suptitle(f"{title(task)}, {run.scale} scale", fontsize=8, fontweight="bold")
+        grid = figure.subplots(len(rows), len(PARTS), squeeze=False)
+        handles: dict[str, Line2D] = {}
+        for (source, (shown, label)), row in zip(rows.items(), grid, strict=True):
+            for (part, whole), axes in zip(PARTS.items(), row, strict=True):
+                for norm in cells:
+                    if seeds := shown.by_norm.get((norm, part)):
+                        handles[title(norm)] = _draw(axes, seeds, look[norm])
+                axes.set_title(f"{whole}, {source}" if theirs else whole)
+                axes.set_xlabel(shown.over)
+                _scale(axes)
+            row[0].set_ylabel(label)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
+    return Drawing(name, _caption(run, cells, ours, theirs), figure)
+
+
+def _draw(axes: Axes, seeds: Sequence[Curve], look: Look) -> Line2D:
+    """Draw a norm's seeds and return the line that stands for it in the legend."""
+    done = [dict(zip(curve.x, curve.y, strict=True)) for curve in seeds if not curve.diverged]
+    x = sorted(set[float]().union(*done).intersection(*done))
+    by_seed = [[curve[at] for curve in done] for at in x]
+    (line,) = axes.plot(x, [fmean(y) for y in by_seed], color=look.color, marker=look.marker)
+    line.set(linestyle=(0, look.dashes) if look.dashes else "-", markevery=max(1, len(x) // 5))
+    axes.fill_between(x, [*map(min, by_seed)], [*map(max, by_seed)], color=look.color, alpha=0.15, lw=0)
+    for curve in (curve for curve in seeds if curve.diverged):
+        axes.plot(curve.x, curve.y, color=look.color, linewidth=0.6)
+        axes.plot(curve.x[-1:], curve.y[-1:], color=look.color, marker="x", markersize=6)
+    return line
+
+
+def _scale(axes: Axes) -> None:
+    """Make the scale logarithmic where values span more than a factor of ten, and ticks few."""
+    from matplotlib import ticker
+
+    low, high = axes.dataLim.intervaly
+    if low > 0 and high / low > 10:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(ticker.NullLocator())
+        axes.yaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(3, integer=True))
+    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))  # 400k updates
+
+
+def _caption(
+    run: Experiment, cells: Mapping[str, Sequence[Experiment]], ours: Curves, theirs: Curves | None
+) -> str:
+    counts = {norm: ours.by_norm.get((norm, "valid"), []) for norm in cells}
+    wanted = max(map(len, cells.values()))
+    sentences = [
+        f"{title(run.task.name)} at {run.scale} scale: {QUANTITIES[run.task.kind].unit} by {ours.over};"
+        f" lines are means over seeds, bands reach from the lowest to the highest."
+        " Training values are means since the evaluation before.",
+    ]
+    if any(len(found) < wanted for found in counts.values()):
+        made = ", ".join(f"{title(norm)} {len(found)}" for norm, found in counts.items())
+        sentences.append(f"Seeds run so far, of {wanted}: {made}.")
+    if any(curve.diverged for found in counts.values() for curve in found):
+        sentences.append("A diverged run is a thin line that ends in a cross.")
+    if theirs:
+        sentences.append(
+            f"Below, the paper's own curves, of one seed, read off the authors' poster by {theirs.over}:"
+            " to be compared in shape, not point by point."
+        )
+    if run.scale != "paper":
+        sentences.append("Ours are not of the paper's data or settings.")
+    return " ".join(sentences)

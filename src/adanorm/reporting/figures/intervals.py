@@ -1,0 +1,109 @@
+"""Test scores with their intervals: a panel a task, the norms below each other, the paper's beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from adanorm.records.published import lower_is_better
+from adanorm.reporting.cell import Cell
+from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
+from adanorm.reporting.names import title
+from adanorm.reporting.statistics import t_interval
+from adanorm.reporting.tables.formats import unit
+from adanorm.reporting.tables.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LABELS = {"accuracy": "accuracy (%)", "UAS": "UAS (%)"}
+SEED = "0.45"
+LEGEND: dict[str, dict[str, Any]] = {
+    "mean, 95 % interval": {"color": SEED, "marker": "o"},
+    "one seed": {"color": SEED, "marker": "o", "linestyle": ""},
+    "seed": {"color": SEED, "marker": "o", "markersize": 2, "markeredgewidth": 0, "linestyle": ""},
+    "paper": {"color": "black", "marker": "o", "markersize": 5.5, "markerfacecolor": "none", "linestyle": ""},
+}
+
+
+def norm_scores(name: str, table: Table) -> Drawing | None:
+    """Return the test scores of a study's norms on the tasks that have runs; None where none has."""
+    study = table.study
+    ended = {place: cell for place, cell in table.cells.items() if cell is not None and cell.results}
+    tasks = [task for task in study.columns if any((norm, task) in ended for norm in study.rows)]
+    if not tasks:
+        return None
+    look = looks(list(study.rows))
+    columns = min(2, len(tasks))
+    rows = math.ceil(len(tasks) / columns)
+    needs: set[str] = set()
+    with styled():
+        from matplotlib.figure import Figure
+        from matplotlib.lines import Line2D
+
+        figure = Figure(figsize=(WIDTH, 0.5 + rows * (0.65 + 0.17 * len(study.rows))))
+        figure.suptitle(f"Test scores, {study.scale} scale", fontsize=8, fontweight="bold")
+        grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for task, axes in zip(tasks, grid.flat, strict=False):
+            for height, norm in enumerate(study.rows):
+                if cell := ended.get((norm, task)):
+                    paper = cell.paper.value if cell.paper and table.comparable else None
+                    needs |= _draw(axes, height, cell, paper, look[norm])
+            _label(axes, task, unit(table, task), list(study.rows))
+        for axes in grid.flat[len(tasks) :]:
+            axes.set_axis_off()
+        handles = [Line2D([], [], label=text, **LEGEND[text]) for text in LEGEND if text in needs]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=1.6, columnspacing=1)
+    return Drawing(name, _caption(table, tasks), figure)
+
+
+def _draw(axes: Axes, height: int, cell: Cell, paper: float | None, look: Look) -> set[str]:
+    """Draw a cell and return which entries of the legend it needs."""
+    needs = set()
+    dot: dict[str, Any] = {"color": look.color, "marker": look.marker}
+    if diverged := cell.count("diverged"):
+        text = f"diverges ({diverged}/{len(cell.results)})"
+        axes.text(0.02, height, text, transform=axes.get_yaxis_transform(), va="center")
+    elif interval := t_interval(cell.scores):
+        axes.plot(interval, [height, height], color=look.color)
+        axes.plot(fmean(cell.scores), height, **dot)
+        axes.scatter(cell.scores, [height + 0.3] * len(cell.scores), s=4, color=SEED, linewidths=0)
+        needs |= {"mean, 95 % interval", "seed"}
+    elif cell.scores:
+        axes.plot(cell.scores, [height], **dot)
+        needs.add("one seed")
+    if paper is not None:
+        axes.plot(paper, height, **LEGEND["paper"])
+        needs.add("paper")
+    return needs
+
+
+def _label(axes: Axes, task: str, metric: str, norms: Sequence[str]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_title(title(task))
+    axes.set_xlabel(f"{LABELS.get(metric, metric)}{', lower is better' * lower_is_better(task)}")
+    axes.set_yticks(range(len(norms)), [title(norm) for norm in norms])
+    axes.set_ylim(len(norms) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _caption(table: Table, tasks: Sequence[str]) -> str:
+    study = table.study
+    sentences = [
+        f"{study.title}. Test scores, at {study.scale} scale, of the weights best in validation:"
+        " the mean over seeds with its 95 % confidence interval (Student's t), and below it each seed."
+    ]
+    if table.comparable:
+        sentences.append(
+            "Open circle: the paper's number, of one seed; none where the paper has the training diverge."
+        )
+    else:
+        sentences.append("Not the paper's data or settings.")
+    if missing := [title(task) for task in study.columns if task not in tasks]:
+        sentences.append(f"Not run yet: {', '.join(missing)}.")
+    return " ".join(sentences)

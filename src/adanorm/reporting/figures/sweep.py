@@ -1,0 +1,108 @@
+"""Test scores over a setting, such as the batch size: a panel a task, a line a norm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from adanorm.records.published import lower_is_better
+from adanorm.reporting.cell import Cell
+from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
+from adanorm.reporting.names import title
+from adanorm.reporting.tables.formats import unit
+from adanorm.reporting.tables.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+Point = tuple[float, Cell]
+
+
+def over_setting(name: str, table: Table) -> Drawing | None:
+    """Return the mean test scores of a study's norms over what its rows are at; None where none has run.
+
+    What has no score is a mark on the lower edge: a cross where runs diverged or failed, an open
+    circle where the norm is undefined.
+    """
+    study = table.study
+    ended = [task for (_, task), cell in table.cells.items() if cell is not None and cell.results]
+    tasks = [task for task in study.columns if task in ended]
+    if not tasks:
+        return None
+    norms = list(dict.fromkeys(row.norm for row in study.rows.values()))
+    look = looks(norms)
+    with styled():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(WIDTH, 0.8 + 1.9 * len(tasks)))
+        figure.suptitle(f"Test scores, {study.scale} scale", fontsize=8, fontweight="bold")
+        handles: dict[str, Line2D] = {}
+        for task, axes in zip(tasks, figure.subplots(len(tasks), squeeze=False).flat, strict=True):
+            for norm in norms:
+                handles[title(norm)] = _draw(axes, _points(table, norm, task), look[norm])
+            for index, norm in enumerate(norms):
+                _mark_scoreless(axes, table, norm, task, look[norm], height=0.03 + 0.05 * index)
+            _label(axes, table, task)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(norms))
+    return Drawing(name, _caption(table), figure)
+
+
+def _points(table: Table, norm: str, task: str) -> list[Point]:
+    """Return where a norm has scores, from the lowest value of the setting on."""
+    found = []
+    for label, row in table.study.rows.items():
+        cell = table.cells[label, task]
+        if row.norm == norm and row.at is not None and cell is not None and cell.scores:
+            found.append((row.at, cell))
+    return sorted(found, key=lambda point: point[0])
+
+
+def _draw(axes: Axes, points: Sequence[Point], look: Look) -> Line2D:
+    """Draw a norm's mean over seeds, in a band from the lowest to the highest, and return its line."""
+    x, scores = [at for at, _ in points], [cell.scores for _, cell in points]
+    (line,) = axes.plot(x, [fmean(found) for found in scores], color=look.color, marker=look.marker)
+    line.set(linestyle=(0, look.dashes) if look.dashes else "-")
+    axes.fill_between(x, [*map(min, scores)], [*map(max, scores)], color=look.color, alpha=0.15, lw=0)
+    return line
+
+
+def _mark_scoreless(axes: Axes, table: Table, norm: str, task: str, look: Look, *, height: float) -> None:
+    for label, row in table.study.rows.items():
+        cell = table.cells[label, task]
+        broke = cell is not None and cell.results and not cell.scores
+        if row.norm != norm or row.at is None or not (broke or row.undefined):
+            continue
+        marker = "o" if row.undefined else "x"
+        axes.plot(
+            row.at, height, marker=marker, markersize=5, markerfacecolor="none", color=look.color,
+            linestyle="", transform=axes.get_xaxis_transform(), clip_on=False,
+        )  # fmt: skip
+
+
+def _label(axes: Axes, table: Table, task: str) -> None:
+    from matplotlib import ticker
+
+    values = sorted({row.at for row in table.study.rows.values() if row.at is not None})
+    axes.set_title(title(task))
+    axes.set_ylabel(f"{unit(table, task)}{', lower is better' * lower_is_better(task)}")
+    axes.set_xlabel(table.study.over or "")
+    if values[0] > 0:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
+
+
+def _caption(table: Table) -> str:
+    study = table.study
+    sentences = [
+        f"{study.title}. Test scores, at {study.scale} scale, of the weights best in validation, over the"
+        f" {study.over}: means over seeds {', '.join(map(str, study.seeds))}, in bands from the lowest to the"
+        " highest."
+    ]
+    undefined = {(row.norm, row.undefined): None for row in study.rows.values() if row.undefined}
+    sentences += [f"Open circle: {title(norm)} is undefined there ({reason})." for norm, reason in undefined]
+    if any(cell is not None and cell.results and not cell.scores for cell in table.cells.values()):
+        sentences.append("Cross: every run diverged or failed.")
+    return " ".join([*sentences, "Not the paper's data or settings."])

@@ -1,0 +1,1 @@
+"""Pages from the records: the report, the guide of norms, the README's table."""

@@ -1,0 +1,106 @@
+"""The generated lines of docs/norms.md: what each norm is invariant to, costs and scored here."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from adanorm.analyses.spec import analysis_grid, load_analysis
+from adanorm.config.paths import PROJECT
+from adanorm.records.published import lower_is_better, published_tasks
+from adanorm.reporting.analysis_cell import unchanged_with
+from adanorm.reporting.names import title
+from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
+
+GUIDE = PROJECT / "docs" / "norms.md"
+BASELINE = "layernorm"
+MARKED = re.compile(r"(<!-- facts: (\S+) -->\n).*?(<!-- /facts -->)", re.DOTALL)
+
+
+def update_norm_guide(
+    text: str, table: Table, *, costs: Path, invariances: Mapping[str, Sequence[str]]
+) -> str:
+    """Return the guide with the facts of each norm between its marks.
+
+    `table` is that of a study whose rows are norms, `costs` the bench's CSV, `invariances` what a
+    norm's output does not see, where it was measured.
+    """
+    times = _times(costs)
+
+    def facts(mark: re.Match[str]) -> str:
+        name = mark[2]
+        lines = [
+            *([_invariance(invariances[name])] if name in invariances else []),
+            *([times[name]] if name in times else []),
+            *_scores(table, name),
+        ]
+        return f"{mark[1]}**Here**\n{''.join(f'- {line}{chr(10)}' for line in lines)}{mark[3]}"
+
+    return MARKED.sub(facts, text)
+
+
+def _invariance(changes: Sequence[str]) -> str:
+    return f"indifferent to: {', '.join(changes) if changes else 'none of the six changes measured'}"
+
+
+def _times(path: Path) -> dict[str, str]:
+    """Return a line a norm on its time beside LayerNorm's, from the bench's CSV."""
+    rows = list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
+    cases: dict[str, list[str]] = {}
+    for row in rows:
+        ratio = f"{float(row['to_layernorm']):.2f} at ({row['rows']}, {row['features']})"
+        cases.setdefault(row["norm"], []).append(ratio)
+    return {
+        norm: f"time, forward and backward, as a multiple of LayerNorm's: {', '.join(ratios)}"
+        for norm, ratios in cases.items()
+    }
+
+
+def _scores(table: Table, norm: str) -> list[str]:
+    """Return a line a task: the score, and how it differs from LayerNorm's."""
+    if norm not in table.study.rows:
+        return []
+    compared = {}
+    for task in table.study.columns:
+        ours, base = table.cells[norm, task], table.cells[BASELINE, task]
+        if ours is None or base is None or norm == BASELINE:
+            continue
+        seeds = sorted(ours.by_seed.keys() & base.by_seed.keys())
+        if seeds:
+            compared[task] = difference([base.by_seed[s] for s in seeds], [ours.by_seed[s] for s in seeds])
+    corrected = holm_by({task: found.p for task, found in compared.items()})
+    lines = []
+    for task in table.study.columns:
+        line = f"{title(task)}: {table.ours(norm, task)}"
+        if task in compared:
+            gap, p = compared[task].mean, corrected.get(task)
+            verdict = _verdict(gap, p, better_below=lower_is_better(task))
+            line += f", {gap:+.2f} to LayerNorm: {verdict}"
+        lines.append(line)
+    return lines
+
+
+def _verdict(gap: float, p: float | None, *, better_below: bool) -> str:
+    if p is None:
+        return "one seed cannot tell"
+    if p >= 1 - CONFIDENCE:
+        return f"undecided (p {p:.2f})"
+    return f"{'won' if (gap < 0) == better_below else 'lost'} (p {p:.3f})"
+
+
+def guide(runs: str | None = None, observed_in: str | None = None) -> str:
+    """Return docs/norms.md with what the records say of each norm.
+
+    The records of runs lie in `runs`, those of analyses in `analyses/` of the folder `observed_in`.
+    """
+    study = load_study("beyond", known_tasks=published_tasks())
+    table = Table(study, study_grid(study, runs=runs))
+    costs = PROJECT / "results" / "bench" / "norms.csv"
+    analysis = load_analysis("invariance")
+    unseen = unchanged_with(analysis, analysis_grid(analysis, runs=observed_in))
+    return update_norm_guide(GUIDE.read_text(), table, costs=costs, invariances=unseen)

@@ -1,0 +1,226 @@
+"""One self-contained HTML page: tables, claims, figures, what is missing, and the runs behind it all."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+
+from adanorm.config.paths import PROJECT, choices
+from adanorm.records import reader
+from adanorm.records.folder import shown
+from adanorm.records.published import published_tasks
+from adanorm.reporting.names import title
+from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row
+from adanorm.reporting.tables.formats import notes, unit
+from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
+
+TEMPLATE = Path(__file__).with_name("report.html")
+CURVE_POINTS = 60
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing for the page; `svg` is its text."""
+
+    name: str
+    svg: str
+    caption: str
+
+
+def drawn(folder: Path) -> list[Figure]:
+    """Return the figures that `make figures` left in a folder, by name."""
+    return [
+        Figure(path.stem, path.read_text(), path.with_suffix(".md").read_text().strip().rpartition("\n\n")[2])
+        for path in sorted(folder.glob("*.svg"))
+    ]
+
+
+def report_page(
+    tables: Mapping[str, Table], judgements: Sequence[ClaimResult], figures: Sequence[Figure] = ()
+) -> str:
+    """Return the report as HTML that needs no other file, from tables by study name and claims."""
+    groups = _Groups()
+    # What has no runs stands under what is missing alone.
+    begun = {
+        name: table for name, table in tables.items() if any(c and c.results for c in table.cells.values())
+    }
+    shown = [_table(name, table, groups) for name, table in begun.items()]
+    claims = _claims(judgements, groups)
+    counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
+    environment = Environment(autoescape=True, trim_blocks=False)
+    return environment.from_string(TEMPLATE.read_text()).render(
+        counts={status: counts[status] for status in reader.STATUSES},
+        claims=claims,
+        claims_note=CLAIMS_NOTE.replace("*", ""),
+        claim_columns=CLAIM_COLUMNS,
+        scales=list(dict.fromkeys(judged.scale for judged in judgements)),
+        tables=shown,
+        figures=figures,
+        missing=[entry for name, table in tables.items() for entry in _missing(name, table)],
+        groups=groups.entries,
+    )
+
+
+class _Groups:
+    """The runs of each cell, once however many tables show it."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self._anchors: dict[str, str] = {}  # a run's folder to its group
+
+    def anchor(self, table: Table, norm: str, task: str) -> str:
+        """Return the anchor of a cell's runs, described now if no table had them before."""
+        found = table.cells[norm, task]
+        assert found is not None, "cells with runs have an anchor"
+        first = str(found.folders[0])
+        if first not in self._anchors:
+            anchor = f"runs-{found.folders[0].name.rpartition('-')[2]}"
+            self._anchors |= {str(folder): anchor for folder in found.folders}
+            criterion = table.grid[norm, task][0].task.criterion
+            self.entries.append(
+                {
+                    "anchor": anchor,
+                    "title": f"{title(task)}, {title(norm)}, {table.study.scale}",
+                    "text": f"{found.text} (test {found.metric})",
+                    "runs": [
+                        _run(folder, result, table.lines[norm, task], criterion, found.metric)
+                        for folder, result in zip(found.folders, found.results, strict=True)
+                    ],
+                    "config": _text(found.folders[0] / "config.yaml"),
+                }
+            )
+        return self._anchors[first]
+
+    def of_folder(self, folder: str) -> str | None:
+        """Return the anchor of a run's group by the run's folder, if a table shows it."""
+        return self._anchors.get(folder)
+
+
+def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
+    study = table.study
+    best = {task: table.best(task) for task in study.columns}
+    rows = []
+    for norm in study.rows:
+        cells = []
+        for task in study.columns:
+            found = table.cells[norm, task]
+            has_runs = found is not None and bool(found.results)
+            cells.append(
+                {
+                    "text": table.ours(norm, task),
+                    "best": best[task] == norm,
+                    "anchor": groups.anchor(table, norm, task) if has_runs else None,
+                    "paper": table.paper(norm, task),
+                    "verdict": table.verdict(norm, task) if has_runs else "",
+                }
+            )
+        rows.append({"title": title(norm), "cells": cells})
+    return {
+        "name": name,
+        "title": study.title,
+        "columns": [f"{title(task)} ({unit(table, task)})" for task in study.columns],
+        "rows": rows,
+        "notes": [note.replace("*", "").replace("`", "") for note in notes(table)],
+    }
+
+
+def _run(
+    folder: Path, result: dict[str, Any], line: list[str], criterion: str, metric: str
+) -> dict[str, Any]:
+    environment: dict[str, Any] = json.loads(_text(folder / "environment.json") or "{}")
+    facts = [
+        ("record", shown(folder)),
+        ("repeat", shlex.join(["adanorm", "run", *line, f"seed={result['seed']}"])),
+        ("commit", f"{environment.get('commit')}{', with changes' if environment.get('dirty') else ''}"),
+        ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),
+        ("packages", ", ".join(f"{k} {v}" for k, v in environment.get("packages", {}).items())),
+        ("seconds", f"{result['seconds']:,.0f}" if "seconds" in result else "-"),
+        *(("data", f"{name} {checksum}") for name, checksum in result.get("data", {}).items()),
+        *(("counted", f"{name}: {text}") for name, text in (result.get("signatures") or {}).items()),
+    ]
+    done = result["status"] == "done"
+    ending = f"test {metric} {result['test'][metric]:.4f}" if done else str(result["status"])
+    curve, label = _curve(folder, criterion)
+    return {
+        "seed": result["seed"],
+        "status": result["status"],
+        "ending": ending,
+        "facts": facts,
+        "curve": curve,
+        "curve_label": label,
+    }
+
+
+def _curve(folder: Path, criterion: str) -> tuple[str, str]:
+    """Return the path of a run's validation curve in a box of 100 x 30, and what it shows."""
+    name = f"valid_{criterion}"
+    rows = [json.loads(line) for line in _text(folder / "metrics.jsonl").splitlines()]
+    values = [row[name] for row in rows if name in row]
+    if len(values) < 2:
+        return "", ""
+    step = max(1, len(values) // CURVE_POINTS)
+    values = [*values[:-1:step], values[-1]]
+    low, high = min(values), max(values)
+    scale = 28 / (high - low) if high > low else 0
+    points = [
+        f"{100 * place / (len(values) - 1):.1f},{29 - scale * (value - low):.1f}"
+        for place, value in enumerate(values)
+    ]
+    label = f"validation {criterion}, {len(rows)} evaluations, {low:.3f} to {high:.3f}"
+    return "M" + "L".join(points), label
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _claims(judgements: Sequence[ClaimResult], groups: _Groups) -> list[tuple[Any, list[dict[str, Any]]]]:
+    """Return each claim with what every scale says of it."""
+    claims: dict[str, tuple[Any, list[dict[str, Any]]]] = {}
+    for judged in judgements:
+        rows = []
+        for finding in judged.findings:
+            if finding.verdict != "not run":
+                anchors = (groups.of_folder(folder) for folder in finding.runs)
+                rows.append((claim_row(finding), list(dict.fromkeys(a for a in anchors if a))))
+        entry = {"scale": judged.scale, "verdict": judged.verdict, "rows": rows}
+        claims.setdefault(judged.claim.id, (judged.claim, []))[1].append(entry)
+    return list(claims.values())
+
+
+def _missing(name: str, table: Table) -> list[dict[str, Any]]:
+    """Return what a study lacks, if anything."""
+    rows = table.study.rows
+    wanted = [
+        found
+        for (row, task), found in table.cells.items()
+        if not rows[row].undefined and task in (rows[row].only or table.study.columns)
+    ]
+    lacking = sum(found is None or len(found.results) < len(table.study.seeds) for found in wanted)
+    if not lacking:
+        return []
+    command = f"make study STUDY={name}"
+    return [{"title": table.study.title, "lacking": lacking, "wanted": len(wanted), "command": command}]
+
+
+def build_report(runs: str | None = None) -> str:
+    """Return the report over the records of a folder.
+
+    Default: results/runs, with the figures of results/figures.
+    """
+    tables = {}
+    for name in sorted(choices("study"), key=lambda name: (name != "overview", not name[-1].isdecimal())):
+        study = load_study(name, known_tasks=published_tasks())
+        tables[name] = Table(study, study_grid(study, runs=runs))
+    figures = PROJECT / "results" / "figures"
+    return report_page(tables, claim_results(runs), drawn(figures) if runs is None else ())

@@ -1,0 +1,78 @@
+"""The runs behind a table's cell, and the commands that repeat them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from adanorm.records.folder import shown
+from adanorm.records.published import published_tasks
+from adanorm.reporting.names import title
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
+
+
+def trace(address: str) -> list[str]:
+    """Return lines on the runs of a cell, STUDY/NORM/TASK.
+
+    Raises ValueError for a study, norm or task that is not there.
+    """
+    parts = address.split("/")
+    if len(parts) != 3:
+        raise ValueError(f"{address!r}: name a cell as STUDY/NORM/TASK, such as table4/AdaNorm/RT")
+    study = load_study(parts[0], known_tasks=published_tasks())
+    row = _named(parts[1], list(study.rows), "row")
+    task = _named(parts[2], study.columns, "task")
+    study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
+    table = Table(study, study_grid(study))
+    found = table.cells[row, task]
+    if found is None:
+        raise ValueError(f"{address}: the study has no runs there")
+    lines = [f"{study.title}: {title(row)}, {title(task)}"]
+    paper = f"; the paper has {found.paper.text}: {found.verdict}" if found.paper else ""
+    lines.append(f"test {found.metric} {table.ours(row, task)}{paper}")
+    results = {
+        result["seed"]: (folder, result) for folder, result in zip(found.folders, found.results, strict=True)
+    }
+    for seed in study.seeds:
+        command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
+        if seed in results:
+            lines += ["", *_lines(*results[seed], found.metric, command)]
+        else:
+            lines += ["", f"seed {seed}: not run", f"  {command}"]
+    return lines
+
+
+def _named(name: str, known: Sequence[str], kind: str) -> str:
+    """Return the entry that a name stands for, as the configuration or as a table writes it."""
+    for entry in known:
+        if name.lower() in (entry.lower(), title(entry).lower()):
+            return entry
+    raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
+
+
+def _lines(folder: Path, result: dict[str, Any], metric: str, command: str) -> list[str]:
+    lines = [f"seed {result['seed']}: {_ending(result, metric)}", f"  record   {shown(folder)}"]
+    path = folder / "environment.json"
+    environment: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    if environment:
+        dirty = " and uncommitted changes" if environment.get("dirty") else ""
+        lines.append(f"  commit   {environment.get('commit')}{dirty}")
+        packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
+        computed = f"{environment['device']}, {environment['precision']}, {packages}"
+        lines += textwrap.wrap(computed, 80, initial_indent="  computed ", subsequent_indent=" " * 11)
+    lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.get("data", {}).items()]
+    # What a record does not say was computed by the eager norms: there were no others then.
+    backend = environment.get("norm_backend", "eager").partition(":")[0]
+    return [*lines, f"  repeat   {command} runs=repeated norm.backend={backend}"]
+
+
+def _ending(result: dict[str, Any], metric: str) -> str:
+    if result["status"] == "done":
+        return f"test {metric} {result['test'][metric]:.4f} at update {result['best_step']}"
+    return f"{result['status']}: {result.get('diverged') or result.get('error')}"

@@ -1,0 +1,54 @@
+"""What a run came to, with its cell and the paper's number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adanorm.config.experiment import Experiment
+from adanorm.metrics.rounding import decimals
+from adanorm.records import reader
+from adanorm.records.folder import shown
+from adanorm.records.published import Published, published
+from adanorm.reporting.cell import Cell, cell
+
+
+def seeds_made(experiment: Experiment) -> list[Experiment]:
+    """Return the runs like this one, of every seed, that have a folder, and this one itself."""
+    siblings = experiment.folder().parent.glob(f"{experiment.scale}-seed*-*")
+    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings} | {experiment.seed}
+    alike = [experiment.model_copy(update={"seed": seed}) for seed in sorted(seeds)]
+    return [run for run in alike if run.seed == experiment.seed or run.folder().exists()]
+
+
+def beside_the_paper(experiment: Experiment) -> str:
+    """Return what a run came to, its cell over the seeds made, and the paper's number, in lines."""
+    runs = [run for run in seeds_made(experiment) if reader.result(run.folder()) is not None]
+    found = cell(runs)
+    result = reader.result(experiment.folder())
+    assert result is not None, "asked only after a run has ended"
+    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
+    lines = [f"{name} seed {experiment.seed}: {_ending(experiment, result)}"]
+    seeds = ", ".join(str(run.seed) for run in runs)
+    paper = published(experiment.task.name, experiment.norm.name)
+    lines.append(f"cell: {found.text} (test {found.metric}, seeds {seeds}){_paper(experiment, found, paper)}")
+    lines.append(f"record: {shown(experiment.folder())}")
+    return "\n".join(lines)
+
+
+def _ending(experiment: Experiment, result: dict[str, Any]) -> str:
+    metric = experiment.task.metric
+    if result["status"] == "done":
+        criterion = experiment.task.criterion
+        validation = f"validation {criterion if criterion != metric else ''}".rstrip()
+        test, valid = result["test"][metric], result["valid"][criterion]
+        return f"test {metric} {test:.{decimals(test)}f}, {validation} {valid:.{decimals(valid)}f}"
+    return f"{result['status']}: {result.get('diverged') or result.get('error')}"
+
+
+def _paper(experiment: Experiment, found: Cell, paper: Published | None) -> str:
+    if paper is None:
+        return ""
+    if found.paper is None:
+        reason = "own data" if experiment.own_data else f"{experiment.scale} scale"
+        return f"; the paper has {paper.text} (not comparable: {reason})"
+    return f"; the paper has {paper.text}: {found.verdict}"

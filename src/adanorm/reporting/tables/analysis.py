@@ -1,0 +1,83 @@
+"""Analyses as text and as figures, from their records alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+from adanorm.analyses.spec import Analysis, AnalysisGrid
+from adanorm.reporting.analysis_cell import analysis_results
+from adanorm.reporting.names import title
+from adanorm.reporting.tables.markdown import markdown_row
+
+if TYPE_CHECKING:
+    pass
+from adanorm.reporting.analysis_cell import text
+
+
+def _grid(analysis: Analysis, grid: AnalysisGrid, task: str) -> list[list[str]]:
+    return [
+        [title(norm), *(text(grid[norm, task], quantity) for quantity in analysis.shown)]
+        for norm in analysis.norms
+        if analysis_results(grid[norm, task])
+    ]
+
+
+def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
+    """Return the table of an analysis in Markdown: a part a task, a line a norm."""
+    lines = [f"# {analysis.title}", ""]
+    header = ["Model", *(quantity.label.replace("|", r"\|") for quantity in analysis.shown)]
+    for task in analysis.tasks or [""]:
+        rows = _grid(analysis, grid, task)
+        if not rows:
+            continue
+        if task:
+            lines += [f"## {title(task)}, {analysis.scale} scale", ""]
+        lines += [markdown_row(header), markdown_row(["---"] * len(header)), *map(markdown_row, rows), ""]
+    return "\n".join([*lines, analysis.caption, "", _how(analysis), ""])
+
+
+def _how(analysis: Analysis) -> str:
+    settings = ", ".join(
+        f"{key} {value}" for key, value in analysis.settings().items() if key not in ("name", "evaluate")
+    )
+    seeds = f"seeds {', '.join(map(str, analysis.seeds))}"
+    over = "Means over the observations and the places observed, ± standard deviation over seeds; "
+    return f"{over}{settings}, {seeds}."
+
+
+def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
+    """Return what was observed as CSV: a line a record, place and quantity, unrounded."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["task", "norm", "scale", "seed", "status", "place", "quantity", "mean"])
+    for (norm, task), cell in grid.items():
+        for result in analysis_results(cell):
+            scale = analysis.scale if task else ""
+            about = [task, norm, scale, result["seed"], result["status"]]
+            for place, values in result["places"].items():
+                writer.writerows([*about, place, name, f"{value:.6g}"] for name, value in values.items())
+            for name, value in (result.get("valid") or {}).items():
+                writer.writerow([*about, "", f"valid_{name}", f"{value:.6g}"])
+    return file.getvalue()
+
+
+def analysis_text(analysis: Analysis, grid: AnalysisGrid) -> str:
+    """Return the table for a terminal of 80 columns."""
+    lines = [analysis.title]
+    for task in analysis.tasks or [""]:
+        rows = _grid(analysis, grid, task)
+        if not rows:
+            continue
+        if task:
+            lines.append(f"{title(task)}, {analysis.scale}")
+        # Columns that do not fit go below the others.
+        width = max(8, *(len(field) for row in rows for field in row[1:]))
+        columns = max(1, (80 - 18) // (width + 1))
+        for start in range(0, len(analysis.shown), columns):
+            part = slice(start + 1, start + 1 + columns)
+            header = [quantity.short for quantity in analysis.shown[start : start + columns]]
+            for name, fields in [("", header), *((row[0], row[part]) for row in rows)]:
+                lines.append(f"  {name:<16}" + "".join(f" {field:>{width}}" for field in fields))
+    return "\n".join(lines) if len(lines) > 1 else f"{analysis.title}: no records yet"

@@ -1,0 +1,62 @@
+"""Findings of older papers and their verdicts, in Markdown."""
+
+from __future__ import annotations
+
+import math
+
+from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
+from adanorm.reporting.analysis_cell import analysis_results, number, text
+from adanorm.reporting.names import title
+from adanorm.reporting.tables.markdown import markdown_row
+from adanorm.reporting.verdicts.findings import Finding, compared, load_findings
+
+COLUMNS = ("task", "quantity", "of", "and of", "difference", "p (Holm)", "seeds", "verdict")
+NOTE = (
+    "Each row compares the second norm with the first, paired by seed; p is of the paired t-test, corrected"
+    " over the finding's rows (Holm 1979). *Supported* and *contradicted* need p below 0.05; that something"
+    " is *not* lower is supported where it is higher, and contradicted where it is lower. All else is"
+    " *undecided*. Quantities that have a logarithmic scale in the figures are compared by their ratio, and"
+    " their means are geometric. The models and data are small ones (`conf/analysis/`), not those of the"
+    " papers."
+)
+
+
+def findings_markdown(runs: str | None = None) -> str:
+    """Return every finding with its verdicts, in Markdown; `runs` is the folder that holds `analyses/`."""
+    lines = ["# Findings of older papers, tested", "", NOTE]
+    for finding in load_findings():
+        analysis = load_analysis(finding.analysis)
+        grid = analysis_grid(analysis, runs=runs)
+        body = _entries(finding, analysis, grid) if finding.table else _rows(finding, analysis, grid)
+        lines += ["", f"## {finding.text}", "", f"{finding.source}; `make analyse WHAT={analysis.name}`."]
+        lines += ["", *(body or ["Not run."])]
+    return "\n".join([*lines, ""])
+
+
+def _rows(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[str]:
+    rows = compared(finding, analysis, grid)
+    if not rows:
+        return []
+    lines = [markdown_row(COLUMNS), markdown_row(["---"] * len(COLUMNS))]
+    for row in rows:
+        sides = [f"{title(norm)} {number(mean)}" for norm, mean in zip(row.norms, row.means, strict=True)]
+        p = "-" if row.p is None else f"{row.p:.3f}"
+        sign = "-" if row.gap < 0 else "+"
+        gap = f"x {math.exp(row.gap):.3f}" if row.by_ratio else sign + number(abs(row.gap))
+        cells = [title(row.task), row.quantity.replace("|", "\\|"), *sides, gap, p]
+        lines.append(markdown_row([*cells, str(row.seeds), row.verdict]))
+    return lines
+
+
+def _entries(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[str]:
+    """Return a line a norm of a published table of yes and no."""
+    found = {norm: cell for (norm, _), cell in grid.items() if analysis_results(cell)}
+    columns = [quantity.label for quantity in analysis.shown]
+    lines = [markdown_row(["norm", *columns, "verdict"]), markdown_row(["---"] * (len(columns) + 2))]
+    for norm, published in finding.table.items():
+        if norm not in found:
+            continue
+        ours = [text(found[norm], quantity) for quantity in analysis.shown]
+        agrees = ours == ["yes" if entry else "no" for entry in published]
+        lines.append(markdown_row([title(norm), *ours, "supported" if agrees else "contradicted"]))
+    return lines if len(lines) > 2 else []

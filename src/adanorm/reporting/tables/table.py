@@ -1,0 +1,88 @@
+"""A study's cells in their grid, with the paper's numbers and the differences between rows."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from adanorm.metrics.rounding import decimals
+from adanorm.records.published import Published, lower_is_better, published
+from adanorm.reporting.cell import Cell, best, cell
+from adanorm.reporting.statistics import significantly_best
+from adanorm.studies.grid import StudyGrid, by_override
+from adanorm.studies.grid import tried as lines_of
+from adanorm.studies.study import Study
+
+UNCONFIRMED = "†"
+
+
+class Table:
+    """The cells of a study, by (row, task); a row is named by its norm unless it has a label.
+
+    Of a budget's overrides a cell shows the best by validation, and `chosen` says which it is.
+    With a metric, that one is shown where runs have it, such as another kind of BLEU. Raises
+    ValueError where none has it.
+    """
+
+    def __init__(self, study: Study, grid: StudyGrid, *, metric: str | None = None) -> None:
+        self.study, self.grid, self.metric = study, grid, metric
+        self.comparable = study.scale == "paper" and not study.varies and metric is None
+        # The paper's numbers may be shown without being compared with.
+        self.shows_paper = self.comparable or (study.quote is not None and metric is None)
+        self.cells: dict[tuple[str, str], Cell | None] = {}
+        self.chosen: dict[tuple[str, str], str] = {}
+        self.lines: dict[tuple[str, str], list[str]] = {}  # what makes a cell's runs, but for the seed
+        for place, runs in grid.items():
+            tried = by_override(study, runs)
+            index, ended = best(tried) if study.budget else (0, 0)
+            found = cell(tried[index], metric=metric) if runs else None
+            self.cells[place] = found
+            if runs:
+                self.lines[place] = lines_of(study, *place)[index]
+            if study.budget and found is not None and found.results:
+                of = f", of {ended}/{len(tried)} done" if ended < len(tried) else ""
+                key, _, value = study.budget[index].partition("=")
+                self.chosen[place] = f"{key.rpartition('.')[2]}={value}{of}"
+        if metric is not None and all(c is None or c.metric != metric for c in self.cells.values()):
+            raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
+
+    def ours(self, norm: str, task: str) -> str:
+        """Return the text of a cell; `-` where no run has ended."""
+        if self.study.rows[norm].undefined:
+            return "undefined"
+        found = self.cells[norm, task]
+        chosen = f" [{self.chosen[norm, task]}]" if (norm, task) in self.chosen else ""
+        return found.text + chosen if found else "-"
+
+    def published(self, norm: str, task: str) -> Published | None:
+        """Return the paper's number where it is shown."""
+        return published(task, self.study.rows[norm].norm) if self.shows_paper else None
+
+    def paper(self, norm: str, task: str) -> str:
+        """Return the paper's number, marked where no public source confirms it."""
+        number = self.published(norm, task)
+        return "" if number is None else number.text + ("" if number.confirmed else UNCONFIRMED)
+
+    def verdict(self, norm: str, task: str) -> str:
+        """Return the verdict of a cell; none at another scale than the paper's."""
+        found = self.cells[norm, task]
+        return (found.verdict if found else "not run") if self.comparable else ""
+
+    def best(self, task: str) -> str | None:
+        """Return the norm that is significantly better on a task than every other; None where none is."""
+        found = {norm: self.cells[norm, task] for norm in self.study.rows}
+        if any(c is None or len(c.scores) < len(c.results) or not c.scores for c in found.values()):
+            return None
+        scores = {norm: c.by_seed for norm, c in found.items() if c is not None}
+        return significantly_best(scores, lower_is_better=lower_is_better(task))
+
+    def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
+        """Return by how much `after` is better than `before`: ours, then the paper's."""
+        cells = self.cells[before, task], self.cells[after, task]
+        means = [fmean(c.scores) for c in cells if c is not None and c.scores]
+        paper = [published(task, self.study.rows[norm].norm) for norm in (before, after)]
+        values = [number.value for number in paper if number is not None and number.value is not None]
+        sign = -1 if lower_is_better(task) else 1
+        digits = max((len(n.text.partition(".")[2]) for n in paper if n is not None and n.value), default=2)
+        ours = f"{sign * (means[1] - means[0]) + 0:+.{decimals(means[0])}f}" if len(means) == 2 else "-"
+        theirs = f"{sign * (values[1] - values[0]) + 0:+.{digits}f}" if len(values) == 2 else "-"
+        return ours, theirs if self.shows_paper else ""

@@ -1,0 +1,1 @@
+"""Verdicts on claims, from the records."""

@@ -1,0 +1,74 @@
+"""What scale=auto means on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.data.catalogue import SOURCES
+from adanorm.data.fetch import availability
+
+LONGEST_CPU_HOURS = 8.0
+
+
+def resolve_auto(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides with scale=auto replaced by paper or mini, and say which and why.
+
+    `paper` where this machine finishes a run in hours and can have the data, else `mini`.
+    Raises ValueError where the data of neither can be had.
+    """
+    if "scale=auto" not in overrides:
+        return list(overrides)
+    scale, reason = _choose(overrides)
+    print(f"scale {scale}: {reason}", flush=True)
+    return [f"scale={scale}" if override == "scale=auto" else override for override in overrides]
+
+
+def experiment_of(settings: Sequence[str]) -> Experiment:
+    """Return the one run that a command line names; scale=auto is chosen for this machine.
+
+    Raises ValueError, in one line, for what it cannot be.
+    """
+    return compose_experiment(resolve_auto(settings))
+
+
+def _choose(overrides: Sequence[str]) -> tuple[str, str]:
+    others = [o for o in overrides if "=" in o and not o.startswith("-") and o != "scale=auto"]
+    # A sweep's first task decides: the scales of one table must not differ.
+    others = [override.split(",")[0] if override.startswith(("task=", "norm=", "seed=")) else override
+              for override in others]  # fmt: skip
+    paper = compose_experiment([*others, "scale=paper"])
+    missing = _missing(paper)
+    if missing is None and (_on_cuda(paper) or _hours(paper) <= LONGEST_CPU_HOURS):
+        return "paper", f"a run of {paper.task.name} takes {_span(paper)}"
+    mini = compose_experiment([*others, "scale=mini"])
+    missing_mini = _missing(mini)
+    if missing_mini is not None:
+        folder = SOURCES[mini.data.source].folder
+        raise ValueError(
+            f"{paper.task.name}: {missing_mini}; put it into {folder}/ of a mirror folder and"
+            " name that with ADANORM_MIRROR or data.mirror"
+        )
+    why = missing or f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
+    return "mini", f"{why}; a run takes {_span(mini)}"
+
+
+def _missing(run: Experiment) -> str | None:
+    return run.data.lacks() or (None if run.own_data else availability(run.data.source, run.data))
+
+
+def _hours(run: Experiment) -> float:
+    return run.cost.cuda_hours if _on_cuda(run) else run.cost.cpu_hours
+
+
+def _span(run: Experiment) -> str:
+    hours = _hours(run)
+    time = f"{hours:.0f} hours" if hours >= 2 else f"{max(1, round(hours * 60))} min"
+    return f"about {time} on {'one GPU' if _on_cuda(run) else 'one CPU core'}"
+
+
+def _on_cuda(run: Experiment) -> bool:
+    import torch
+
+    return run.device != "cpu" and torch.cuda.is_available()

@@ -1,0 +1,1 @@
+"""Grids of runs: what they are, and handing them to a launcher."""

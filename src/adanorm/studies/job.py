@@ -1,0 +1,83 @@
+"""One job of a study, started by a launcher of Hydra's: a run in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import hydra
+from filelock import FileLock, Timeout
+from omegaconf import DictConfig
+
+from adanorm.config.paths import CONF
+from adanorm.files import write_whole
+
+STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)  # by SLURM, which also warns with the second
+LONGEST_STOP = 600  # seconds
+
+
+@hydra.main(config_path=str(CONF), config_name="job", version_base="1.3")
+def job(config: DictConfig) -> int:
+    """Make the plan's run of this index and return its exit code, written beside its log as well.
+
+    A run that fails is no error of the job: the launcher then goes on with the others.
+    """
+    folder = Path(config.plan)
+    plan = json.loads((folder / "plan.json").read_text())
+    with devices_of_its_own(plan["devices"], config.gpus) as devices:
+        places = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
+        code = _run(plan, config.index, config.gpus, folder, {**os.environ, **places})
+    write_whole(folder / f"{config.index}.ended", str(code).encode())
+    return code
+
+
+def _run(plan: dict[str, object], index: int, gpus: int, folder: Path, environment: dict[str, str]) -> int:
+    torchrun = ["torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", "-m"] if gpus > 1 else []
+    runs = plan["runs"]
+    assert isinstance(runs, list)
+    command = [sys.executable, "-m", *torchrun, "adanorm", "run", *runs[index]]
+    with (folder / f"{index}.log").open("a") as log:
+        # Several bars at once would be unreadable: a run alone speaks for itself.
+        output = None if plan["aloud"] else log
+        ended = subprocess.run(
+            command, cwd=str(plan["cwd"]), env=environment, stdout=output, stderr=output, check=False
+        )
+    if ended.returncode in STOPPED and "SLURM_JOB_ID" in os.environ:
+        time.sleep(LONGEST_STOP)  # to be put back into the queue: a job that has ended is not
+    return ended.returncode
+
+
+@contextmanager
+def devices_of_its_own(devices: Sequence[str], count: int) -> Iterator[list[str]]:
+    """Yield `count` of the devices, which no other job of this machine has meanwhile; wait for them.
+
+    Without devices there are none to wait for.
+    """
+    taken: list[str] = []
+    while devices:
+        with ExitStack() as locks:
+            for device in devices:
+                name = f"adanorm-{os.getuid()}-device-{device}.lock"
+                try:
+                    locks.enter_context(FileLock(Path(tempfile.gettempdir()) / name, timeout=0))
+                except Timeout:
+                    continue
+                taken.append(device)
+                if len(taken) == count:
+                    yield taken
+                    return
+        taken.clear()
+        time.sleep(1)
+    yield taken
+
+
+if __name__ == "__main__":
+    job()

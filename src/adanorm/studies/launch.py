@@ -1,0 +1,96 @@
+"""Handing runs to Hydra's launchers, local processes, Ray or SLURM, and telling how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from adanorm.files import write_whole
+from adanorm.records import reader
+from adanorm.records.folder import is_held, shown
+from adanorm.studies.grid import Planned
+from adanorm.studies.launchers import Launch
+
+SECONDS = 0.2  # between two looks at the jobs
+
+
+def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Planned]:
+    """Make runs, print a line as each ends, and return those that failed; one failing stops no other.
+
+    What a run came to is read from its record. A run that another process holds is waited for, and
+    made here if that process left it unfinished. The jobs' logs go into `folder`.
+    """
+    local = launch.launcher in ("local", "submitit-local")
+    plan = {
+        "cwd": os.getcwd(),
+        "devices": launch.devices if local else [],
+        "aloud": launch.launcher == "local" and launch.workers == 1,
+        "runs": [run.arguments for run in runs],
+    }
+    folder.mkdir(parents=True)
+    write_whole(folder / "plan.json", json.dumps(plan, indent=1).encode())
+    left = list(range(len(runs)))
+    while left:
+        _launch(runs, left, launch, folder)
+        left = [index for index in left if _state(runs[index]) == "held"]
+        if left:
+            print(f"{len(left)} run(s) held by another process: waiting for them", flush=True)
+        while any(_state(runs[index]) == "held" for index in left):
+            time.sleep(5)
+        left = [index for index in left if _state(runs[index]) != "made"]
+    return [run for run in runs if _state(run) != "made"]
+
+
+def _state(run: Planned) -> str:
+    folder = run.experiment.folder()
+    held = is_held(folder)  # asked first: a run may end in between
+    return "made" if reader.is_made(folder) else "held" if held else "failed"
+
+
+def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, folder: Path) -> None:
+    """Hand some of the runs to the launcher and wait until it has done with them."""
+    waited = set(chosen)
+    for index in chosen:
+        (folder / f"{index}.ended").unlink(missing_ok=True)
+    indices = ",".join(map(str, chosen))
+    plan = f"plan={json.dumps(str(folder.resolve()))}"
+    job = [sys.executable, "-m", "adanorm.studies.job", "-m"]
+    command = [*job, f"index={indices}", plan, *launch.overrides()]
+    aloud = launch.launcher == "local" and launch.workers == 1
+    with (folder / "launcher.log").open("a") as log:
+        output = None if aloud else log
+        with subprocess.Popen(command, stdout=output, stderr=output) as process:
+            while waited:
+                working = process.poll() is None  # asked before the jobs, the last of which may just end
+                for index in sorted(waited):
+                    if (folder / f"{index}.ended").exists():
+                        waited.remove(index)
+                        _report(runs, index, folder)
+                if not working:
+                    break
+                time.sleep(SECONDS)
+    for index in sorted(waited):
+        _report(runs, index, folder)
+    if process.returncode:
+        last = (folder / "launcher.log").read_text().strip().splitlines()[-1:]
+        print(f"launcher {launch.launcher}: ended with {process.returncode} {' '.join(last)}", flush=True)
+        print(f"its log: {shown(folder)}", flush=True)
+
+
+def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
+    ended, log = folder / f"{index}.ended", folder / f"{index}.log"
+    code = ended.read_text() if ended.exists() else "no exit code"
+    state = _state(runs[index])
+    text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
+    tail = log.read_text().strip().splitlines() if log.exists() else []
+    said = [line for line in tail if ": test " in line][-1:] or tail[-3:]
+    lines = [f"[{index + 1}/{len(runs)}] {runs[index].name}: {text}"]
+    for line in said if state != "held" else []:
+        lines += textwrap.wrap(line, 80, initial_indent="  ", subsequent_indent="    ")
+    print("\n".join(lines), flush=True)

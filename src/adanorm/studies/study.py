@@ -1,0 +1,110 @@
+"""Studies: grids of runs, written once in conf/study, that say what to run and what to print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from adanorm.config.compose import outside_norms
+from adanorm.config.experiment import first_problem
+from adanorm.config.paths import CONF, choices
+from adanorm.config.sections import Section
+
+
+class StudyRow(Section):
+    """A row of a study: a norm, and what else sets the row apart."""
+
+    norm: str
+    overrides: tuple[str, ...] = ()  # in Hydra's syntax
+    only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
+    at: float | None = None  # the value of what the study goes over, such as a batch size
+    undefined: str | None = None  # why there can be no runs of it
+
+
+class Study(Section):
+    """Rows x tasks (columns) x seeds at one scale.
+
+    In YAML the rows are a list of norms, or a mapping from a label to a norm and its overrides.
+    """
+
+    title: str
+    rows: Annotated[dict[str, StudyRow], Field(min_length=1)]
+    columns: Annotated[list[str], Field(min_length=1)]
+    scale: Literal["paper", "mini", "smoke"]
+    seeds: Annotated[list[int], Field(min_length=1)]
+    improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
+    quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
+    overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
+    budget: tuple[str, ...] = ()  # overrides tried in every cell; the best by validation is shown
+    over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
+    shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
+
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _norms_are_rows(cls, rows: Any) -> Any:
+        if isinstance(rows, list):
+            return {norm: {"norm": norm} for norm in rows}
+        if isinstance(rows, dict):  # YAML reads a label such as 0.1 as a number
+            return {str(label): row for label, row in rows.items()}
+        return rows
+
+    @model_validator(mode="after")
+    def _every_row_is_at_a_value(self) -> Study:
+        for label, row in self.rows.items():
+            if self.over is not None and row.at is None:
+                raise ValueError(f"row {label!r}: lacks `at`, its {self.over}")
+        return self
+
+    @model_validator(mode="after")
+    def _every_curve_is_of_a_norm_of_its_own(self) -> Study:
+        for task in self.columns if self.shows == "curves" else ():
+            norms = [row.norm for row in self.rows.values() if row.only is None or task in row.only]
+            if len(set(norms)) < len(norms):
+                raise ValueError(f"column {task!r}: two rows have one norm, by which curves are told apart")
+        return self
+
+    @property
+    def varies(self) -> bool:
+        """Whether some run has other settings than its task's and its norm's own."""
+        return bool(self.overrides or self.budget or any(row.overrides for row in self.rows.values()))
+
+
+def load_study(name: str, *, known_tasks: Sequence[str]) -> Study:
+    """Return the study conf/study/<name>.yaml, or that of a path that ends in .yaml.
+
+    Raises ValueError for an unknown study, for a key or value it cannot have, and for a column
+    that is neither a task of conf/task nor among `known_tasks` (the paper's, not all built yet).
+    """
+    file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
+    if not file.is_file():
+        names = ", ".join(choices("study"))
+        raise ValueError(f"unknown study {name!r}: choose from {names}, or name a .yaml file of your own")
+    try:
+        study = Study.model_validate(yaml.safe_load(file.read_text()))
+    except ValidationError as error:
+        raise ValueError(f"study {name}: {first_problem(error)}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"study {name}: {' '.join(str(error).split())}") from None
+    rows = study.rows.values()
+    norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is looked for later
+    known_norms = {*choices("norm"), *outside_norms()}
+    columns = [task for row in rows for task in row.only or ()]
+    _check(name, "task", study.columns, {*choices("task"), *known_tasks})
+    _check(name, "norm", norms, known_norms)
+    _check(name, "column", columns, study.columns)
+    for pair in study.improvements:
+        for entry in pair:
+            if entry not in study.rows:
+                raise ValueError(f"study {name}: improvement of {entry!r}, which is not among the rows")
+    return study
+
+
+def _check(study: str, kind: str, entries: Sequence[str], known: Sequence[str] | set[str]) -> None:
+    for entry in entries:
+        if entry not in known:
+            named = ", ".join(sorted(known))
+            raise ValueError(f"study {study}: unknown {kind} {entry!r}: choose from {named}")

@@ -1,0 +1,62 @@
+"""How often phi is negative, against counting by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from adanorm.analyses.along_training import begin, updates
+from adanorm.analyses.hooks import Call
+from adanorm.analyses.observers import activations
+from adanorm.norms import AdaNorm, LayerNormSimple
+from tests.analyses.conftest import Records
+
+
+def shares(norm: nn.Module, x: torch.Tensor) -> dict[str, list[float]]:
+    found = activations.shares(Call(norm, x, x, x, torch.ones_like(x)), 10.0)
+    return {name: numbers.tolist() for name, numbers in found.items()}
+
+
+def test_a_feature_counts_where_phi_is_not_positive() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(7, 50) ** 3 + 4
+    y = (x - x.mean(1, keepdim=True)) / x.std(1, correction=0, keepdim=True)
+    for k in (0.3, 0.5):
+        found = shares(AdaNorm(50, k=k, C=2.0), x)
+        phi = 2.0 * (1 - k * y)
+        assert found["above"] == pytest.approx((phi <= 0).float().mean(1).tolist())
+        assert found["outside"] == pytest.approx((y.abs() >= 1 / k).float().mean(1).tolist())
+        assert found["bound"] == pytest.approx([k**2] * 7)
+        assert all(share <= k**2 for share in found["outside"])
+        assert found["largest"] == pytest.approx(y.abs().amax(1).tolist(), rel=1e-5)
+        assert max(found["above"]) > 0
+
+
+def test_one_feature_alone_reaches_the_bound_and_the_largest_y() -> None:
+    """H - 1 equal features and one other: |y| is sqrt(H - 1), which for H = 101 is 1/k = 10."""
+    x = torch.zeros(1, 102)
+    x[0, 3] = 5.0
+    found = shares(AdaNorm(102, k=0.1), x)
+    assert found["above"] == found["outside"] == pytest.approx([1 / 102])
+    assert found["largest"] == pytest.approx([101**0.5])
+    assert shares(LayerNormSimple(102), -x)["above"] == [0]
+    assert shares(LayerNormSimple(102), -x)["outside"] == pytest.approx([1 / 102])
+
+
+def test_a_constant_row_and_k_0_have_nothing_outside() -> None:
+    constant = shares(AdaNorm(4), torch.full((1, 4), 3.0))
+    assert (constant["above"], constant["outside"], constant["largest"]) == ([0], [0], [0])
+    found = shares(AdaNorm(4, k=0.0), torch.tensor([[1.0, 2, 3, 400]]))
+    assert (found["above"], found["outside"], found["bound"]) == ([0], [0], [0])
+
+
+def test_every_site_of_a_run_is_within_chebyshevs_bound(record: Records) -> None:
+    one = record("activations", "task=rt", "norm=adanorm", "norm.params.k=0.6", given={"every": "3"})
+    trainer, sites = begin(one.experiment)
+    seen = [row for row in updates(one.analysis, trainer, sites, activations.observe) if row]
+    assert len(seen) == 2
+    for row in seen:
+        assert list(row["values"]) == sites
+        for found in row["values"].values():
+            assert 0 < found["above"] <= found["outside"] <= found["bound"] == pytest.approx(0.36)

@@ -1,0 +1,141 @@
+"""Theorem 1 as it is measured, against autograd on the definitions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from adanorm.analyses.along_training import begin, updates
+from adanorm.analyses.hooks import Call, watched
+from adanorm.analyses.observers import gradients
+from adanorm.analyses.step import Step
+from adanorm.norms import NORMS, LayerNormSimple, norm_factory
+from tests.analyses.conftest import Records
+
+FAMILY = ["layernorm", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm"]
+ROWS, H = 6, 16
+
+
+def called(norm: nn.Module, dz: Tensor) -> Call:
+    """Return a call of the norm on rows of several scales, with autograd's gradients."""
+    torch.manual_seed(0)
+    x = (torch.randn(ROWS, H) * torch.logspace(-1, 2, ROWS)[:, None] + 3).requires_grad_()
+    z = norm(x)
+    (dx,) = torch.autograd.grad(z, x, dz)
+    return Call(norm, x.detach(), z.detach(), dx, dz)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+@pytest.mark.parametrize("numerics", ["paper", "released"])
+def test_what_the_theorem_allows_holds_of_every_row(name: str, numerics: str) -> None:
+    norm = norm_factory(name, numerics=numerics)(H, site="here")
+    for parameter in norm.parameters():
+        nn.init.uniform_(parameter, 0.5, 2)
+    found = gradients.statistics(called(norm, torch.randn(ROWS, H)), 1e-3)
+    assert found["mean_holds"].tolist() == found["variance_holds"].tolist() == [1] * ROWS
+    ratio = found["ratio"].mean().item()
+    if name in ("detachnorm", "detach-var"):
+        assert ratio == pytest.approx(1, abs=1e-4)
+    else:
+        assert ratio < 1
+
+
+def test_the_ratio_is_the_variances_worked_out_from_the_definition() -> None:
+    torch.manual_seed(1)
+    dz = torch.randn(ROWS, H)
+    call = called(norm_factory("adanorm", {"k": 0.2, "C": 1.5})(H, site="here"), dz)
+    x = call.x.double()
+    sigma = ((x - x.mean(1, keepdim=True)) ** 2).mean(1).add(1e-5).sqrt()
+    y = ((x - x.mean(1, keepdim=True)) / sigma[:, None]).requires_grad_()
+    factor = (1.5 * (1 - 0.2 * y)).detach()
+    (g,) = torch.autograd.grad(factor * y, y, dz.double())
+    assert call.dx is not None
+    expected = call.dx.double().var(1, unbiased=False) * sigma**2 / g.var(1, unbiased=False)
+    found = gradients.statistics(call, 1e-3)
+    assert found["ratio"].tolist() == pytest.approx(expected.tolist(), rel=1e-4)
+    assert found["mean_after"].tolist() == pytest.approx(dz.mean(1).abs().tolist(), rel=1e-4)
+    assert found["variance_after"].tolist() == pytest.approx(dz.var(1, unbiased=False).tolist(), rel=1e-4)
+
+
+def test_a_gradient_that_breaks_the_theorem_is_counted() -> None:
+    call = called(LayerNormSimple(H), torch.randn(ROWS, H))
+    assert call.dx is not None
+    call.dx[0] += 10  # moves the mean alone
+    call.dx[1] *= 5  # the variance
+    found = gradients.statistics(call, 1e-3)
+    assert found["mean_holds"].tolist() == [0, 1, 1, 1, 1, 1]
+    assert found["variance_holds"].tolist() == [1, 0, 1, 1, 1, 1]
+
+
+def test_rows_without_a_gradient_do_not_count() -> None:
+    dz = torch.randn(ROWS, H)
+    dz[4:] = 0
+    found = gradients.statistics(called(LayerNormSimple(H), dz), 1e-3)
+    assert [len(numbers) for numbers in found.values()] == [4] * len(found)
+    whole = gradients.statistics(
+        called(LayerNormSimple(H), torch.where(dz == 0, torch.randn(ROWS, H), dz)), 1e-3
+    )
+    assert whole["ratio"][:4].tolist() == found["ratio"].tolist()
+
+
+class Residual(nn.Module):
+    """x + norm(x): the gradient of x is not that of the norm's input."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        z: Tensor = self.norm(x)
+        return x + z * z
+
+
+@pytest.mark.parametrize("name", sorted(NORMS))
+def test_what_is_watched_comes_through_the_norm_alone(name: str) -> None:
+    torch.manual_seed(0)
+    model = Residual(norm_factory(name)(H, site="norm"))
+    x = torch.randn(ROWS, 3, H, requires_grad=True)
+    calls: list[Call] = []
+    with watched({"norm": model.norm}, lambda _, call: calls.append(call), gradients=True):
+        torch.manual_seed(1)
+        model(x).square().sum().backward()
+    alone = x.detach().clone().requires_grad_()
+    torch.manual_seed(1)
+    z = model.norm(alone)
+    dz = 4 * (x.detach() + z.detach() ** 2) * z.detach()
+    z.backward(dz)
+    (call,) = calls
+    assert call.dz is not None
+    assert call.dx is not None
+    torch.testing.assert_close(call.dz, dz)
+    torch.testing.assert_close(call.dx, alone.grad)
+    assert not model.norm._forward_hooks
+
+
+def test_statistics_are_of_the_updates_mean_loss(record: Records) -> None:
+    """Halved micro-batches, accumulated, are the same update."""
+    found = []
+    for overrides in (["data.batch_size=32"], ["data.batch_size=16", "training.accumulate=2"]):
+        one = record(
+            "gradients", "task=mnist", "norm=adanorm", *overrides, given={"steps": "1", "every": "1"}
+        )
+        trainer, sites = begin(one.experiment)
+        (row,) = updates(one.analysis, trainer, sites, gradients.observe)
+        assert row is not None
+        found.append(row["values"])
+    assert list(found[0]) == ["norms.0", "norms.1"]
+    for site, values in found[0].items():
+        assert found[1][site] == pytest.approx(values, rel=1e-3)
+
+
+@pytest.mark.parametrize("task", ["rt", "mnist", "ptb", "enwik8", "de-en"])
+def test_the_theorem_holds_in_every_model(task: str, record: Records) -> None:
+    one = record("gradients", f"task={task}", "norm=layernorm-simple", given={"steps": "1", "every": "1"})
+    trainer, sites = begin(one.experiment)
+    step = Step(trainer, next(trainer.batches()), {s: trainer.model.get_submodule(s) for s in sites})
+    values = gradients.observe(step, tolerance=1e-3)
+    assert set(values) == set(sites)
+    for found in values.values():
+        assert found["mean_holds"] == found["variance_holds"] == 1
+        assert 0 < found["ratio"] <= 1 + 1e-6

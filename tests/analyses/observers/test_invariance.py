@@ -1,0 +1,59 @@
+"""Table 1 of Ba et al. 2016, and what follows from a norm's formula."""
+
+from __future__ import annotations
+
+import pytest
+
+from adanorm.analyses.observers.invariance import CHANGES, differences
+from adanorm.analyses.spec import load_analysis
+from adanorm.config.compose import compose_experiment
+from adanorm.norms import NORMS
+
+OPTIONS = load_analysis("invariance").options
+TOLERANCE = float(OPTIONS["tolerance"])
+EPS = float(OPTIONS["eps"])
+
+# Rows of the published table, in the order of its columns, and for norms that came later what is theirs:
+# RMSNorm's from Zhang & Sennrich 2019, table 1; the others' from their formulas.
+# Over positions a re-centering is no constant, so that GroupNorm sees it.
+PUBLISHED = {
+    "batchnorm": "yes no yes yes yes no",
+    "weightnorm": "yes no yes no no no",
+    "layernorm": "yes yes no yes no yes",
+    "rmsnorm": "yes no no yes no yes",
+}
+DERIVED = {
+    "none": "no no no no no no",
+    "adanorm": "yes yes no yes no yes",
+    "detachnorm": "yes yes no yes no yes",
+    "batchnorm-noisy": "yes no yes yes yes no",
+    "instancenorm": "yes no yes yes yes yes",
+    "groupnorm": "yes no no yes no yes",
+    "scalenorm": "yes no no yes no yes",
+    "dynamic-tanh": "no no no no no no",
+}
+
+
+def measured(name: str, *overrides: str, eps: float = EPS) -> dict[str, float]:
+    return differences(compose_experiment([f"norm={name}", *overrides]).norm, seed=1, eps=eps)
+
+
+@pytest.mark.parametrize("name", [name for name in {**PUBLISHED, **DERIVED} if name in NORMS])
+def test_the_measured_invariances_are_the_published_ones(name: str) -> None:
+    found = {change: "yes" if size <= TOLERANCE else "no" for change, size in measured(name).items()}
+    assert list(found) == list(CHANGES) == [quantity.name for quantity in load_analysis("invariance").shown]
+    assert " ".join(found.values()) == {**PUBLISHED, **DERIVED}[name]
+
+
+@pytest.mark.parametrize("name", sorted(NORMS))
+def test_every_norm_is_clearly_invariant_or_clearly_not(name: str) -> None:
+    assert all(size < TOLERANCE / 100 or size > 0.01 for size in measured(name).values())
+
+
+def test_the_norms_own_eps_spoils_exactness() -> None:
+    assert measured("layernorm", eps=1e-2)["matrix_rescaled"] > TOLERANCE
+
+
+def test_numerics_do_not_matter() -> None:
+    found = measured("layernorm-simple", "norm.numerics=released")
+    assert [size <= TOLERANCE for size in found.values()] == [True, True, False, True, False, True]

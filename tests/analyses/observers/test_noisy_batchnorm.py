@@ -1,0 +1,28 @@
+"""The distribution of what a norm hands on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from adanorm.analyses.along_training import begin, updates
+from adanorm.analyses.observers import noisy_batchnorm
+from tests.analyses.conftest import Records
+
+
+def test_features_are_summed_up_by_their_means_and_variances() -> None:
+    z = torch.tensor([[1.0, 10.0], [3.0, 30.0]])
+    found = noisy_batchnorm.moments(z)
+    assert found == pytest.approx({"mean": 11.0, "mean_spread": 9.0, "variance": 50.5})
+
+
+def test_noise_unsettles_what_batchnorm_settles(record: Records) -> None:
+    spread = {}
+    for norm in ("batchnorm", "batchnorm-noisy"):
+        one = record("noisy-batchnorm", "task=mnist", f"norm={norm}", given={"steps": "1", "every": "1"})
+        trainer, sites = begin(one.experiment)
+        (row,) = updates(one.analysis, trainer, sites, noisy_batchnorm.observe)
+        assert row is not None
+        spread[norm] = [found["mean_spread"] for found in row["values"].values()]
+    assert max(spread["batchnorm"]) < 1e-5
+    assert min(spread["batchnorm-noisy"]) > 0.05

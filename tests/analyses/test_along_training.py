@@ -1,0 +1,179 @@
+"""Observing as such: it changes nothing, goes on where it broke off, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from adanorm.analyses.along_training import along_training, begin, updates
+from adanorm.analyses.registry import ANALYSES
+from adanorm.analyses.spec import AnalysisRecord, load_analysis
+from adanorm.analyses.step import Step, Values
+from adanorm.config.paths import choices
+from adanorm.records import reader
+from tests.analyses.conftest import Records
+from tests.conftest import Command
+
+
+class CutError(Exception):
+    """Stands for a kill between two updates."""
+
+
+def sums(step: Step) -> Values:
+    """Observe in every way a Step offers: losses and gradients before and after, moved weights."""
+    with step.aside():
+        before = step.loss().total.item()
+        probed = step.backward().total.item()
+        for parameter in step.model.parameters():
+            parameter.data += 0.1
+        moved = step.loss().total.item()
+    made = step.update().total.item()
+    with step.aside():
+        after = step.loss().total.item()
+    return {"": {"before": before, "probed": probed, "made": made, "moved": moved, "after": after}}
+
+
+def rows(record: AnalysisRecord) -> list[dict[str, Any]]:
+    return reader.observations(record.folder())
+
+
+def weights(record: AnalysisRecord, observe: Any) -> dict[str, Tensor]:
+    trainer, sites = begin(record.experiment)
+    list(updates(record.analysis, trainer, sites, observe))
+    return {**trainer.model.state_dict(), "random": torch.get_rng_state()}
+
+
+def unobserved(step: Step, **options: Any) -> Values:
+    step.update()
+    return {}
+
+
+@pytest.mark.parametrize("task", ["mnist", "rt", "ptb", "enwik8", "de-en"])
+def test_an_observer_leaves_weights_and_random_numbers_what_they_are(task: str, record: Records) -> None:
+    one = record("gradients", f"task={task}", "norm=adanorm", given={"steps": "4"})
+    plain = weights(one, unobserved)
+    from adanorm.analyses.observers.gradients import observe
+
+    for found in (weights(one, lambda step, **options: sums(step)), weights(one, observe)):
+        assert all(torch.equal(found[name], plain[name]) for name in plain)
+
+
+@pytest.mark.parametrize("task", ["mnist", "rt", "enwik8"])
+def test_a_steps_loss_is_that_of_its_update_and_falls_with_it(task: str, record: Records) -> None:
+    one = record("gradients", f"task={task}", "norm=layernorm")
+    trainer, sites = begin(one.experiment)
+    seen = [row for row in updates(one.analysis, trainer, sites, lambda step, **_: sums(step)) if row]
+    assert [row["update"] for row in seen] == [2, 4, 6]
+    for row in seen:
+        values = row["values"][""]
+        assert values["before"] == pytest.approx(values["made"], rel=1e-6)
+        assert values["probed"] == pytest.approx(values["made"], rel=1e-6)
+        assert values["moved"] != values["before"]
+        assert values["after"] < values["made"]
+
+
+@pytest.mark.parametrize("cut_at", [1, 3, 4])
+def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: Path, record: Records) -> None:
+    overrides = ("task=rt", "norm=adanorm", "checkpoint_minutes=0.0000001")  # after each update
+    whole, cut = (record("gradients", *overrides, runs=tmp_path / name) for name in ("whole", "cut"))
+    ANALYSES["gradients"](whole)
+    from adanorm.analyses.observers.gradients import observe
+
+    def cutting(step: Step, **options: Any) -> Values:
+        if step.trainer.state.update >= cut_at:
+            raise CutError
+        return observe(step, **options)
+
+    with pytest.raises(CutError):
+        along_training(cutting)(cut)
+    assert reader.result(cut.folder()) is None
+    # A row that the checkpoint does not know of is made again.
+    with (cut.folder() / "rows.jsonl").open("a") as file:
+        file.write(json.dumps({"update": 99, "values": {}}) + "\n")
+    torch.rand(5)
+    ANALYSES["gradients"](cut)
+    assert rows(cut) == rows(whole)
+    assert reader.result(cut.folder()) == reader.result(whole.folder())
+    assert not (cut.folder() / "checkpoint.pt").exists()
+
+
+def test_a_run_that_diverges_is_a_result(record: Records) -> None:
+    one = record("gradients", "task=mnist", "norm=none", "training.lr=1e30")
+    ANALYSES["gradients"](one)
+    found = reader.result(one.folder())
+    assert found is not None
+    assert found["status"] == "diverged"
+    assert "not finite" in found["diverged"]
+
+
+def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) -> None:
+    one = record("gradients", "task=rt", "norm=adanorm")
+    assert one.folder().parts[-4:-1] == ("gradients", "rt", "adanorm")
+    others = [
+        record("gradients", "task=rt", "norm=adanorm", given={"every": "3"}),
+        record("gradients", "task=rt", "norm=adanorm", given={"tolerance": "0.5"}),
+        record("gradients", "task=rt", "norm=adanorm", "training.lr=0.5"),
+    ]
+    assert len({other.folder() for other in (one, *others)}) == 4
+    renamed = AnalysisRecord(one.analysis.model_copy(update={"title": "another"}), one.experiment)
+    assert renamed.folder() == one.folder()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nothing"], "unknown analysis 'nothing': choose from "),
+        (["gradients", "task=chess"], "unknown task 'chess': choose from cifar10, de-en"),
+        (["gradients", "norms=layernorm,fog"], "unknown norm 'fog': choose from adanorm"),
+        (["gradients", "steps=3", "every=5"], "every=5: nothing is observed in steps=3"),
+        (["gradients", "steps=many"], "steps='many'"),
+        (["gradients", "tolerance=-1"], "tolerance=-1: must be above 0"),
+        (["gradients", "tolerance=x"], "tolerance=x: must be a number"),
+        (
+            ["gradients", "task=ptb", "norms=layernorm,instancenorm"],
+            "norm instancenorm is not defined in ptb",
+        ),
+        (["gradients", "task=de-en", "norms=batchnorm"], "norm batchnorm is not defined in de-en"),
+        (["batch-size", "task=rt"], "batch-size is the study conf/study/batch-size.yaml"),
+        (["gradients", "faint"], "'faint': write settings as key=value"),
+        (["gradients", "training.speed=3"], "unknown key 'training.speed'"),
+        (["gradients", "seeds=x"], "seeds.0='x'"),
+    ],
+)
+def test_a_mistake_is_one_line_before_any_work(
+    arguments: list[str], complaint: str, tmp_path: Path, command: Command
+) -> None:
+    done = command("analyze", *arguments, "scale=smoke", f"runs={tmp_path}")
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_door_makes_what_lacks_and_writes_table_and_figure(tmp_path: Path, command: Command) -> None:
+    arguments = ["gradients", "task=rt", "norms=none,layernorm-simple", "scale=smoke"]
+    arguments += ["steps=4", "every=2", f"runs={tmp_path}"]
+    first = command("analyze", *arguments)
+    assert first.returncode == 0, first.stderr
+    assert "2 records, 2 to run" in first.stdout
+    assert all(len(line) <= 80 for line in first.stdout.splitlines() if not line.startswith("/"))
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
+        "analysis-gradients.md",
+        "analysis-gradients.csv",
+    }
+    assert len(list((tmp_path / "figures").glob("analysis-gradients-rt.*"))) == 4
+    second = command("analyze", *arguments)
+    assert "2 records, 0 to run" in second.stdout
+    assert second.stdout.splitlines()[1:] == [
+        line for line in first.stdout.splitlines()[1:] if not line.startswith("[")
+    ]
+
+
+def test_every_analysis_of_conf_is_there() -> None:
+    assert {name for name in choices("analysis") if load_analysis(name).steps} <= set(ANALYSES)
+    assert set(ANALYSES) <= set(choices("analysis"))

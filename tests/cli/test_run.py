@@ -1,0 +1,292 @@
+"""The front door, as a person uses it: real processes, real files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.paths import PROJECT, choices
+from adanorm.runs.execute import execute
+from tests.conftest import Command
+
+
+def only_folder(runs: Path) -> Path:
+    (result,) = runs.glob("*/*/*/config.yaml")
+    return result.parent
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in found]
+
+
+def test_a_run_leaves_its_record_and_is_not_made_twice(tmp_path: Path, command: Command) -> None:
+    arguments = ("task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}")
+    first = command("run", *arguments)
+    assert first.returncode == 0, first.stderr
+    folder = only_folder(tmp_path)
+    assert {path.name for path in folder.iterdir()} - {"run.lock"} == {
+        "config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz", "result.json", "weights.pt",
+    }  # fmt: skip
+    result = json.loads((folder / "result.json").read_text())
+    assert list(result)[:6] == ["schema", "status", "task", "norm", "scale", "seed"]
+    assert result["status"] == "done"
+    assert result["norm_sites"] == ["norms.0", "norms.1"]
+    assert result["norm_parameters"] == 0
+    predictions = gzip.decompress((folder / "predictions.txt.gz").read_bytes()).decode().split()
+    assert len(predictions) == 128
+    assert f"test accuracy {result['test']['accuracy']:.2f}" in first.stdout
+    assert "the paper has 99.35 (not comparable: smoke scale)" in first.stdout
+    before = (folder / "result.json").stat().st_mtime_ns
+    second = command("run", *arguments)
+    assert second.stdout.startswith("already completed")
+    assert (folder / "result.json").stat().st_mtime_ns == before
+
+
+def test_a_changed_setting_is_another_run_and_a_place_is_not(tmp_path: Path) -> None:
+    base = compose_experiment(["task=rt", f"runs={tmp_path}"])
+    for override in ("training.lr=0.002", "seed=2", "norm=adanorm", "norm.placement=final", "precision=bf16"):
+        assert compose_experiment(["task=rt", override]).digest() != base.digest()
+    for override in (
+        "device=cpu",
+        "threads=2",
+        "norm.backend=eager",
+        "data.mirror=elsewhere",
+        "logger=wandb",
+        "training.lr=1e-3",
+    ):
+        assert compose_experiment(["task=rt", override]).digest() == base.digest()
+
+
+@pytest.mark.parametrize("task", ["mnist", "rt"])
+def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Path, task: str) -> None:
+    curves, backends = [], []
+    for backend in ("eager", "fused"):
+        chosen = (f"task={task}", "norm=adanorm", "scale=smoke", f"norm.backend={backend}")
+        made = compose_experiment([*chosen, f"runs={tmp_path / backend}"])
+        execute(made)
+        curves.append([row["train_loss"] for row in rows(made.folder())])
+        backends.append(json.loads((made.folder() / "environment.json").read_text())["norm_backend"])
+    assert curves[1] == pytest.approx(curves[0], rel=1e-4)
+    assert backends[0] == "eager: as asked"
+    assert backends[1].startswith("fused: numba")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("task=rtt", "unknown task 'rtt': choose from cifar10, de-en, en-de"),
+        ("norm=batch", "unknown norm 'batch': choose from adanorm"),
+        ("scale=big", "unknown scale 'big': choose from mini, paper, smoke, auto"),
+        ("training.lrr=1", "unknown key 'training.lrr': did you mean training.lr"),
+        ("training.lr=fast", "training.lr='fast': input should be a valid number"),
+        ("training.lr=-1", "training.lr=-1: input should be greater than 0"),
+        ("norm.placement=first", "placement 'first': choose all, final"),
+        ("norm.params.k=1.5", "k=1.5: must be at least 0 and below 1"),
+        ("norm.params.C=0", "C=0: must be above 0"),
+        ("norm.placement=[x.*]", "placement 'x.*' matches no site: the sites are norms.0, norms.1"),
+        ("data.path=nowhere", "data.path=nowhere: holds neither train-images-idx3-ubyte.gz"),
+        ("data.source=cifar", "data.source='cifar': images come from mnist"),
+        (
+            "norm=instancenorm model.norm_axes=all",
+            "norm instancenorm is not defined in mnist: its statistics",
+        ),
+        (
+            "norm=groupnorm norm.params.groups=3",
+            "groups=3: must be a whole number that divides the 4 features",
+        ),
+        ("model.norm_position=middle", "choose pre, post, sandwich"),
+        ("norm.backend=fast", "norm.backend='fast': input should be 'auto', 'eager' or 'fused'"),
+        ("device=tpu", "device='tpu': input should be 'auto', 'cpu' or 'cuda'"),
+        ("lr", "missing EQUAL"),
+    ],
+)
+def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
+    tmp_path: Path, command: Command, override: str, message: str
+) -> None:
+    runs = tmp_path / "runs"
+    group = override.partition("=")[0]
+    others = {"norm": "norm=adanorm", "scale": "scale=smoke"}
+    chosen = [choice for name, choice in others.items() if name != group]
+    done = command("run", *override.split(), *chosen, f"runs={runs}")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert not runs.exists()
+
+
+def test_mistakes_in_a_sweep_are_one_line_too(tmp_path: Path, command: Command) -> None:
+    done = command("run", "-m", "task=rt,rtt", "norm=adanorm", f"runs={tmp_path / 'runs'}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "unknown task 'rtt'" in done.stderr
+
+
+def test_a_sweep_makes_every_run(tmp_path: Path, command: Command) -> None:
+    done = command(
+        "run", "-m", "task=rt", "norm=none,adanorm", "seed=1,2", "scale=smoke",
+        f"runs={tmp_path / 'runs'}", f"hydra.sweep.dir={tmp_path / 'sweep'}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "runs").glob("rt/*/smoke-seed*/result.json"))) == 4
+
+
+def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path, command: Command) -> None:
+    arguments = ("task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}")
+    folder = compose_experiment(list(arguments)).folder()
+    folder.mkdir(parents=True)
+    with FileLock(folder / "run.lock"):
+        done = command("run", *arguments)
+    assert done.returncode == 2
+    assert "is being written by another process" in done.stderr
+    assert not (folder / "config.yaml").exists()
+
+
+def test_a_run_made_by_another_process_meanwhile_is_not_made_again(tmp_path: Path) -> None:
+    run = compose_experiment(["task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"])
+    execute(run)
+    before = {path.name: path.stat().st_mtime_ns for path in run.folder().iterdir()}
+    execute(run)  # what a process does that looked for the result before it was there
+    after = {path.name: path.stat().st_mtime_ns for path in run.folder().iterdir()}
+    assert {k: v for k, v in after.items() if k != "run.lock"} == {
+        k: v for k, v in before.items() if k != "run.lock"
+    }
+
+
+def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, command: Command) -> None:
+    arguments = ["task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"]
+    # A limit on the size of a file stands in for the disk: the checkpoint does not fit.
+    limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 24; exec "$0" -m "$@"', sys.executable]
+    full = command("run", *arguments, "model.channels=[8,16]", launcher=limited)
+    assert full.returncode == 2
+    assert full.stderr.count("\n") == 1
+    assert "File too large" in full.stderr
+    folder = only_folder(tmp_path)
+    assert not (folder / "result.json").exists()
+    assert list(folder.glob("*.tmp")) == []
+    assert command("run", *arguments, "model.channels=[8,16]").returncode == 0
+    assert json.loads((folder / "result.json").read_text())["status"] == "done"
+
+
+@pytest.mark.parametrize("task", ["rt", "mnist", "de-en", "enwik8", "enwik8-lstm", "ptb"])
+def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, command: Command, task: str) -> None:
+    arguments = [f"task={task}", "norm=layernorm", "scale=smoke", "training.max_epochs=12"]
+    arguments += ["training.max_updates=600"] if task.startswith("enwik8") else []
+    arguments += ["checkpoint_minutes=1e-9"]
+    whole = command("run", *arguments, f"runs={tmp_path / 'whole'}")
+    assert whole.returncode == 0, whole.stderr
+    broken = tmp_path / "broken"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "adanorm", "run", *arguments, f"runs={broken}"],
+        cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    metrics = compose_experiment([*arguments, f"runs={broken}"]).folder() / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (metrics.exists() and metrics.read_text().count("\n") >= 2):
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (metrics.parent / "result.json").exists(), "killed too late to show anything"
+    (metrics.parent / "checkpoint.tmp").write_bytes(b"what a kill within a checkpoint's writing leaves")
+    assert command("run", *arguments, f"runs={broken}").returncode == 0
+    folders = only_folder(tmp_path / "whole"), only_folder(broken)
+    assert rows(folders[0]) == rows(folders[1])
+    results = [json.loads((folder / "result.json").read_text()) for folder in folders]
+    for result in results:
+        del result["seconds"]
+    assert results[0] == results[1]
+    predictions = [[path.read_bytes() for path in folder.glob("predictions.txt.gz")] for folder in folders]
+    assert predictions[0] == predictions[1]
+    assert len(predictions[0]) == (0 if task.startswith("enwik8") else 1)
+
+
+@pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-gru", "ptb", "gaussian"])
+def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str) -> None:
+    """Each process takes half of every batch: the order and, to rounding, the losses of one."""
+    arguments = [f"task={task}", "norm=adanorm", "scale=smoke", "training.max_epochs=3"]
+    # Of 30 images a batch the last one has 16; translation's smoke scale has no dropout already.
+    arguments += {"rt": ["model.dropout=0"], "ptb": ["model.dropout=0"], "mnist": ["data.batch_size=30"]}.get(
+        task, []
+    )
+    one = command("run", *arguments, f"runs={tmp_path / 'one'}")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+    two = command("run", *arguments, f"runs={tmp_path / 'two'}", launcher=torchrun)
+    assert one.returncode == two.returncode == 0, two.stderr
+    first, second = (rows(only_folder(tmp_path / name)) for name in ("one", "two"))
+    assert len(first) == (4 if task.startswith("enwik8") else 3)
+    for row, other in zip(first, second, strict=True):
+        assert other == pytest.approx(row, rel=2e-4)
+    environment = json.loads((only_folder(tmp_path / "two") / "environment.json").read_text())
+    assert environment["processes"] == 2
+
+
+@pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
+def test_loggers_need_no_account(tmp_path: Path, command: Command, logger: str) -> None:
+    done = command("run", "task=mnist", "norm=none", "scale=smoke", f"logger={logger}", f"runs={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    written = [path for path in only_folder(tmp_path).glob(f"{logger}/**/*") if path.is_file()]
+    assert written, f"{logger} wrote nothing"
+
+
+def test_what_breaks_in_training_is_recorded_and_tried_again(tmp_path: Path, command: Command) -> None:
+    arguments = ("task=mnist", "norm=none", "scale=smoke", f"runs={tmp_path}")
+    broken = command("run", *arguments, "norm.path=tests.broken_norm:RaisesInTraining")
+    assert broken.returncode == 1
+    folder = only_folder(tmp_path)
+    result = json.loads((folder / "result.json").read_text())
+    assert (result["status"], result["error"]) == ("failed", "RuntimeError: breaks in training")
+    again = command("run", *arguments, "norm.path=tests.broken_norm:RaisesInTraining")
+    assert again.returncode == 1, "a failed run is tried again"
+
+
+def test_a_run_that_diverges_is_a_result(tmp_path: Path, command: Command) -> None:
+    done = command("run", "task=mnist", "norm=none", "scale=smoke", "training.lr=1e30", f"runs={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    text = (only_folder(tmp_path) / "result.json").read_text()
+    result = json.loads(text)
+    assert (result["status"], result["test"]) == ("diverged", None)
+    assert "NaN" not in text
+    assert "Diverge (1/1)" in done.stdout
+
+
+def test_the_list_says_where_a_norm_is_not_defined_and_why(command: Command) -> None:
+    done = command("list")
+    assert done.returncode == 0, done.stderr
+    listed = " ".join(done.stdout.split())
+    assert "batchnorm-noisy" in listed
+    assert re.search(r"not batchnorm, [^:]* in de-en, en-de, en-vi: fairseq does not tell", listed)
+    assert re.search(r"not instancenorm in gaussian, ptb: its statistics are over positions", listed)
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_the_doors_import_torch_only_when_they_use_it() -> None:
+    code = "import sys, adanorm.run, adanorm.listing, adanorm.study; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("task", choices("task"))
+@pytest.mark.parametrize("scale", choices("scale"))
+def test_every_task_composes_at_every_scale(task: str, scale: str) -> None:
+    chosen = compose_experiment([f"task={task}", f"scale={scale}"])
+    assert (chosen.task.name, chosen.scale) == (task, scale)
+
+
+@pytest.mark.parametrize("task", choices("task"))
+def test_every_norm_is_a_run_of_its_own_in_every_task(task: str) -> None:
+    digests = {
+        compose_experiment([f"task={task}", "scale=smoke", f"norm={norm}"]).digest()
+        for norm in choices("norm")
+    }
+    assert len(digests) == len(choices("norm"))

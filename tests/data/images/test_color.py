@@ -1,0 +1,137 @@
+"""CIFAR-10's binary form, on files and archives made here."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import ColourImages
+from adanorm.data import catalogue
+from adanorm.data.catalogue import File, Source
+from adanorm.data.images.color import load_color_images, unpacked
+
+Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+NAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
+
+
+def records(count: int, seed: int) -> Bytes:
+    random = np.random.default_rng(seed)
+    made = random.integers(0, 256, (count, 3073)).astype(np.uint8)
+    made[:, 0] = random.integers(0, 10, count)
+    return made
+
+
+def archive(path: Path, names: list[str] = NAMES) -> dict[str, Bytes]:
+    """Write an archive laid out as CIFAR-10's, the test set first, and return the records of each file."""
+    made = {name: records(4, seed) for seed, name in enumerate(names)}
+    others = {"batches.meta.txt": b"airplane\n", "../outside.bin": b"x"}
+    contents = {name: made[name].tobytes() for name in reversed(names)} | others
+    with tarfile.open(path, "w:gz") as file:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            member.size = len(content)
+            file.addfile(member, io.BytesIO(content))
+    return made
+
+
+def section(*overrides: str) -> ColourImages:
+    data = compose_experiment(["task=cifar10", *overrides]).data
+    assert isinstance(data, ColourImages)
+    return data
+
+
+def test_the_archive_is_verified_and_split_with_validation_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cifar-10").mkdir()
+    path = tmp_path / "cifar-10" / "cifar-10-binary.tar.gz"
+    made = archive(path)
+    md5 = hashlib.md5(path.read_bytes()).hexdigest()
+    source = Source("cifar-10", "none", (File(path.name, None, f"md5:{md5}", ()),))
+    monkeypatch.setitem(catalogue.SOURCES, "cifar10", source)
+    places = (f"data.mirror={tmp_path}", f"data.cache={tmp_path / 'cache'}")
+    splits = load_color_images(section(*places, "data.valid_size=6"))
+    assert (len(splits.train), len(splits.valid), len(splits.test)) == (14, 6, 4)
+    every = np.concatenate([made[name] for name in NAMES])
+    targets = torch.cat([splits[split].targets for split in ("train", "valid", "test")])
+    assert targets.tolist() == every[:, 0].tolist()
+    # A record is its label, then 1,024 bytes of each colour, row by row.
+    pixel = splits.valid.batch(np.array([1])).inputs[0, 2, 5, 7]
+    expected = (every[15, 1 + 2 * 1024 + 5 * 32 + 7] / 255 - 0.4465) / 0.2616
+    assert pixel.item() == pytest.approx(expected, abs=1e-6)
+    assert splits.train.batch(np.arange(3)).inputs.shape == (3, 3, 32, 32)
+    assert splits.checksums == {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    assert {file.name for file in tmp_path.rglob("*") if file.is_file()} == {path.name}, "nothing is unpacked"
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(ValueError, match="md5 is"):
+        load_color_images(section(*places))
+
+
+def test_the_catalogue_names_the_published_archive() -> None:
+    (file,) = catalogue.SOURCES["cifar10"].files
+    assert file.checksum == "md5:c32a1d4ab5d03f1284b67883e8d87530"
+    # Six files of 10,000 records of 3,073 bytes, compressed: no more than they hold.
+    assert file.size is not None
+    assert 0.5 < file.size / (6 * 10_000 * 3_073) < 1
+
+
+def test_ones_own_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
+    for name, seed in (("data_batch_10.bin", 10), ("data_batch_2.bin", 2), ("test_batch.bin", 0)):
+        records(4, seed).tofile(tmp_path / name)
+    data = section(f"data.path={tmp_path}", "data.valid_size=2", "data.train_images=7")
+    splits = load_color_images(data)
+    assert (len(splits.train), len(splits.valid), len(splits.test)) == (5, 2, 4)
+    labels = [*records(4, 2)[:, 0], *records(4, 10)[:3, 0]]
+    assert [*splits.train.targets, *splits.valid.targets] == labels
+    run = compose_experiment(["task=cifar10", f"data.path={tmp_path}"])
+    digest = run.digest()
+    records(4, 1).tofile(tmp_path / "test_batch.bin")
+    assert run.digest() != digest, "own files count by content"
+
+
+FOUR = records(4, 0)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        (None, None, r"data\.path=\S+: holds no data_batch_1\.bin"),
+        (FOUR, None, r"holds no test_batch\.bin"),
+        (FOUR[:, :-1], FOUR, "12,288 bytes are no whole number of records"),
+        (FOUR[:0], FOUR, "0 bytes are no whole"),
+        (FOUR | 128, FOUR, "has the label 1[23]"),
+        (FOUR, FOUR, r"data\.valid_size=5000: only 4 training images"),
+    ],
+)
+def test_a_broken_folder_is_named(
+    tmp_path: Path, train: Bytes | None, test: Bytes | None, message: str
+) -> None:
+    for name, content in (("data_batch_1", train), ("test_batch", test)):
+        if content is not None:
+            np.ascontiguousarray(content).tofile(tmp_path / f"{name}.bin")
+    with pytest.raises(ValueError, match=message):
+        load_color_images(section(f"data.path={tmp_path}"))
+
+
+def test_a_broken_archive_is_named(tmp_path: Path) -> None:
+    whole, cut, lacking = (tmp_path / f"{name}.tar.gz" for name in ("whole", "cut", "lacking"))
+    archive(whole)
+    cut.write_bytes(whole.read_bytes()[:20_000])
+    archive(lacking, NAMES[:-1])
+    for path, message in ((cut, "cut.tar.gz: no archive that can be read"), (lacking, "holds no test_batch")):
+        with pytest.raises(ValueError, match=message):
+            unpacked(path)
+
+
+def test_a_source_of_another_kind_names_the_choices() -> None:
+    with pytest.raises(
+        ValueError, match=r"data\.source='mnist': colour images come from cifar10 or synthetic"
+    ):
+        load_color_images(section("data.source=mnist"))

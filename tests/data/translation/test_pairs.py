@@ -1,0 +1,253 @@
+"""Parallel corpora: reading, cleaning, subwords, binary files, batches."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import Parallel
+from adanorm.data.translation.cleaning import clean
+from adanorm.data.translation.corpora import _pair, corpus_files, lines_of, read_corpus
+from adanorm.data.translation.pairs import load_pairs
+from adanorm.data.translation.preparation import _prepare, prepared_corpus
+from adanorm.data.translation.tokenization import Subwords, Words, learn_subwords
+
+LANGUAGES = ("de", "en")
+
+
+def data_of(*overrides: str) -> Parallel:
+    data = compose_experiment(["task=de-en", "scale=smoke", *overrides]).data
+    assert isinstance(data, Parallel)
+    return data
+
+
+def own(tmp_path: Path, **texts: str) -> list[str]:
+    """Write six files, those of `texts` with other content, and return the overrides naming them."""
+    for split in ("train", "valid", "test"):
+        for language in LANGUAGES:
+            name = f"{split}.{language}"
+            content = texts.get(name.replace(".", "_"), "ein Haus\nzwei Worte\n")
+            (tmp_path / name).write_bytes(content.encode("utf-8", "surrogateescape"))
+    return [
+        f"data.cache={tmp_path / 'cache'}",
+        *(f"data.{s}={tmp_path / s}" for s in ("train", "valid", "test")),
+    ]
+
+
+def archive(path: Path, members: dict[str, str]) -> Path:
+    with tarfile.open(path, "w:gz") as made:
+        for name, text in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            made.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def test_misaligned_files_are_named_with_their_lengths(tmp_path: Path) -> None:
+    data = data_of(*own(tmp_path, valid_en="one\n"))
+    with pytest.raises(ValueError, match=r"valid\.de has 2 lines and valid\.en has 1"):
+        load_pairs(data)
+    assert not [p for p in (tmp_path / "cache" / "prepared").iterdir() if p.suffix not in (".lock", ".part")]
+
+
+def test_invalid_utf8_is_named_with_its_line(tmp_path: Path) -> None:
+    data = data_of(*own(tmp_path, test_de="gut\nschlecht \udcff\n"))
+    with pytest.raises(ValueError, match=r"test\.de, line 2: not UTF-8"):
+        load_pairs(data)
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    assert lines_of("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
+
+
+def test_a_missing_side_or_split_is_named(tmp_path: Path) -> None:
+    overrides = own(tmp_path)
+    (tmp_path / "train.en").unlink()
+    with pytest.raises(ValueError, match=r"data\.train=.*there is no .*train\.en, nor with \.gz"):
+        data_of(*overrides).own_files()
+    with pytest.raises(ValueError, match=r"needs data.train, data.valid and data.test: data.test is not set"):
+        data_of(*overrides[:-1]).own_files()
+
+
+def test_what_cleaning_drops_is_said_with_line_and_reason(tmp_path: Path) -> None:
+    outlier = "wort " * 2000
+    german = f"ein Haus\n\nkurz\n{outlier}\nzwei Worte\n"
+    english = "a house\nnothing there\none two three four\nword\ntwo words\n"
+    said: list[str] = []
+    data = data_of(*own(tmp_path, train_de=german, train_en=english, valid_de="\nx\n"), "data.ratio=3")
+    corpus = load_pairs(data, said.append)
+    assert len(corpus.splits["train"]) == 2
+    assert any("1 pairs with an empty side, the first in line 1" in line for line in said)
+    dropped = "train.de, train.en: dropped 1 of 5 pairs, "
+    assert f"{dropped}a side is empty (the first: line 2, 0 and 2 words)" in said
+    assert any("longer than 175 words (the first: line 4, 2,000 and 1 words)" in line for line in said)
+    assert any("over 3 times the other's words (the first: line 3, 1 and 4 words)" in line for line in said)
+    again: list[str] = []
+    load_pairs(data, again.append)
+    assert again == [], "a prepared corpus is found again"
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30))
+def test_cleaning_keeps_what_the_rule_says(lengths: list[tuple[int, int]]) -> None:
+    sides = [[" ".join("w" * n) for n in column] for column in zip(*lengths, strict=True)] or [[], []]
+    kept, dropped = clean(sides[0], sides[1], longest=9, ratio=1.5)
+    rule = [
+        i for i, (a, b) in enumerate(lengths) if 1 <= a <= 9 and 1 <= b <= 9 and a / b <= 1.5 and b / a <= 1.5
+    ]
+    assert kept == rule
+    assert sum(dropped.counts.values()) == len(lengths) - len(rule)
+
+
+@given(st.lists(st.text(alphabet="abcdeß", min_size=1, max_size=8), min_size=1, max_size=8))
+@settings(max_examples=50)
+def test_subwords_join_to_the_words_they_were_split_from(words: list[str]) -> None:
+    subwords = learn_subwords(["abc abc abd ead ßab", "cab dab"], 10)
+    line = " ".join(words)
+    assert Subwords.join(subwords.split(line)) == line
+
+
+def test_words_are_those_of_moses() -> None:
+    words = Words("en", data_of("data.tokenize=true", "data.normalize=true", "data.lowercase=true"))
+    # As Moses's tokenizer.perl splits and escapes.
+    assert words.split("Don't say «no» -- it costs $1,000.50!") == (
+        "don &apos;t say &quot; no &quot; -- it costs $ 1,000.50 !"
+    )
+    assert words.join("don &apos;t say &quot; no &quot; !") == 'don\'t say "no"!'
+
+
+def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) -> None:
+    from fairseq import options
+    from fairseq_cli import preprocess
+
+    data = data_of(f"data.cache={tmp_path / 'cache'}")
+    folder, _ = prepared_corpus(data)
+    corpus = load_pairs(data)
+    for split in ("train", "valid", "test"):
+        for dictionary, language in zip(corpus.dictionaries, LANGUAGES, strict=True):
+            examples = (
+                corpus.splits[split].dataset.src if language == "de" else corpus.splits[split].dataset.tgt
+            )
+            lines = [dictionary.string(examples[i]) for i in range(len(examples))]
+            (tmp_path / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    parser = options.get_preprocessing_parser()
+    arguments = ["--source-lang", "de", "--target-lang", "en", "--joined-dictionary", "--workers", "1"]
+    arguments += [f"--{s}pref={tmp_path / s}" for s in ("train", "valid", "test")]
+    preprocess.main(parser.parse_args([*arguments, "--destdir", str(tmp_path / "bin")]))
+    for name in (
+        "dict.de.txt",
+        "dict.en.txt",
+        "train.de-en.de.bin",
+        "train.de-en.en.idx",
+        "test.de-en.en.bin",
+    ):
+        assert (folder / name).read_bytes() == (tmp_path / "bin" / name).read_bytes(), name
+
+
+def test_a_data_bin_is_read_as_it_is(tmp_path: Path) -> None:
+    first = data_of(f"data.cache={tmp_path / 'cache'}")
+    folder, _ = prepared_corpus(first)
+    corpus = load_pairs(data_of(f"data.path={folder}"))
+    assert corpus.references("test", "words") == load_pairs(first).references("test", "words")
+    (folder / "valid.de-en.de.idx").unlink()
+    with pytest.raises(ValueError, match=r"holds no valid\.de-en\.de\.idx"):
+        data_of(f"data.path={folder}").own_files()
+
+
+def test_batches_hold_every_pair_once_within_their_tokens(tmp_path: Path) -> None:
+    train = load_pairs(data_of(f"data.cache={tmp_path}")).splits["train"]
+    order = train.order(100, np.random.default_rng(1))
+    assert sorted(np.concatenate(order)) == list(range(len(train)))
+    for indices in order:
+        batch = train.batch(indices)
+        assert max(batch.source.numel(), batch.target.numel()) <= 100
+        assert len(indices) <= 8 or len(indices) % 8 == 0
+        assert batch.units == int((batch.target != batch.padding).sum())
+        parts = [batch.share(rank, 3) for rank in range(3)]
+        assert sum(part.units for part in parts) == batch.units
+    assert not all(
+        np.array_equal(a, b) for a, b in zip(order, train.order(100, np.random.default_rng(2)), strict=False)
+    )
+
+
+def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> None:
+    members = {}
+    for language, word in (("de", "Satz"), ("en", "sentence")):
+        talk = "".join(f"{word} {i}\n" for i in range(1, 47))
+        members[f"de-en/train.tags.de-en.{language}"] = (
+            f"<url>http://x</url>\n<title>{word} title</title>\n<keywords>k</keywords>\n{talk}"
+        )
+        for part in ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012"):
+            members[f"de-en/IWSLT14.{part}.de-en.{language}.xml"] = (
+                f'<doc>\n<seg id="1"> {word}’s {part} </seg>\n</doc>\n'
+            )
+    path = archive(tmp_path / "de-en.tgz", members)
+    data = compose_experiment(["task=de-en", f"data.cache={tmp_path}"]).data
+    assert isinstance(data, Parallel)
+    splits = read_corpus(data, {"de-en.tgz": path})
+    assert splits["train"].source[:2] == ["Satz title", "Satz 1"]
+    assert splits["test"].target[1] == "sentence's TEDX.dev2012"
+    assert (len(splits["train"].target), len(splits["test"].source)) == (47, 5)
+    with pytest.raises(ValueError, match="not the same archive"):
+        _prepare(splits, data, tmp_path / "out", lambda _: None)
+
+
+def test_wmt_archives_are_read(tmp_path: Path) -> None:
+    files = {}
+    for file, stem in (
+        ("training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en"),
+        ("training-parallel-commoncrawl.tgz", "commoncrawl.de-en"),
+        ("training-parallel-nc-v9.tgz", "training/news-commentary-v9.de-en"),
+    ):
+        files[file] = archive(tmp_path / file, {f"{stem}.en": f"{stem}\n", f"{stem}.de": "x\n"})
+    for file, stem in (("test.tgz", "test/newstest2013"), ("test-full.tgz", "test-full/newstest2014-deen")):
+        files[file] = archive(
+            tmp_path / file,
+            {f"{stem}-src.en.sgm": '<seg id="1">Hi</seg>\n', f"{stem}-ref.de.sgm": '<seg id="1">Ho</seg>\n'},
+        )
+    data = compose_experiment(["task=en-de", "data.source=wmt14-en-de"]).data
+    assert isinstance(data, Parallel)
+    splits = read_corpus(data, files)
+    assert len(splits["train"].source) == 3
+    assert (splits["valid"].source, splits["test"].target) == (["Hi"], ["Ho"])
+    archive(tmp_path / "test.tgz", {"test/other": ""})
+    with pytest.raises(ValueError, match=r"test\.tgz: holds no newstest2013-src\.en\.sgm"):
+        read_corpus(data, files)
+
+
+@pytest.mark.parametrize(
+    ("task", "sizes"), [("de-en", (29_000, 1_014, 1_000)), ("en-vi", (30_000, 1_553, 1_268))]
+)
+def test_the_mini_corpora_are_read_from_the_mirror(mirror: Path, task: str, sizes: tuple[int, ...]) -> None:
+    data = compose_experiment([f"task={task}", "scale=mini", f"data.mirror={mirror}"]).data
+    assert isinstance(data, Parallel)
+    splits = read_corpus(data, corpus_files(data))
+    assert tuple(len(splits[s].source) for s in ("train", "valid", "test")) == sizes
+
+
+def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.de.gz"
+    path.write_bytes(gzip.compress(b"ein Satz\n" * 100)[:-20])
+    with pytest.raises(ValueError, match=r"train\.de\.gz: not a whole gzip file"):
+        _pair(path, path)
+    packed = gzip.compress(b"ein Satz\n" * 100)
+    path.write_bytes(packed[:12] + b"\xff" * 8 + packed[20:])
+    with pytest.raises(ValueError, match=r"train\.de\.gz: not a whole gzip file"):
+        _pair(path, path)
+
+
+def test_a_corpus_that_cannot_be_had_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    data = data_of("data.source=iwslt14-de-en", f"data.cache={tmp_path}", "data.mirror=nowhere")
+    with pytest.raises(ValueError, match=r"cannot get de-en\.tgz.*put it into iwslt14-de-en/ of a mirror"):
+        corpus_files(data)
+    with pytest.raises(ValueError, match=r"pairs of sentences come from iwslt14-de-en, .*synthetic"):
+        corpus_files(data_of("data.source=europarl"))

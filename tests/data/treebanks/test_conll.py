@@ -1,0 +1,192 @@
+"""Treebanks as they come, and what is no tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.data.treebanks.conll import load_treebank, read_treebank
+from adanorm.data.treebanks.encoding import read_vectors
+from adanorm.data.treebanks.trees import is_projective, problem, projectivized
+from tests.trees import any_tree, dominates, projective
+
+UD = """\
+# sent_id = 1
+# text = I can't.
+1\tI\tI\tPRON\tPRP\t_\t4\tnsubj\t_\t_
+2-3\tcan't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tca\tcan\tAUX\tMD\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t4\tadvmod\t_\t_
+4\tgo\tgo\tVERB\tVB\t_\t0\troot\t_\tSpaceAfter=No
+4.1\tthere\tthere\tADV\tRB\t_\t_\t_\t4:advmod\t_
+5\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
+
+# sent_id = 2
+1\tGo\tgo\tVERB\tVB\tMood=Imp\t0\troot\t_\t_
+2\t!\t!\tPUNCT\t.\t_\t1\tpunct\t_\t_
+"""
+
+
+def parser(*overrides: str) -> Experiment:
+    return compose_experiment(["task=ptb", "norm=none", *overrides])
+
+
+def test_multiword_tokens_and_empty_nodes_are_no_words() -> None:
+    first, second = read_treebank(UD.encode(), "a.conllu", "upos")
+    assert first.words == ("I", "ca", "n't", "go", ".")
+    assert first.tags == ("PRON", "AUX", "PART", "VERB", "PUNCT")
+    assert first.heads == (4, 4, 4, 0, 4)
+    assert first.labels == ("nsubj", "aux", "advmod", "root", "punct")
+    assert first.punctuation == (False, False, False, False, True)
+    assert second.words == ("Go", "!")
+    assert read_treebank(UD.encode(), "a.conllu", "xpos")[0].tags == ("PRP", "MD", "RB", "VB", ".")
+
+
+def test_columns_of_word_tag_head_have_no_comments() -> None:
+    """`#` is the sign for pounds: in the sample of the Penn Treebank it begins lines."""
+    (tree,) = read_treebank(b"costs\tVBZ\t0\n#\t#\t3\n9\tCD\t1\n.\t.\t1\n", "a.dp", "xpos")
+    assert (tree.words, tree.heads, tree.labels) == (("costs", "#", "9", "."), (0, 3, 1, 1), None)
+    assert tree.punctuation == (False, False, False, True)
+    (tree,) = read_treebank(b"Go\tVB\t0\troot\n!\t.\t1\tpunct\n", "a.dp", "xpos")
+    assert tree.labels == ("root", "punct")
+
+
+def row(number: int | str, head: int | str) -> str:
+    return f"{number}\tw\tw\tX\tX\t_\t{head}\tdep\t_\t_\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a.conllu: holds no sentence"),
+        (row(1, 0) + "\n" + row(1, 2) + row(2, 1), "a.conllu, sentence 2: a cycle through word 1"),
+        (row(1, 0) + row(2, 0), "a.conllu, sentence 1: several roots, words 1 and 2"),
+        (row(1, 0) + row(2, 3), "word 2 has the head 3, out of range in a sentence of 2 words"),
+        (row(1, 0) + row(2, -1), "word 2 has the head -1, out of range"),
+        (row(1, 0) + row(2, "_"), "a word has no head"),
+        (row(1, 0) + row(2, "x"), "sentence 1: Failed parsing field 'head'"),
+        (row(1, 0) + row(3, 1), "word 2 is numbered 3"),
+        (row(1, 1), "a cycle through word 1"),
+        (row(1, 0).replace("\t_\t_", ""), "has 8 columns: CoNLL has 10"),
+        ("w\tX\t0\nw\tX\t1\tdep\n", "its lines differ in their number of columns"),
+        ("w\tX\tzero\n", "heads must be whole numbers, found 'zero'"),
+    ],
+)
+def test_what_is_no_tree_is_named_with_file_and_sentence(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=r"a\.conllu") as caught:
+        read_treebank(text.encode(), "a.conllu", "xpos")
+    assert message in str(caught.value)
+
+
+def test_text_that_is_not_utf8_is_named_with_its_line() -> None:
+    with pytest.raises(ValueError, match=r"a\.conllu, line 2: not UTF-8"):
+        read_treebank(b"w\tX\t0\n\xff\tX\t1\n", "a.conllu", "xpos")
+
+
+@settings(deadline=None)
+@given(st.integers(1, 14), st.integers(0, 10**6))
+def test_projectivity_is_that_every_head_dominates_what_lies_between(count: int, seed: int) -> None:
+    for tree in (any_tree(count, seed), projective(count, seed)):
+        assert problem(tree.heads) is None
+        covered = all(
+            dominates(tree.heads, head, between)
+            for word, head in enumerate(tree.heads, 1)
+            for between in range(min(word, head) + 1, max(word, head))
+            if head
+        )
+        # The root's arc comes from left of the sentence: no arc may cross it either.
+        assert is_projective(tree.heads) == covered
+        lifted = projectivized(tree)
+        assert problem(lifted.heads) is None
+        assert is_projective(lifted.heads)
+        assert (lifted == tree) == covered
+
+
+def test_the_shortest_crossing_arc_is_lifted() -> None:
+    """Word 2 hangs on 4 across 3, which hangs on the root's word: 2 goes to 4's head, 1."""
+    (tree,) = read_treebank(b"a\tX\t0\nb\tX\t4\nc\tX\t1\nd\tX\t1\n", "a.dp", "xpos")
+    assert not is_projective(tree.heads)
+    assert projectivized(tree).heads == (0, 1, 1, 1)
+
+
+def test_what_the_oracle_cannot_follow_is_counted_and_stays_in_the_evaluation(tmp_path: Path) -> None:
+    from adanorm.tasks.parsing import Parsing
+
+    crossing = "a\tX\t0\nb\tX\t4\nc\tX\t1\nd\tX\t1\n\n"
+    plain = "a\tX\t0\nb\tX\t1\n\n"
+    for split in ("train", "valid", "test"):
+        (tmp_path / split).write_text(crossing + 2 * plain)
+    files = [f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
+    skipping = Parsing(parser(*files))
+    assert skipping.prepared["train"] == {
+        "sentences": 3, "words": 8, "non_projective": 1, "without_transitions": 1, "transitions": 8,
+    }  # fmt: skip
+    lifting = Parsing(parser(*files, "data.non_projective=projectivize"))
+    assert lifting.prepared["train"]["transitions"] == 16
+    assert lifting.prepared["valid"]["transitions"] == 8
+    assert [len(skipping.trees[split]) for split in ("valid", "test")] == [3, 3]
+
+
+def penn(folder: Path, *, skip: str = "") -> Path:
+    for section in (0, 1, 2, 21, 22, 23, 24):
+        path = folder / f"{section:02}" / f"wsj_{section:02}01.conllu"
+        if f"{section:02}" != skip:
+            path.parent.mkdir(parents=True)
+            path.write_text(row(1, 0) + row(2, 1) + "\n" * section)
+    return folder
+
+
+def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the_run(tmp_path: Path) -> None:
+    folder = penn(tmp_path / "wsj")
+    chosen = parser(f"data.path={folder}", "data.conversion=stanford-3.3.0")
+    trees, checksums = load_treebank(chosen.data)  # type: ignore[arg-type]
+    assert {split: len(found) for split, found in trees.items()} == {"train": 2, "valid": 1, "test": 1}
+    assert list(checksums) == ["penn, train, 2 files", "penn, valid, 1 files", "penn, test, 1 files"]
+    assert not chosen.own_data, "it stands beside the paper's number"
+    digest = chosen.digest()
+    assert parser(f"data.path={folder}", "data.conversion=penn2malt").digest() != digest
+    moved = folder.rename(tmp_path / "elsewhere")
+    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0").digest() == digest
+    next(moved.rglob("wsj_2101*")).write_text(row(1, 2) + row(2, 0))
+    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0").digest() != digest
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ([], "the Penn Treebank is licensed: name the folder of your own"),
+        (["data.path={}"], "data.conversion: name what made dependencies"),
+        (["data.path={}", "data.conversion=x"], "holds no file wsj_SSNN.* of the sections for valid"),
+        (["data.source=wsj"], "trees come from penn, ptb-sample or synthetic"),
+        (["data.train={}/a"], "data.valid, data.test is not set"),
+        (["data.vectors={}/v"], "no such file"),
+        (["model.name=mnist_cnn"], "model"),
+    ],
+)
+def test_a_treebank_that_cannot_be_had_is_one_line(
+    tmp_path: Path, overrides: list[str], message: str
+) -> None:
+    folder = penn(tmp_path / "wsj", skip="22")
+    with pytest.raises(ValueError, match=r".") as caught:  # noqa: PT012
+        chosen = parser(*(override.format(folder) for override in overrides))
+        chosen.digest()
+        load_treebank(chosen.data)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text("2 3\nthe 1 2 3\nof -1 0.5 2e-1\n")
+    found = read_vectors(path, {"of": 7, "a": 8}, 3)
+    assert {index: vector.tolist() for index, vector in found.items()} == {7: pytest.approx([-1, 0.5, 0.2])}
+    with pytest.raises(ValueError, match=r"vectors.txt, line 2: 3 numbers, model.embedding_dim is 50"):
+        read_vectors(path, {"of": 7}, 50)
+    path.write_text("the x y z\n")
+    with pytest.raises(ValueError, match=r"line 1: not `word v1 v2"):
+        read_vectors(path, {}, 3)

@@ -1,0 +1,110 @@
+"""BLEU against independent counts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import sacrebleu
+import torch
+
+from adanorm.fairseq_library import fairseq
+from adanorm.metrics.bleu import bleu, paired_bootstrap, sides, split_compounds
+from adanorm.metrics.rounding import decimals
+
+random = np.random.default_rng(0)
+WORDS = ["the", "a", "cat", "dog", "ice-cold", "sat", "on", ",", "mat", "."]
+REFERENCES = [" ".join(random.choice(WORDS, random.integers(6, 15))) for _ in range(60)]
+
+
+def _noisy(line: str) -> str:
+    return " ".join(str(random.choice(WORDS)) if random.random() < 0.25 else word for word in line.split())
+
+
+OUTPUTS = [_noisy(line) for line in REFERENCES]
+
+
+def multi_bleu(outputs: list[str], references: list[str]) -> float:
+    """BLEU as Papineni et al. 2002 write it, on words as they are, without smoothing."""
+    matches, counts, lengths = [0] * 4, [0] * 4, [0, 0]
+    for output, reference in zip(outputs, references, strict=True):
+        here, there = output.split(), reference.split()
+        lengths[0] += len(here)
+        lengths[1] += len(there)
+        for n in range(4):
+            grams = [Counter(tuple(w[i : i + n + 1]) for i in range(len(w) - n)) for w in (here, there)]
+            matches[n] += sum((grams[0] & grams[1]).values())
+            counts[n] += sum(grams[0].values())
+    precision = sum(math.log(m / c) for m, c in zip(matches, counts, strict=True)) / 4
+    return 100 * math.exp(min(0.0, 1 - lengths[1] / lengths[0]) + precision)
+
+
+def fairseq_score(outputs: list[str], references: list[str]) -> float:
+    """fairseq's own scorer, as fairseq-score runs it."""
+    module = fairseq().scoring.bleu
+    dictionary = fairseq().data.Dictionary()
+    scorer = module.Scorer(
+        module.BleuConfig(pad=dictionary.pad(), eos=dictionary.eos(), unk=dictionary.unk())
+    )
+    for output, reference in zip(outputs, references, strict=True):
+        encoded = [
+            dictionary.encode_line(line, add_if_not_exist=True).to(torch.int32)
+            for line in (reference, output)
+        ]
+        scorer.add(*encoded)
+    score: float = scorer.score()
+    return score
+
+
+def test_the_papers_bleu_is_multi_bleus_and_fairseqs() -> None:
+    score, signature = bleu("bleu", OUTPUTS, REFERENCES, lowercase=True)
+    assert score == pytest.approx(multi_bleu(OUTPUTS, REFERENCES), abs=0.01)
+    assert score == pytest.approx(fairseq_score(OUTPUTS, REFERENCES), abs=0.01)
+    assert "tok:none" in signature
+
+
+def test_bleu_of_running_text_is_sacrebleus() -> None:
+    text = [line.replace(" ,", ",").replace(" .", ".") for line in OUTPUTS]
+    wanted = [line.replace(" ,", ",").replace(" .", ".") for line in REFERENCES]
+    for lowercase, case in ((False, "mixed"), (True, "lc")):
+        score, signature = bleu("sacrebleu", text, wanted, lowercase=lowercase)
+        assert score == pytest.approx(
+            sacrebleu.corpus_bleu(text, [wanted], lowercase=lowercase).score, abs=0.01
+        )
+        assert f"case:{case}" in signature
+        assert "tok:13a" in signature
+
+
+def test_compound_splitting_counts_the_parts() -> None:
+    assert split_compounds("ice-cold - well-to-do") == (
+        "ice ##AT##-##AT## cold - well ##AT##-##AT## to ##AT##-##AT## do"
+    )
+    both = sides("compound_bleu", (OUTPUTS, REFERENCES), ([], []))
+    score, _ = bleu("compound_bleu", *both, lowercase=False)
+    split = [
+        [line.replace("ice-cold", "ice ##AT##-##AT## cold") for line in side]
+        for side in (OUTPUTS, REFERENCES)
+    ]
+    assert score == pytest.approx(multi_bleu(*split), abs=0.01)
+    assert score != pytest.approx(multi_bleu(OUTPUTS, REFERENCES), abs=0.01)
+
+
+def test_no_match_of_some_length_is_zero_as_multi_bleu_has_it() -> None:
+    assert bleu("bleu", ["a b"], ["a c d e f"], lowercase=False)[0] == 0
+
+
+def test_the_paired_bootstrap_tells_a_better_system() -> None:
+    worse = [_noisy(_noisy(line)) for line in OUTPUTS]
+    systems = {"first": OUTPUTS, "worse": worse, "alike": [_noisy(line) for line in REFERENCES]}
+    lines = paired_bootstrap("bleu", systems, REFERENCES, samples=300, lowercase=False)
+    p = [float(line.split("p = ")[1]) for line in lines if "p = " in line]
+    assert p[0] < 0.01
+    assert p[1] > 0.05
+
+
+def test_a_score_is_shown_with_two_decimals_and_a_small_one_with_three_digits() -> None:
+    shown = [f"{score:.{decimals(score)}f}" for score in (99.354, 1.0449, 0.51234, -0.034567, 0.0, 1e-12)]
+    assert shown == ["99.35", "1.04", "0.512", "-0.0346", "0.00", "0.00"]
+    assert decimals(float("inf")) == decimals(float("nan")) == 2

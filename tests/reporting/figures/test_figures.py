@@ -1,0 +1,241 @@
+"""Figures from records made by hand: what is drawn, and that the same records give the same bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import PROJECT
+from adanorm.records.published import published_tasks
+from adanorm.reporting.figures.catalogue import draw_figure, figure_names
+from adanorm.reporting.figures.curves import curves, published_curves
+from adanorm.reporting.figures.intervals import norm_scores
+from adanorm.reporting.figures.style import LOOKS, Drawing, looks, svg, write_figure
+from adanorm.reporting.statistics import t_interval
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import StudyGrid, study_grid
+from adanorm.studies.study import load_study
+from tests.reporting.test_cell import record, score
+
+Cells = dict[str, list[Experiment]]
+
+
+def xs(line: Any) -> list[float]:
+    return [float(x) for x in line.get_xdata()]
+
+
+def ys(line: Any) -> list[float]:
+    return [float(y) for y in line.get_ydata()]
+
+
+def corners(collection: Any) -> list[list[float]]:
+    found: list[list[float]] = collection.get_paths()[0].vertices.tolist()
+    return found
+
+
+def log(run: Experiment, *losses: float) -> None:
+    rows = [
+        {"update": 46 * (i + 1), "epoch": i + 1, "train_loss": loss, "valid_loss": loss / 2}
+        for i, loss in enumerate(losses)
+    ]
+    (run.folder() / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> Cells:
+    """RT under two norms and three seeds; AdaNorm's second seed diverges and its third is not run."""
+    found = {}
+    for norm in ("layernorm", "adanorm"):
+        first = compose_experiment(["task=rt", f"norm={norm}", f"runs={tmp_path / 'runs'}"])
+        found[norm] = [first.model_copy(update={"seed": seed}) for seed in (1, 2, 3)]
+    for run, shift in zip(found["layernorm"], (0.0, 0.1, 0.5), strict=True):
+        record(run, **score(75 + shift))
+        log(run, 1.0 + shift, 0.7 + shift, 0.4 + shift)
+    done, diverged, _ = found["adanorm"]
+    record(done, **score(76))
+    log(done, 1.0, 0.6, 0.3)
+    record(diverged, status="diverged", valid=None, test=None)
+    log(diverged, 1.0, 4.0)
+    return found
+
+
+@pytest.fixture
+def drawing(cells: Cells) -> Drawing:
+    found = curves("curves-rt-paper", cells)
+    assert found is not None
+    return found
+
+
+def test_a_curve_is_the_mean_over_seeds_in_a_band_from_lowest_to_highest(drawing: Drawing) -> None:
+    training = drawing.figure.axes[0]
+    layernorm = training.lines[0]
+    assert xs(layernorm) == [1, 2, 3]
+    assert ys(layernorm) == pytest.approx([1.2, 0.9, 0.6])
+    band = corners(training.collections[0])
+    assert {y for x, y in band if x == 1} == {1.0, 1.5}
+    assert {y for x, y in band if x == 3} == {0.4, 0.9}
+
+
+def test_a_diverged_run_ends_in_a_cross_and_stays_out_of_the_mean(drawing: Drawing) -> None:
+    _, adanorm, broken, end = drawing.figure.axes[0].lines
+    assert ys(adanorm) == [1.0, 0.6, 0.3]
+    assert ys(broken) == [1.0, 4.0]
+    assert (end.get_marker(), ys(end)) == ("x", [4.0])
+    assert "Seeds run so far, of 3: LayerNorm 3, AdaNorm 2." in drawing.caption
+    assert "diverged" in drawing.caption
+
+
+def test_a_norm_that_diverges_before_its_first_evaluation_is_in_the_legend_alone(cells: Cells) -> None:
+    for run in cells["adanorm"]:
+        record(run, status="diverged", valid=None, test=None)
+        (run.folder() / "metrics.jsonl").unlink(missing_ok=True)
+    found = curves("curves-rt-paper", cells)
+    assert found is not None
+    (legend,) = found.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["LayerNorm", "AdaNorm"]
+    assert svg(found)
+
+
+def test_translation_is_drawn_in_bits_below_it_the_papers_curves(tmp_path: Path) -> None:
+    run = compose_experiment(["task=de-en", "norm=adanorm", "scale=mini", f"runs={tmp_path}"])
+    record(run)
+    log(run, 3.0, 2.0)
+    found = curves("curves-de-en-mini", {"adanorm": [run]})
+    assert found is not None
+    ours, _, paper, _ = found.figure.axes
+    assert ys(ours.lines[0]) == pytest.approx([3 / 0.693147, 2 / 0.693147])
+    assert ours.get_ylabel() == paper.get_ylabel() == "loss (bits per subword)"
+    assert ys(paper.lines[0])[-1] == 3.115
+    assert "not of the paper's data" in found.caption
+
+
+def test_the_papers_curves_are_those_it_reports() -> None:
+    def curve(task: str, norm: str, part: str) -> list[float]:
+        found = published_curves(task)
+        assert found is not None
+        return found.by_norm[norm, part][0].y
+
+    assert curve("enwik8", "layernorm", "train")[-1] == pytest.approx(1.007, abs=5e-4)
+    assert curve("enwik8", "layernorm-simple", "valid")[-1] == pytest.approx(1.097, abs=5e-4)
+    assert min(curve("ptb", "adanorm", "valid")) == pytest.approx(0.1123, abs=5e-5)
+    assert min(curve("de-en", "layernorm", "valid")) == pytest.approx(3.847, abs=5e-4)
+    assert published_curves("rt") is None
+
+
+def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Cells) -> None:
+    study = load_study("table4", known_tasks=published_tasks())
+    grid = {(norm, task): cells[norm] if task == "rt" else [] for norm in cells for task in study.columns}
+    found = norm_scores("norms-table4", Table(study, grid))
+    assert found is not None
+    (panel,) = found.figure.axes
+    whisker, mean, paper, other = panel.lines
+    assert xs(whisker) == pytest.approx(t_interval([75.0, 75.1, 75.5]))
+    assert [*xs(mean), *xs(paper), *xs(other)] == pytest.approx([75.2, 77.21, 77.5])
+    (seeds,) = panel.collections
+    assert [x for x, _ in np.asarray(seeds.get_offsets())] == [75.0, 75.1, 75.5]
+    assert [text.get_text() for text in panel.texts] == ["diverges (1/2)"]
+    assert "Not run yet: En-De, De-En" in found.caption
+
+
+def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:
+    study = load_study("table4", known_tasks=published_tasks())
+    empty: StudyGrid = {(norm, task): [] for norm in study.rows for task in study.columns}
+    assert norm_scores("norms-table4", Table(study, empty)) is None
+    assert draw_figure("curves-enwik8-paper", runs=str(tmp_path)) is None
+    with pytest.raises(ValueError, match="unknown figure 'curves-rt-huge': choose from norms-"):
+        draw_figure("curves-rt-huge")
+
+
+def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
+    study = load_study("figure2", known_tasks=published_tasks())
+    grid = study_grid(study, runs=str(tmp_path))
+    for row, task in grid:
+        for run in grid[row, task]:
+            record(run, **score(75))
+            log(run, 1.0, 0.7, 0.4)
+    assert {len(grid[row, "de-en"]) for row in study.rows if "De-En" in row} == {3}
+    drawing = draw_figure("figure2-ptb", runs=str(tmp_path))
+    assert drawing is not None
+    assert [axes.get_title() for axes in drawing.figure.axes] == [
+        "training, ours", "validation, ours", "training, paper", "validation, paper",
+    ]  # fmt: skip
+    assert [len(axes.lines) for axes in drawing.figure.axes] == [2, 2, 2, 2]
+    released = grid["AdaNorm on De-En", "de-en"][0]
+    assert (released.norm.params["C"], released.training.max_updates) == (2, 90000)
+
+
+def test_curves_of_one_norm_are_not_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "twice.yaml").write_text(
+        "title: Twice\nrows: {a: {norm: adanorm}, b: {norm: adanorm}}\ncolumns: [rt]\n"
+        "shows: curves\nscale: mini\nseeds: [1]\n"
+    )
+    with pytest.raises(ValueError, match="column 'rt': two rows have one norm"):
+        load_study(str(tmp_path / "twice.yaml"), known_tasks=published_tasks())
+
+
+def test_norms_are_told_apart_by_colour_by_marker_and_by_dashes() -> None:
+    found = looks([*LOOKS, "mine", "yours"])
+    assert found["adanorm"] == LOOKS["adanorm"]
+    for aspects in zip(*found.values(), strict=True):
+        assert len(set(aspects)) == len(found)
+
+
+def test_two_drawings_in_a_page_share_no_id(drawing: Drawing) -> None:
+    page = f"<html>{svg(drawing)}{svg(drawing._replace(name='other'))}</html>"
+    ElementTree.fromstring(page)
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', page)) <= set(ids)
+
+
+DRAWN_ELSEWHERE = """
+import json, sys
+from pathlib import Path
+from typing import Any
+from adanorm.compose import experiment
+from adanorm.reporting import curves, figures
+overrides = json.loads(sys.argv[1])
+cells = {norm: [compose_experiment(run) for run in runs] for norm, runs in overrides.items()}
+figures.write(curves("curves-rt-paper", cells), Path(sys.argv[2]))
+"""
+
+
+def test_the_same_records_give_the_same_bytes_in_another_process(
+    drawing: Drawing, cells: Cells, tmp_path: Path
+) -> None:
+    here = write_figure(drawing, tmp_path / "here")
+    overrides = {
+        norm: [["task=rt", f"norm={norm}", f"seed={run.seed}", f"runs={run.runs}"] for run in runs]
+        for norm, runs in cells.items()
+    }
+    settings = tmp_path / "matplotlibrc"  # the user's own count for nothing
+    settings.write_text("font.size: 20\nlines.linewidth: 7\n")
+    subprocess.run(
+        [sys.executable, "-c", DRAWN_ELSEWHERE, json.dumps(overrides), str(tmp_path / "there")],
+        env={**os.environ, "PYTHONHASHSEED": "1", "MATPLOTLIBRC": str(settings)},
+        check=True,
+    )
+    assert [path.suffix for path in here] == [".svg", ".pdf", ".png", ".md"]
+    for path in here:
+        assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes()
+
+
+def test_the_committed_figures_are_those_of_the_committed_records(committed_runs: Path) -> None:
+    drawn = set()
+    for name in figure_names():
+        if drawing := draw_figure(name, runs=str(committed_runs)):
+            drawn.add(name)
+            committed = PROJECT / "results" / "figures" / f"{name}.svg"
+            assert committed.read_text() == svg(drawing), f"run `make figures`: {name} is stale"
+    assert drawn == {path.stem for path in (PROJECT / "results" / "figures").iterdir()}

@@ -1,0 +1,68 @@
+"""The guide to the norms: its generated lines, and that it speaks of every norm."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from adanorm.config.paths import choices
+from adanorm.records.published import published_tasks
+from adanorm.reporting.pages.norm_guide import GUIDE, update_norm_guide
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
+from tests.reporting.test_cell import record, score
+
+TEXT = """# One
+<!-- facts: rmsnorm -->
+old
+<!-- /facts -->
+between
+<!-- facts: layernorm -->
+<!-- /facts -->
+"""
+COSTS = "norm,rows,features,to_layernorm\nrmsnorm,4096,512,1.5\nrmsnorm,4096,128,0.875\n"
+
+
+def test_every_norm_has_its_place_in_the_guide_and_none_is_twice() -> None:
+    marks = re.findall(r"<!-- facts: (\S+) -->", GUIDE.read_text())
+    assert sorted(marks) == choices("norm")
+    assert sorted(re.findall(r"^### (\S+)$", GUIDE.read_text(), re.MULTILINE)) == choices("norm")
+
+
+def test_the_facts_are_the_records_the_bench_and_the_invariances(tmp_path: Path) -> None:
+    study = load_study("beyond", known_tasks=published_tasks())
+    grid = study_grid(study, runs=str(tmp_path))
+    # Gaps of -2, -2.1, -1.9 on RT: lost. Of -1, 1, 3 on SST5: undecided. MNIST: not run.
+    for task, base, ours in (
+        ("rt", (70.0, 71.0, 72.0), (68.0, 68.9, 70.1)),
+        ("sst5", (40.0, 40.0, 40.0), (39.0, 41.0, 43.0)),
+    ):
+        for norm, accuracies in (("layernorm", base), ("rmsnorm", ours)):
+            for run, accuracy in zip(grid[norm, task], accuracies, strict=True):
+                record(run, **score(accuracy))
+    costs = tmp_path / "norms.csv"
+    costs.write_text(COSTS)
+    changed = {"rmsnorm": ["weight matrix re-scaling"], "layernorm": []}
+    text = update_norm_guide(TEXT, Table(study, grid), costs=costs, invariances=changed)
+    assert text.splitlines() == [
+        "# One",
+        "<!-- facts: rmsnorm -->",
+        "**Here**",
+        "- indifferent to: weight matrix re-scaling",
+        "- time, forward and backward, as a multiple of LayerNorm's: 1.50 at (4096, 512),"
+        " 0.88 at (4096, 128)",
+        "- RT: 69.00 ± 1.05, -2.00 to LayerNorm: lost (p 0.002)",
+        "- SST5: 41.00 ± 2.00, +1.00 to LayerNorm: undecided (p 0.48)",
+        "- MNIST: -",
+        "<!-- /facts -->",
+        "between",
+        "<!-- facts: layernorm -->",
+        "**Here**",
+        "- indifferent to: none of the six changes measured",
+        "- RT: 71.00 ± 1.00",
+        "- SST5: 40.00 ± 0.00",
+        "- MNIST: -",
+        "<!-- /facts -->",
+    ]
+    assert update_norm_guide(text, Table(study, grid), costs=costs, invariances=changed) == text

@@ -1,0 +1,109 @@
+"""The report over a folder with runs of every kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.paths import choices
+from adanorm.reporting.pages.report import build_report
+from tests.reporting.test_cell import record
+
+
+class Page(HTMLParser):
+    """The anchors, links, and outside references of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.outside: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if name == "id":
+                self.ids.append(value or "")
+            elif name == "href" and (value or "").startswith("#"):
+                self.links.append((value or "")[1:])
+            elif name in ("href", "src") and tag != "use":
+                self.outside.append(value or "")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Runs done, diverged, failed, half-written, of an older schema, and one of no study."""
+    for seed, score in ((1, 75.0), (2, 76.0), (3, 77.0)):
+        run = compose_experiment(["task=rt", "norm=layernorm", f"seed={seed}", f"runs={tmp_path}"])
+        record(run, test={"accuracy": score}, seconds=12.5, data={"rt.train": "ab" * 32})
+        rows = [{"update": u, "valid_accuracy": 60 + u} for u in range(5)]
+        (run.folder() / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        (run.folder() / "config.yaml").write_text("task: <rt>\n")
+        (run.folder() / "environment.json").write_text(
+            json.dumps(
+                {"commit": "c0ffee", "dirty": True, "device": "CPU", "precision": "fp32", "packages": {}}
+            )
+        )
+    diverged = compose_experiment(["task=rt", "norm=none", f"runs={tmp_path}"])
+    record(diverged, status="diverged", test=None)
+    record(
+        compose_experiment(["task=rt", "norm=adanorm", f"runs={tmp_path}"]),
+        status="failed",
+        error="<b>broke</b>",
+    )
+    half = compose_experiment(["task=rt", "norm=detachnorm", f"runs={tmp_path}"])
+    record(half, test={"accuracy": 99.0})
+    (half.folder() / "result.json").write_text('{"schema": 1, "status": "do')
+    old = compose_experiment(["task=rt", "norm=detach-var", f"runs={tmp_path}"])
+    record(old, test={"accuracy": 98.0}, schema=0)
+    record(compose_experiment(["task=rt", "training.lr=0.9", f"runs={tmp_path}"]), test={"accuracy": 97.0})
+    return tmp_path
+
+
+def test_every_number_leads_to_its_runs_and_nothing_leads_outside(runs: Path) -> None:
+    with pytest.warns(UserWarning, match="not counted"):
+        text = build_report(str(runs))
+    page = Page(text)
+    assert page.outside == []
+    assert "http" not in re.sub(r"http://www.w3.org/\S+", "", text)
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.links) <= set(page.ids)
+    assert text.count(">76.00 ± 1.00</a>") >= 2, "in the overview and in tables of the paper"
+    for fact in (
+        "c0ffee, with changes",
+        "rt.train " + "ab" * 32,
+        "<small>validation accuracy, 5 evaluations",
+    ):
+        assert text.count(fact) == 3, "once a run, however many tables show it"
+    assert "adanorm run task=rt norm=layernorm scale=paper seed=2" in text
+    assert "task: &lt;rt&gt;" in text
+    assert "3 runs done, 1 diverged,\n1 failed" in text
+    assert "Diverge (1/1)" in text
+    assert "<b>broke" not in text
+
+
+def test_what_is_half_written_foreign_or_of_another_schema_is_in_no_number(runs: Path) -> None:
+    with pytest.warns(UserWarning, match="not counted"):
+        text = build_report(str(runs))
+    for score in ("99.0", "98.0", "97.0"):
+        assert f">{score}" not in text
+
+
+def test_the_report_says_what_is_missing(tmp_path: Path) -> None:
+    text = build_report(str(tmp_path))
+    assert "<code>make study STUDY=table4</code>" in text
+    assert "0 runs done" in text
+
+
+def test_a_configuration_composed_before_is_the_same_experiment() -> None:
+    for task in choices("task"):
+        overrides = [f"task={task}", "norm=adanorm", "scale=mini"]
+        assert cached_experiment(overrides) == compose_experiment(overrides)
+        assert cached_experiment(overrides, runs="x").runs == "x"
+        assert cached_experiment(overrides).digest() == compose_experiment(overrides).digest()

@@ -1,0 +1,123 @@
+"""Tables and figures of analyses, from records made by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adanorm.analyses.spec import (
+    Analysis,
+    AnalysisGrid,
+    AnalysisRecord,
+    analysis_grid,
+    analysis_names,
+    load_analysis,
+)
+from adanorm.config.paths import PROJECT
+from adanorm.reporting.analysis_cell import analysis_results
+from adanorm.reporting.figures.catalogue import drawn_analysis, figure_names
+from adanorm.reporting.figures.style import svg
+from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown, analysis_text
+from adanorm.reporting.tables.files import write_analysis
+from tests.reporting.figures.test_figures import xs, ys
+
+
+def write(record: AnalysisRecord, ratio: float, *, status: str = "done") -> None:
+    """Record two observations of a ratio at two places."""
+    folder = record.folder()
+    folder.mkdir(parents=True)
+    places: dict[str, dict[str, Any]] = {"a": {"ratio": ratio}, "b": {"ratio": ratio / 2, "mean_holds": None}}
+    rows = [{"update": at, "values": places} for at in (10, 20)]
+    (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    done = {"schema": 1, "status": status, "seed": record.experiment.seed, "places": {"a": {"ratio": ratio}}}
+    (folder / "result.json").write_text(json.dumps({**done, "summary": {"ratio": 0.75 * ratio}}))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Analysis, AnalysisGrid]:
+    """RT under three norms and two seeds: LayerNorm done, AdaNorm half, DetachNorm diverged."""
+    given = {"tasks": "[rt]", "norms": "[layernorm, adanorm, detachnorm]", "seeds": "[1, 2]"}
+    analysis = load_analysis("gradients", given)
+    grid = analysis_grid(analysis, runs=str(tmp_path))
+    for record, ratio in zip(grid["layernorm", "rt"], (1.0, 0.8), strict=True):
+        write(record, ratio)
+    write(grid["adanorm", "rt"][0], 0.5)
+    write(grid["detachnorm", "rt"][0], 0.5, status="diverged")
+    return analysis, grid
+
+
+def test_a_cell_is_mean_and_deviation_over_seeds(made: tuple[Analysis, AnalysisGrid]) -> None:
+    lines = analysis_text(*made).splitlines()
+    assert lines[1] == "RT, mini"
+    cells = {line.split()[0]: line.split()[1:4] for line in lines[3:6]}
+    assert cells["LayerNorm"] == ["0.675", "±", "0.106"]
+    assert cells["AdaNorm"][0] == "0.375"
+    assert cells["DetachNorm"][0] == "diverges"
+    assert all(len(line) <= 80 for line in lines)
+    assert "| AdaNorm | 0.375 | - |" in analysis_markdown(*made)
+
+
+def test_the_csv_has_a_line_a_place(made: tuple[Analysis, AnalysisGrid]) -> None:
+    rows = list(csv.DictReader(io.StringIO(analysis_csv(*made))))
+    assert [(row["norm"], row["seed"], row["place"], row["mean"]) for row in rows] == [
+        ("layernorm", "1", "a", "1"),
+        ("layernorm", "2", "a", "0.8"),
+        ("adanorm", "1", "a", "0.5"),
+        ("detachnorm", "1", "a", "0.5"),
+    ]
+
+
+def test_a_curve_is_the_mean_over_places_and_seeds(made: tuple[Analysis, AnalysisGrid]) -> None:
+    analysis, grid = made
+    drawing = drawn_analysis(analysis, grid, "rt")
+    assert drawing is not None
+    assert drawing.name == "analysis-gradients-rt"
+    (panel,) = drawing.figure.axes
+    layernorm, adanorm, _ = panel.lines
+    assert xs(layernorm) == [10, 20]
+    assert ys(layernorm) == pytest.approx([0.675, 0.675])
+    assert ys(adanorm) == pytest.approx([0.375, 0.375])
+    (legend,) = drawing.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["LayerNorm", "AdaNorm", "DetachNorm"]
+    assert svg(drawing)
+
+
+def test_what_has_no_record_is_neither_drawn_nor_listed(tmp_path: Path) -> None:
+    analysis = load_analysis("gradients")
+    grid = analysis_grid(analysis, runs=str(tmp_path))
+    assert drawn_analysis(analysis, grid, "rt") is None
+    assert analysis_text(analysis, grid).endswith("no records yet")
+    assert "analysis-gradients-rt" in figure_names()
+    assert "analysis-invariance" in figure_names()
+
+
+def test_invariances_say_yes_up_to_the_tolerance(tmp_path: Path) -> None:
+    analysis = load_analysis("invariance", {"norms": "[layernorm]"})
+    grid = analysis_grid(analysis, runs=str(tmp_path))
+    (record,) = grid["layernorm", ""]
+    record.folder().mkdir(parents=True)
+    summary = {quantity.name: 10.0 ** -(3 * index) for index, quantity in enumerate(analysis.shown)}
+    result = {"schema": 1, "status": "done", "seed": 1, "places": {"": summary}, "summary": summary}
+    (record.folder() / "result.json").write_text(json.dumps(result))
+    expected = ["no", "no", "no", "yes", "yes", "yes"]
+    assert analysis_text(analysis, grid).splitlines()[-1].split()[1:] == expected
+    drawing = drawn_analysis(analysis, grid, "")
+    assert drawing is not None
+    panel = drawing.figure.axes[0]
+    assert [text.get_text() for text in panel.texts] == expected
+
+
+def test_the_committed_tables_are_those_of_the_committed_records(
+    committed_runs: Path, tmp_path: Path
+) -> None:
+    for analysis in map(load_analysis, analysis_names()):
+        grid = analysis_grid(analysis, runs=str(committed_runs))
+        if any(analysis_results(cell) for cell in grid.values()):
+            for path in write_analysis(analysis, grid, tmp_path):
+                committed = PROJECT / "results" / "tables" / path.name
+                assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"

@@ -1,0 +1,314 @@
+"""Cells and tables from records made by hand, with known answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import PROJECT, choices
+from adanorm.records.published import lower_is_better, published, published_tasks
+from adanorm.reporting.cell import cell
+from adanorm.reporting.pages.norm_guide import GUIDE, guide
+from adanorm.reporting.pages.readme import update_readme
+from adanorm.reporting.run_summary import seeds_made
+from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.reporting.tables.files import write_table
+from adanorm.reporting.tables.findings import findings_markdown
+from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text
+from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.claims import claim_results
+from adanorm.studies.grid import by_override, study_grid
+from adanorm.studies.study import load_study
+
+
+def record(run: Experiment, **result: Any) -> None:
+    folder = run.folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    base = {"schema": 1, "status": "done", "task": run.task.name, "norm": run.norm.name, "seed": run.seed}
+    (folder / "result.json").write_text(json.dumps({**base, **result}))
+
+
+def score(accuracy: float) -> dict[str, Any]:
+    return {"valid": {"accuracy": accuracy}, "test": {"accuracy": accuracy}}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Experiment]:
+    """Three seeds of RT under LayerNorm, for which the paper has 77.21."""
+    first = compose_experiment(["task=rt", "norm=layernorm", f"runs={tmp_path}"])
+    return [first.model_copy(update={"seed": seed}) for seed in (1, 2, 3)]
+
+
+def test_the_papers_numbers_are_typed_in_full() -> None:
+    assert published_tasks() == ["en-de", "de-en", "en-vi", "enwik8", "rt", "sst5", "mnist", "ptb"]
+    norms = ("none", "layernorm", "layernorm-simple", "detachnorm", "adanorm", "detach-mean", "detach-var")
+    for task in published_tasks():
+        assert all(published(task, norm) is not None for norm in norms)
+    assert published("mnist", "adanorm").value == 99.35  # type: ignore[union-attr]
+    assert published("en-de", "none").value is None  # type: ignore[union-attr]
+    assert [n for n in norms if not published("rt", n).confirmed] == ["detach-mean", "detach-var"]  # type: ignore[union-attr]
+
+
+def test_an_empty_cell_is_a_dash_and_not_run(runs: list[Experiment]) -> None:
+    assert (cell(runs).text, cell(runs).verdict) == ("-", "not run")
+
+
+def test_a_cell_is_mean_and_standard_deviation_over_seeds(runs: list[Experiment]) -> None:
+    for run, accuracy in zip(runs, (76.0, 77.0, 78.0), strict=True):
+        record(run, **score(accuracy))
+    assert (cell(runs).text, cell(runs).verdict) == ("77.00 ± 1.00", "reproduced")
+
+
+def test_missing_seeds_are_said(runs: list[Experiment]) -> None:
+    record(runs[0], **score(76.0))
+    assert (cell(runs).text, cell(runs).verdict) == ("76.00 (1/3 seeds)", "cannot be told apart")
+    record(runs[1], **score(77.0))
+    assert (cell(runs).text, cell(runs).verdict) == ("76.50 ± 0.71 (2/3 seeds)", "cannot be told apart")
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "verdict"),
+    [
+        ((75.0, 76.0, 77.0), "reproduced"),  # 1.2 standard deviations away
+        ((74.0, 74.2, 74.4), "differs"),  # 15 away; the prediction interval reaches 4.97
+        ((76.3, 76.4, 76.5), "differs"),
+        ((76.7, 76.9, 77.1), "reproduced"),
+        ((76.3, 76.5, 76.7), "cannot be told apart"),  # 3.5 away
+    ],
+)
+def test_verdicts(runs: list[Experiment], accuracies: tuple[float, ...], verdict: str) -> None:
+    for run, accuracy in zip(runs, accuracies, strict=True):
+        record(run, **score(accuracy))
+    assert cell(runs).verdict == verdict
+
+
+def test_the_papers_rounding_counts(runs: list[Experiment]) -> None:
+    for run in runs:  # 77.21 may stand for 77.2149
+        record(run, **score(77.2149))
+    assert cell(runs).verdict == "reproduced"
+    for run in runs:
+        record(run, **score(77.2160))
+    assert cell(runs).verdict == "differs"
+
+
+def test_divergence_and_failure_are_shown(runs: list[Experiment]) -> None:
+    record(runs[0], status="diverged", valid=None, test=None)
+    record(runs[1], **score(76.0))
+    assert (cell(runs).text, cell(runs).verdict) == ("Diverge (1/2)", "diverges (1/2)")
+    record(runs[1], status="failed")
+    (runs[0].folder() / "result.json").unlink()
+    assert cell(runs).text == "failed"
+
+
+def test_what_is_half_written_or_of_another_schema_is_not_counted(runs: list[Experiment]) -> None:
+    record(runs[0], **score(70.0))
+    record(runs[1], **score(10.0))
+    path = runs[1].folder() / "result.json"
+    path.write_text(path.read_text()[:40])
+    record(runs[2], **score(10.0), **{"schema": 99})
+    with pytest.warns(UserWarning, match="not counted"):
+        assert cell(runs).text == "70.00 (1/3 seeds)"
+
+
+def test_stray_runs_cannot_enter_a_cell(runs: list[Experiment], tmp_path: Path) -> None:
+    record(
+        compose_experiment(["task=rt", "norm=layernorm", "training.lr=0.5", f"runs={tmp_path}"]), **score(1.0)
+    )
+    assert cell(runs).text == "-"
+    record(runs[1], **score(76.0))
+    assert [run.seed for run in seeds_made(runs[0])] == [1, 2]
+
+
+def test_smaller_scales_and_own_data_have_no_paper_number(tmp_path: Path) -> None:
+    mini = compose_experiment(["task=rt", "norm=layernorm", "scale=mini", f"runs={tmp_path}"])
+    record(mini, **score(70.0))
+    assert cell([mini]).paper is None
+    for split in ("train", "valid", "test"):
+        (tmp_path / split).write_text("a\tone\nb\ttwo\n")
+    own = compose_experiment(
+        ["task=rt", f"runs={tmp_path}", *(f"data.{s}={tmp_path / s}" for s in ("train", "valid", "test"))]
+    )
+    assert cell([own]).paper is None
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    study = load_study("table4", known_tasks=published_tasks())
+    grid = study_grid(study, runs=str(tmp_path))
+    for norm, accuracies in (("layernorm", (99.1, 99.2, 99.3)), ("adanorm", (99.3, 99.3, 99.3))):
+        for run, accuracy in zip(grid[norm, "mnist"], accuracies, strict=True):
+            record(run, **score(accuracy))
+    return Table(study, grid)
+
+
+def test_a_table_has_the_papers_layout(table: Table) -> None:
+    lines = table_markdown(table).splitlines()
+    header, *body = [[field.strip() for field in line.strip("|").split("|")] for line in lines if "|" in line]
+    assert header[0] == "Model"
+    assert header[7] == "MNIST (accuracy)"
+    cells = {row[0] if row[0][0] != "·" else f"{body[i - 1][0]}{row[0]}": row for i, row in enumerate(body)}
+    assert cells["LayerNorm"][7] == "99.20 ± 0.10"
+    assert cells["LayerNorm· paper"][7] == "99.13"
+    assert cells["LayerNorm"][1] == "-"
+    assert cells["AdaNorm over LayerNorm"][7] == "+0.10"
+    assert cells["AdaNorm over LayerNorm· paper"][7] == "+0.22"
+
+
+def test_improvement_means_lower_for_bits_per_character(table: Table) -> None:
+    assert table.improvement("layernorm", "adanorm", "enwik8") == ("-", "+0.00")
+    study = load_study("table2", known_tasks=published_tasks())
+    second = Table(study, study_grid(study, runs="nowhere"))
+    assert second.improvement("none", "detachnorm", "enwik8") == ("-", "-0.08")
+    assert second.improvement("none", "detachnorm", "en-de") == ("-", "-")  # both diverge
+
+
+def test_the_csv_holds_every_cell_unrounded(table: Table) -> None:
+    found = list(csv.DictReader(io.StringIO(table_csv(table))))
+    assert len(found) == 2 * 8
+    (mnist,) = [row for row in found if (row["task"], row["norm"]) == ("mnist", "layernorm")]
+    assert (mnist["scores"], mnist["mean"], mnist["paper"]) == ("99.1000 99.2000 99.3000", "99.2000", "99.13")
+    assert mnist["verdict"] == "reproduced"
+
+
+def test_the_latex_table_has_as_many_columns_in_every_row(table: Table) -> None:
+    rows = [line for line in table_latex(table).splitlines() if line.endswith(r"\\")]
+    assert {row.count("&") for row in rows} == {8}
+    assert r"99.20 $\pm$ 0.10" in table_latex(table)
+
+
+def test_the_latex_table_is_a_whole_document(table: Table) -> None:
+    text = table_latex(table)
+    assert text.startswith(r"\documentclass")
+    for name in ("document", "tabular"):
+        assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") == 1
+    assert text.count("{") == text.count("}")
+
+
+def test_only_what_is_significantly_best_is_bold(tmp_path: Path) -> None:
+    study = load_study("table4", known_tasks=published_tasks())
+    grid = study_grid(study, runs=str(tmp_path))
+    for norm, accuracies in (("layernorm", (75.0, 76.0, 77.0)), ("adanorm", (78.0, 79.1, 79.9))):
+        for run, accuracy in zip(grid[norm, "rt"], accuracies, strict=True):
+            record(run, **score(accuracy))
+    for norm, accuracies in (("layernorm", (99.0, 99.2, 99.1)), ("adanorm", (99.1, 99.2, 99.5))):
+        for run, accuracy in zip(grid[norm, "mnist"], accuracies, strict=True):
+            record(run, **score(accuracy))
+    text = table_markdown(Table(study, grid))
+    assert "| **79.00 ± 0.95** |" in text
+    assert "| 99.27 ± 0.21 |" in text
+    assert r"\textbf{79.00 $\pm$ 0.95}" in table_latex(Table(study, grid))
+
+
+def test_the_terminal_shows_a_table_within_80_columns(table: Table) -> None:
+    text = table_text(table)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "no runs yet: En-De, De-En" in text
+
+
+def test_unconfirmed_numbers_are_marked() -> None:
+    study = load_study("table3", known_tasks=published_tasks())
+    text = table_markdown(Table(study, study_grid(study, runs="nowhere")))
+    assert "77.04†" in text
+    assert "76.66 |" in text
+    assert "no public source confirms" in text
+
+
+def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
+    study = load_study("ptb-sample", known_tasks=published_tasks())
+    grid = study_grid(study, runs=str(tmp_path))
+    for run, uas in zip(grid["layernorm", "ptb"], (85.0, 86.0, 87.0), strict=True):
+        record(run, **{**score(0.0), "test": {"uas": uas}})
+    quoting = Table(study, grid)
+    text = table_markdown(quoting)
+    assert "| LayerNorm | 86.00 ± 1.00 |\n| · paper | 89.12 |" in text
+    assert "verdict" not in text
+    assert "a training set ten times larger" in text
+    assert "LayerNorm          86.00 ± 1.00               paper 89.12" in table_text(quoting)
+    assert {row["verdict"] for row in csv.DictReader(io.StringIO(table_csv(quoting)))} == {""}
+
+
+def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -> None:
+    fair = load_study("fair", known_tasks=published_tasks())
+    study = fair.model_copy(
+        update={"rows": {"adanorm": fair.rows["adanorm"]}, "columns": ["rt"], "seeds": [1, 2]}
+    )
+    grid = study_grid(study, runs=str(tmp_path))
+    low, middle, high = by_override(study, grid["adanorm", "rt"])
+    assert [runs[0].training.lr for runs in (low, middle, high)] == [0.0003, 0.001, 0.003]
+    for runs, valid, test in ((low, (70.0, 71.0), 99.0), (middle, (72.0, 73.0), 60.0)):
+        for run, accuracy in zip(runs, valid, strict=True):
+            record(run, valid={"accuracy": accuracy}, test={"accuracy": test})
+    record(high[0], valid={"accuracy": 80.0}, test={"accuracy": 70.0})
+    assert Table(study, grid).ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001, of 2/3 done]"
+    record(high[1], status="diverged", valid=None, test=None)
+    whole = Table(study, grid)
+    assert whole.ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001]"
+    assert "training.lr=0.0003, training.lr=0.001, training.lr=0.003. Shown is the best" in table_markdown(
+        whole
+    )
+    (row,) = csv.DictReader(io.StringIO(table_csv(whole)))
+    assert (row["chosen"], row["mean"]) == ("lr=0.001", "60.0000")
+
+
+def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: Path) -> None:
+    study = load_study("ablation-k", known_tasks=published_tasks()).model_copy(update={"scale": "paper"})
+    grid = study_grid(study, runs=str(tmp_path))
+    for accuracy, run in zip((99.3, 99.4, 99.5), grid["k=0.3", "mnist"], strict=True):
+        record(run, **score(accuracy))
+    text = table_markdown(Table(study, grid))
+    assert "| k=0.3 | - | - | - | - | 99.40 ± 0.10 | - |" in text
+    assert "reproduced" not in text
+    assert "99.35" not in text
+
+
+def test_a_task_the_paper_has_no_number_of_fits_into_every_table(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "title: t\nrows: [layernorm, adanorm]\ncolumns: [gaussian, cifar10]\nscale: paper\nseeds: [1, 2]\n"
+        "improvements: [[layernorm, adanorm]]\n"
+    )
+    study = load_study(str(own), known_tasks=published_tasks())
+    grid = study_grid(study, runs=str(tmp_path / "runs"))
+    for norm, losses in (("layernorm", (0.0301, 0.0303)), ("adanorm", (0.0101, 0.0101))):
+        for run, loss in zip(grid[norm, "gaussian"], losses, strict=True):
+            record(run, test={"loss": loss}, valid={"loss": loss})
+    table = Table(study, grid)
+    assert table.ours("layernorm", "gaussian") == "0.0302 ± 0.0001"
+    assert table.improvement("layernorm", "adanorm", "gaussian") == ("+0.0201", "-")  # less is better
+    assert table.best("gaussian") == "adanorm"
+    assert table.verdict("adanorm", "gaussian") == table.paper("adanorm", "gaussian") == ""
+    text = table_markdown(table)
+    assert "| Model | Gaussian (loss) | CIFAR-10 (accuracy) |" in text
+    assert "| AdaNorm | **0.0101 ± 0.0000** | - |" in text
+    assert "Gaussian, test loss, paper\n  LayerNorm          0.0302 ± 0.0001\n" in table_text(table)
+    assert [lower_is_better(task) for task in ("gaussian", "cifar10", "enwik8", "rt", "none")] == [
+        True, False, True, False, False,
+    ]  # fmt: skip
+
+
+def test_the_committed_tables_are_those_of_the_committed_records(
+    committed_runs: Path, tmp_path: Path
+) -> None:
+    claims = claims_markdown(claim_results(str(committed_runs)))
+    assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
+    found = findings_markdown(str(committed_runs))
+    assert (PROJECT / "results" / "tables" / "findings.md").read_text() == found, "run `make tables`"
+    assert guide(str(committed_runs), str(committed_runs)) == GUIDE.read_text(), (
+        "run `make tables`: docs/norms.md is stale"
+    )
+    for name in choices("study"):
+        study = load_study(name, known_tasks=published_tasks())
+        table = Table(study, study_grid(study, runs=str(committed_runs)))
+        for path in write_table(table, name, tmp_path):
+            committed = PROJECT / "results" / "tables" / path.name
+            assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"
+        if name == "overview":
+            readme = (PROJECT / "README.md").read_text()
+            assert update_readme(readme, table) == readme, "run `make tables`: the README's is stale"

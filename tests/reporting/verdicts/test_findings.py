@@ -1,0 +1,85 @@
+"""Published findings against records made by hand, with known answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from adanorm.analyses.spec import AnalysisRecord, analysis_grid, load_analysis
+from adanorm.reporting.tables.findings import findings_markdown
+from adanorm.reporting.verdicts.findings import Row, compared, load_findings
+
+GAP = (-0.5, -0.51, -0.49)  # surely below zero
+NOISE = (-1.0, 1.0, 0.1)
+
+
+def finish(record: AnalysisRecord, **summary: float) -> None:
+    folder = record.folder()
+    folder.mkdir(parents=True)
+    result = {"schema": 1, "status": "done", "seed": record.experiment.seed, "summary": summary}
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+def rows_of(folder: Path, name: str, gaps: tuple[float, ...]) -> list[Row]:
+    """The rows of a comparison whose second norm is by these gaps above the first, seed by seed."""
+    (finding,) = [entry for entry in load_findings() if entry.id == name]
+    analysis = load_analysis(finding.analysis)
+    grid = analysis_grid(analysis, runs=str(folder))
+    assert finding.norms is not None
+    for task in analysis.tasks:
+        for norm, shift in zip(finding.norms, ((0.0, 0.0, 0.0), gaps), strict=True):
+            for record, gap in zip(grid[norm, task], shift, strict=True):
+                base = 2.0 + 0.1 * record.experiment.seed
+                finish(record, **dict.fromkeys(finding.quantities, base + gap))
+    return compared(finding, analysis, grid)
+
+
+@pytest.mark.parametrize(
+    ("name", "gaps", "verdict"),
+    [
+        ("noisy-batchnorm", tuple(-gap for gap in GAP), "supported"),
+        ("noisy-batchnorm", GAP, "contradicted"),
+        ("noisy-batchnorm", NOISE, "undecided"),
+        ("landscape", GAP, "supported"),
+        ("landscape", tuple(-gap for gap in GAP), "contradicted"),
+        ("covariate-shift", GAP, "contradicted"),
+        ("covariate-shift", tuple(-gap for gap in GAP), "supported"),
+        ("covariate-shift", NOISE, "undecided"),
+    ],
+)
+def test_a_difference_is_judged_as_the_finding_expects_it(
+    tmp_path: Path, name: str, gaps: tuple[float, ...], verdict: str
+) -> None:
+    rows = rows_of(tmp_path, name, gaps)
+    assert {row.verdict for row in rows} == {verdict}
+    for row in rows:
+        firsts = [2.0 + 0.1 * seed for seed in (1, 2, 3)]
+        if row.by_ratio:
+            logs = [math.log((first + gap) / first) for first, gap in zip(firsts, gaps, strict=True)]
+            assert row.gap == pytest.approx(sum(logs) / 3)
+            assert row.means[1] / row.means[0] == pytest.approx(math.exp(row.gap))
+        else:
+            assert row.gap == pytest.approx(sum(gaps) / 3)
+            assert row.means[1] - row.means[0] == pytest.approx(row.gap)
+        assert row.seeds == 3
+
+
+def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: Path) -> None:
+    analysis = load_analysis("invariance")
+    grid = analysis_grid(analysis, runs=str(tmp_path))
+    (finding,) = [entry for entry in load_findings() if entry.table]
+    for norm, published in finding.table.items():
+        values = {
+            quantity.name: 0.0 if entry else 1.0
+            for quantity, entry in zip(analysis.shown, published, strict=True)
+        }
+        if norm == "weightnorm":
+            values["one_rescaled"] = 0.0  # which the published table denies
+        finish(grid[norm, ""][0], **values)
+    text = findings_markdown(str(tmp_path))
+    assert "| BatchNorm | yes | no | yes | yes | yes | no | supported |" in text
+    assert "| WeightNorm | yes | no | yes | no | no | yes | contradicted |" in text
+    assert text.count("Not run.") == len(load_findings()) - 1

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.paths import PROJECT
+from adanorm.records import reader
+from adanorm.studies.job import devices_of_its_own
+from tests.conftest import Command
+
+MNIST = ["task=mnist", "norm=layernorm", "scale=smoke"]
+ROWS = "title: t\nrows: {ROWS}\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n"
+BROKEN = "broken: {norm: 'tests.broken_norm:RaisesInTraining'}, layernorm: {norm: layernorm}"
+
+
+def own_study(tmp_path: Path, rows: str) -> list[str]:
+    (tmp_path / "own.yaml").write_text(ROWS.replace("ROWS", rows))
+    return [str(tmp_path / "own.yaml"), f"runs={tmp_path / 'runs'}"]
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    missing = importlib.util.find_spec(package) is None
+    return pytest.mark.skipif(missing, reason=f"{package} is not installed: pip install -e .[cluster]")
+
+
+LAUNCHERS = [
+    "local",
+    pytest.param("ray", marks=needs("ray")),
+    pytest.param("submitit-local", marks=needs("submitit")),
+]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
+    tmp_path: Path, command: Command, launcher: str
+) -> None:
+    arguments = [*own_study(tmp_path, BROKEN), f"launcher={launcher}", "workers=2"]
+    done = command("study", *arguments)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stderr == "failed: mnist broken seed 1\n"
+    assert "[1/2] mnist broken seed 1: FAILED with 1\n" in done.stdout
+    assert "[2/2] mnist layernorm seed 1: ended\n  mnist layernorm smoke seed 1: test acc" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("runs/mnist/*/*/result.json"))]
+    assert [result["status"] for result in results] == ["failed", "done"]
+    if launcher == "local":  # what is missing is no launcher's business
+        again = command("study", *arguments)
+        assert again.returncode == 1
+        assert "2 runs, 1 completed before, 1 to run with 2 worker(s)" in again.stdout
+
+
+def test_a_run_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
+    arguments = own_study(tmp_path, "layernorm: {norm: layernorm}")
+    folder = compose_experiment([*MNIST, f"runs={tmp_path / 'runs'}"]).folder()
+    folder.mkdir(parents=True)
+    with FileLock(folder / "run.lock"):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "adanorm", "study", *arguments, "workers=2"],
+            cwd=PROJECT, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(3)]
+        assert said[1:] == [
+            "[1/1] mnist layernorm seed 1: held by another process\n",
+            "1 run(s) held by another process: waiting for them\n",
+        ]
+        assert not (folder / "config.yaml").exists()
+    rest, _ = process.communicate(timeout=120)
+    assert "[1/1] mnist layernorm seed 1: ended\n" in rest  # that process left it unfinished
+    assert process.returncode == 0
+
+
+@needs("submitit")
+def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    long = "long: {norm: layernorm, overrides: [training.max_epochs=60]}"
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "adanorm", "study", *own_study(tmp_path, long), "launcher=submitit-local",
+            "checkpoint_minutes=1e-9",
+        ],
+        cwd=PROJECT, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    folder = compose_experiment([*MNIST, "training.max_epochs=60", f"runs={tmp_path / 'runs'}"]).folder()
+    rows = folder / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (rows.exists() and rows.read_text().count("\n") >= 2):
+        time.sleep(0.01)
+    before = rows.read_text().splitlines()[:2]
+    (job,) = processes("submitit.core._submit", str(tmp_path))
+    subprocess.run(["kill", f"-{signal.SIGUSR2.value}", job], check=True)
+    said, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    assert reader.is_made(folder)
+    assert rows.read_text().splitlines()[:2] == before, "started anew"
+    (log,) = tmp_path.glob("runs/studies/*/.submitit/*/*_log.err")
+    assert "this job is preempted" in log.read_text()
+
+
+def processes(*parts: str) -> list[str]:
+    """Return the ids of the processes whose command lines hold all of these."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_text()
+        except OSError:
+            continue
+        if all(part in line for part in parts):
+            found.append(path.parent.name)
+    return found
+
+
+def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
+    devices = [f"{tmp_path.name}-{index}" for index in range(3)]  # nobody else's locks
+    third = []
+
+    def wait_for_two() -> None:
+        with devices_of_its_own(devices, 2) as taken:
+            third.extend(taken)
+
+    with devices_of_its_own(devices, 1) as one:
+        with devices_of_its_own(devices, 1) as other:
+            assert [*one, *other] == devices[:2]
+            waiting = threading.Thread(target=wait_for_two)
+            waiting.start()
+            time.sleep(0.3)
+            assert third == []
+        waiting.join(timeout=10)
+        assert third == devices[1:]
+    with devices_of_its_own([], 1) as none:
+        assert none == []
+
+
+def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
+    rows = ", ".join(f"{n}: {{norm: {n}}}" for n in ("none", "layernorm", "detachnorm", "adanorm"))
+    arguments = own_study(tmp_path, rows)
+    runs = {n: compose_experiment(["task=mnist", f"norm={n}", "scale=smoke", f"runs={tmp_path / 'runs'}"])
+            for n in ("none", "layernorm", "detachnorm", "adanorm")}  # fmt: skip
+    for norm, status in (("none", "diverged"), ("layernorm", "done"), ("detachnorm", "failed")):
+        runs[norm].folder().mkdir(parents=True)
+        result = {"schema": 1, "status": status, "seconds": 100}
+        (runs[norm].folder() / "result.json").write_text(json.dumps(result))
+    folder = runs["adanorm"].folder()
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").write_text('{"seconds": 40}\n')
+    with FileLock(folder / "run.lock"):
+        done = command("status", *arguments, "seeds=1,2", "workers=2")
+    assert done.returncode == 0, done.stderr
+    # Five runs of 100 seconds are left, and the 60 that the running one lacks.
+    assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
+        "own, smoke: 8 runs, 1 done, 1 running, 1 diverged, 1 failed, 4 missing",
+        "MNIST done running diverged failed missing",
+        "w/o Norm - - 1 - 1",
+        "LayerNorm 1 - - - 1",
+        "DetachNorm - - - 1 1",
+        "AdaNorm - 1 - - 1",
+        "time left: about 5 min with 2 worker(s)",
+    ]
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    (folder / "checkpoint.pt").touch()  # another machine's lock is not seen, its checkpoint is
+    assert "1 running" in command("status", *arguments).stdout
+
+
+@pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
+def test_a_study_is_one_folder_or_one_group_of_a_tracker(
+    tmp_path: Path, command: Command, logger: str
+) -> None:
+    arguments = own_study(
+        tmp_path, "plain: {norm: layernorm}, k=0.2: {norm: adanorm, overrides: [norm.params.k=0.2]}"
+    )
+    done = command("study", *arguments, f"logger={logger}", "workers=2")
+    assert done.returncode == 0, done.stdout
+    if logger == "tensorboard":
+        folders = sorted(path.parent for path in tmp_path.glob("runs/tensorboard/own/*/events.*"))
+        assert [path.name.rpartition(" ")[0] for path in folders] == [
+            "mnist k=0.2 seed 1",
+            "mnist plain seed 1",
+        ]
+    else:
+        logged = [path.read_bytes() for path in tmp_path.glob("runs/mnist/*/*/wandb/offline-run-*/*.wandb")]
+        assert len(logged) == 2
+        assert all(b"own" in content for content in logged)
+        assert any(b"mnist k=0.2 seed 1" in content for content in logged)

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.paths import CONF, PROJECT, choices
+from adanorm.records.published import published_tasks
+from adanorm.runs.auto_scale import resolve_auto
+from adanorm.studies.grid import plan_runs, study_grid
+from adanorm.studies.study import load_study
+from tests.conftest import Command
+
+TASKS = published_tasks()
+
+
+@pytest.mark.parametrize("name", choices("study"))
+def test_every_study_loads_and_its_runs_compose(name: str) -> None:
+    study = load_study(name, known_tasks=TASKS)
+    grid = study_grid(study)
+    assert list(grid) == [(norm, task) for task in study.columns for norm in study.rows]
+    for (row, task), runs in grid.items():
+        only = study.rows[row].only
+        there_is = task in choices("task") and (only is None or task in only)
+        there_is = there_is and study.rows[row].undefined is None
+        assert len(runs) == (len(study.seeds) * (len(study.budget) or 1) if there_is else 0)
+    planned = plan_runs(study, grid)
+    assert {run.experiment.folder() for run in planned} == {run.folder() for c in grid.values() for run in c}
+    assert planned[0].experiment.seed == study.seeds[0]
+    for run in planned[:: max(1, len(planned) // 8)]:
+        assert compose_experiment(run.arguments).digest() == run.experiment.digest()
+
+
+OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("overrides: [norm.params.q=1]", "row 'one': unknown key 'norm.params.q'"),
+        ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
+        ("only: [mnist]", "unknown column 'mnist': choose from rt"),
+        ("lr: 1", "rows.one.lr=1: extra inputs are not permitted"),
+        ("only: [", "while parsing a flow"),
+    ],
+)
+def test_a_mistake_in_a_row_is_named_before_any_work(
+    tmp_path: Path, command: Command, row: str, message: str
+) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(OWN.replace("ROW", row))
+    done = command("study", str(own), f"runs={tmp_path / 'runs'}")
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
+    assert message in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_every_cell_gets_its_first_seed_before_any_gets_its_second() -> None:
+    study = load_study("ablation-k", known_tasks=TASKS)
+    seeds = [run.experiment.seed for run in plan_runs(study, study_grid(study))]
+    assert seeds == [1] * 30 + [2] * 30 + [3] * 30
+
+
+def test_rows_that_share_a_run_make_it_once() -> None:
+    study = load_study("ablation-k", known_tasks=TASKS)
+    twice = study.model_copy(update={"rows": {**study.rows, "again": study.rows["k=0.1"]}})
+    assert len(plan_runs(twice, study_grid(twice))) == 90
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("rows: [layernom]", "unknown norm 'layernom': choose from adanorm"),
+        ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, de-en"),
+        ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
+        ("seed: [1]", "seed=.*extra inputs are not permitted"),
+        ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),
+    ],
+)
+def test_a_mistake_in_a_study_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, message: str
+) -> None:
+    (tmp_path / "study").mkdir()
+    base = "title: t\nrows: [adanorm]\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n"
+    key = change.partition(":")[0]
+    kept = [line for line in base.splitlines() if not line.startswith(f"{key}:")]
+    (tmp_path / "study" / "own.yaml").write_text("\n".join([*kept, change]))
+    for group in ("task", "norm"):
+        (tmp_path / group).symlink_to(CONF / group)
+    monkeypatch.setattr("adanorm.config.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.studies.CONF", tmp_path)
+    with pytest.raises(ValueError, match=message):
+        load_study("own", known_tasks=TASKS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("table1", "seeds=1,b"), "'1,b': write whole numbers"),
+        (("table1", "scale=huge"), "invalid choice: 'huge' (choose from"),
+        (("table1", "launcher=pbs"), "unknown launcher 'pbs': choose from local, ray, slurm"),
+        (("table1", "launcher.jobs=3"), "unknown key 'launcher.jobs': conf/launcher/local.yaml has"),
+        (("table1", "training.lr=1"), "training.lr=1: makes other runs than the study's"),
+        (("table1", "loger=wandb"), "unknown key 'loger': did you mean logger"),
+        (("table1", "workers=0"), "workers=0: must be a whole number of at least 1"),
+        ((), "the following arguments are required: study"),
+    ],
+)
+def test_mistakes_on_a_studys_command_line_are_one_line(
+    command: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    done = command("study", *arguments)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
+
+
+def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, command: Command) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("title: t\nrows: [none, adanorm]\ncolumns: [mnist, rt]\nscale: paper\nseeds: [1]\n")
+    arguments = (str(own), "scale=smoke", "seeds=1", "workers=2", f"runs={tmp_path}")
+    done = command("study", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "4 runs, 0 completed before, 4 to run with 2 worker(s)" in done.stdout
+    assert "AdaNorm" in (tmp_path / "tables" / "own-smoke.md").read_text()
+    again = command("study", *arguments)
+    assert "4 runs, 4 completed before, 0 to run" in again.stdout
+    assert max(len(line) for line in again.stdout.splitlines()) <= 80
+
+
+def test_an_unknown_study_is_named(command: Command) -> None:
+    done = command("study", "table9")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"unknown study 'table9': choose from {', '.join(choices('study'))}" in done.stderr
+
+
+def test_auto_is_the_papers_scale_where_its_data_are(
+    mirror: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_auto(["task=rt", "scale=auto", "device=cpu", f"data.mirror={mirror}"])
+    assert "scale=paper" in resolved
+    assert capsys.readouterr().out.startswith("scale paper: a run of rt takes about")
+
+
+def test_auto_is_mini_where_the_data_are_licensed_and_none_are_named(
+    mirror: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_auto(["task=ptb", "scale=auto", f"data.mirror={mirror}"])
+    assert "scale=mini" in resolved
+    assert "the Penn Treebank is licensed" in capsys.readouterr().out
+
+
+NOWHERE = "data.mirror=nowhere"
+
+
+@pytest.fixture
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses of the network do not answer; a proxy that is not there refuses them at once."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+
+@pytest.mark.usefixtures("_no_network")
+def test_auto_is_mini_where_the_papers_data_cannot_be_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_auto(["task=mnist", "scale=auto", f"data.cache={tmp_path}", NOWHERE])
+    assert "scale=mini" in resolved
+    assert "train-images-idx3-ubyte.gz cannot be had" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_network")
+def test_auto_says_what_to_do_where_no_scales_data_can_be_had(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"rt-polarity.all.train cannot be had .*ADANORM_MIRROR"):
+        resolve_auto(["task=rt", "scale=auto", f"data.cache={tmp_path}", NOWHERE])
+
+
+def test_help_is_what_plain_make_prints() -> None:
+    text = subprocess.run(["make", "-s"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    for target in (
+        "reproduce",
+        "data",
+        "list",
+        "study",
+        "status",
+        "tables",
+        "check-norm",
+        "check",
+        "test",
+        "clean",
+    ):
+        assert f"\n  {target} " in text
+    assert max(len(line) for line in text.splitlines()) <= 80
