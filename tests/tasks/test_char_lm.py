@@ -23,7 +23,7 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import norm_factory
 from adanorm.tasks.char_lm import CharLm
-from adanorm.training.loop import learning_rate
+from adanorm.training.optimizer import learning_rate
 from scripts.benchmarks.ngram import bits_per_byte
 from tests.conftest import Command
 

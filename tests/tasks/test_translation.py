@@ -20,7 +20,7 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
 from adanorm.tasks.label_smoothing import label_smoothed_loss
 from adanorm.tasks.translation import Translation
-from adanorm.training.loop import learning_rate
+from adanorm.training.optimizer import learning_rate
 from tests.conftest import Command
 from tests.defined import norms_of
 

@@ -21,7 +21,8 @@ from adanorm.norms import norm_factory
 from adanorm.tasks.base import Loss, TrainingTask
 from adanorm.tasks.classification import Classification
 from adanorm.training.distributed import World, shared_rows
-from adanorm.training.loop import Trainer, learning_rate
+from adanorm.training.loop import Trainer
+from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
 from adanorm.training.seeding import seed_everything
 from adanorm.training.state import Outcome, Place, Row

@@ -17,6 +17,7 @@ from adanorm.config.sections import Task, Training
 from adanorm.tasks.base import Batches, Evaluation, Loss, Shareable, TrainingTask
 from adanorm.training import checkpoint
 from adanorm.training.distributed import agreed, gathered, shared_rows, summed, wrap
+from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.progress import Progress
 from adanorm.training.seeding import random_state, restore_random_state
 from adanorm.training.state import Outcome, Place, Row, State
@@ -33,13 +34,7 @@ class Trainer:
         self.task, self.target, self.settings, self.place = task, target, settings, place
         self.model = model
         self.shared_model = wrap(model, place.world)
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(),
-            lr=settings.lr,
-            betas=settings.betas,
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-        )
+        self.optimizer = make_optimizer(model, settings)
         self.state = State()
         self.best: dict[str, Tensor] = {}
         # The loss since the last look, kept on the device so that no update waits for it.
@@ -278,22 +273,3 @@ class Trainer:
 
 def _kept(folder: Path, update: int) -> Path:
     return folder / f"kept-{update}.pt"
-
-
-def learning_rate(settings: Training, update: int) -> float:
-    """Return the learning rate of an update, counted from 1.
-
-    A linear warm-up, then constant, or falling with the inverse square root of the updates done
-    before (Vaswani et al. 2017, in fairseq's form), or along half a cosine to zero at max_updates.
-    """
-    if settings.schedule == "cosine" and update > settings.warmup_updates:
-        assert settings.max_updates is not None, "checked with the configuration"
-        return settings.lr * (1 + math.cos(math.pi * (update - 1) / settings.max_updates)) / 2
-    if settings.schedule in (None, "cosine"):
-        before_end = update < settings.warmup_updates
-        return settings.lr * update / settings.warmup_updates if before_end else settings.lr
-    done, warmup = update - 1, settings.warmup_updates
-    if done < warmup:
-        start = settings.warmup_from or 0.0
-        return start + (settings.lr - start) * done / warmup
-    return settings.lr * math.sqrt(max(1, warmup) / max(1, done))
