@@ -88,11 +88,10 @@ def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
     state = _state(runs[index])
     text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
     lines = [f"[{index + 1}/{len(runs)}] {runs[index].name}: {text}"]
+    experiment = runs[index].experiment
+    result = reader.result(experiment.folder())
     details: list[str] = []
-    if state == "made":
-        experiment = runs[index].experiment
-        result = reader.result(experiment.folder())
-        assert result is not None, "it is made"
+    if result is not None and (state == "made" or code == "1"):  # 1: it broke in training, which is recorded
         details = [outcome(experiment.task, result)]
     elif state == "failed" and log.exists():
         details = log.read_text().strip().splitlines()[-3:]
