@@ -1,6 +1,6 @@
 """How every benchmark compares: rounds that take turns, ratios with their spread, rows with their processor.
 
-A benchmark is a file with a function that returns rows and `run_benchmark(measure, rounds=...)` at its end;
+A benchmark is a file with a function that yields rows, and `run_benchmark(measure, rounds=...)` at its end;
 `python -m scripts.benchmarks.NAME --help` shows its keys. A ratio is a `Spread`, and a row with one is
 written with the spread, the rounds, the threads and the processor.
 """
@@ -47,9 +47,11 @@ class Spread(NamedTuple):
         """Return the CSV columns of a number of this name; those of `ratio` have no prefix."""
         prefix = "" if name == "ratio" else f"{name}_"
         spread = {f"{prefix}{key}": rounded(value) for key, value in list(self._asdict().items())[1:-1]}
-        return {name: rounded(self.median), **spread, "rounds": self.rounds}
+        return {name: rounded(self.median), **spread}
 
     def __str__(self) -> str:
+        if self.rounds == 1:
+            return f"{self.median:.3f} (one round)"
         return (
             f"{self.median:.3f} (quartiles {self.lower_quartile:.3f} to {self.upper_quartile:.3f},"
             f" all {self.lowest:.3f} to {self.highest:.3f}, {self.rounds} rounds)"
@@ -121,13 +123,27 @@ def rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def columns(rows: Iterable[Row], *, threads: int) -> list[dict[str, Any]]:
-    """Return rows as they are written: spreads in columns, and where and when they were measured.
+def flat(row: Row) -> dict[str, Any]:
+    """Return the columns of a row, its spreads taken apart.
 
     Raises ValueError for a row that does not say over how many rounds it is.
     """
+    columns: dict[str, Any] = {}
+    for name, value in row.items():
+        columns |= value.columns(name) if isinstance(value, Spread) else {name: value}
+    for name, value in row.items():
+        if isinstance(value, Spread) and columns.setdefault("rounds", value.rounds) != value.rounds:
+            columns[f"{name}_rounds"] = value.rounds
+    if "rounds" not in columns:
+        raise ValueError(f"a row without rounds or spread: {row}")
+    return columns
+
+
+def where_and_when() -> dict[str, Any]:
+    """Return what every row of a CSV ends in: threads, processor, load, date, torch's version, commit."""
+    threads = torch.get_num_threads()
     place = describe(device=torch.device("cpu"), precision="", processes=1, threads=threads)
-    facts = {
+    return {
         "threads": threads,
         "processor": place["device"],
         "load": round(os.getloadavg()[0], 1),
@@ -136,25 +152,23 @@ def columns(rows: Iterable[Row], *, threads: int) -> list[dict[str, Any]]:
         "commit": place["commit"],
         "dirty": place["dirty"],
     }
-    written = []
-    for row in rows:
-        flat: dict[str, Any] = {}
-        for name, value in row.items():
-            flat |= value.columns(name) if isinstance(value, Spread) else {name: value}
-        if "rounds" not in flat:
-            raise ValueError(f"a row without rounds or spread: {row}")
-        written.append({**flat, **facts})
-    return written
 
 
-def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows of `columns` to a CSV; some may lack a column that others have."""
+def write(path: Path, rows: Iterable[Row]) -> None:
+    """Write rows to a CSV; some may lack a column that others have."""
+    facts = where_and_when()
+    written = [{**flat(row), **facts} for row in rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
-        names = dict.fromkeys(name for row in rows for name in row)
-        writer = csv.DictWriter(file, list(names), lineterminator="\n")
+        names = dict.fromkeys(name for row in written for name in row if name not in facts)
+        writer = csv.DictWriter(file, [*names, *facts], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(written)
+
+
+def line(row: Row) -> str:
+    """Return a row as it is printed."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in row.items() if value is not None)
 
 
 def parse_keys(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
@@ -170,10 +184,9 @@ def parse_keys(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[st
 
 
 class Options(NamedTuple):
-    """A benchmark's command line: rounds, the folder to write to, and keys of its own."""
+    """A benchmark's command line: the number of rounds and its other keys."""
 
     rounds: int
-    folder: Path
     keys: dict[str, str]
 
 
@@ -184,25 +197,29 @@ def run_benchmark(
     threads: int | None = 1,
     output: str = "results/bench",
     keys: Mapping[str, str] | None = None,
-) -> None:
-    """Measure as the command line says, and write the rows to <output>/<name of the benchmark>.csv.
+    shown: Callable[[Row], str] = line,
+) -> Path:
+    """Measure as the command line says, write and return <output>/<name of the benchmark>.csv.
 
-    `threads` None is as many as torch takes here. The user's mistakes end it with one line and code 2.
+    The arguments are the keys' defaults; `threads` None is as many as torch takes here. Ends the process
+    after --help, and with one line and code 2 at the user's mistakes.
     """
     name, about = Path(sys.argv[0]).stem, sys.modules["__main__"].__doc__
-    defaults = {"rounds": str(rounds), "threads": str(threads or torch.get_num_threads()), "output": output}
-    defaults |= keys or {}
+    used = threads or torch.get_num_threads()
+    defaults = {"rounds": str(rounds), "threads": str(used), "output": output, **(keys or {})}
     if {"-h", "--help"} & {*sys.argv[1:]}:
         print(f"{about}\nKeys: {' '.join(f'{key}={value}' for key, value in defaults.items())}")
-        return
+        raise SystemExit(0)
+    rows = []
     try:
         given = parse_keys(sys.argv[1:], defaults)
-        count = whole_number("rounds", given["rounds"])
-        used = whole_number("threads", given["threads"])
-        torch.set_num_threads(used)
-        folder = Path(given["output"])
-        rows = columns(measure(Options(count, folder, given)), threads=used)
+        torch.set_num_threads(whole_number("threads", given["threads"]))
+        for row in measure(Options(whole_number("rounds", given["rounds"]), given)):
+            print(shown(row), flush=True)
+            rows.append(row)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    write(folder / f"{name}.csv", rows)
+    path = Path(given["output"]) / f"{name}.csv"
+    write(path, rows)
+    return path

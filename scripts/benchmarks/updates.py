@@ -94,12 +94,6 @@ def measure(options: Options) -> Iterator[Row]:
         settings = [f"task={task}", f"norm={keys['norm']}", f"scale={scale}", "device=cpu", "threads=1"]
         place = {"task": task, "norm": keys["norm"], "scale": scale, "baseline": _commit(other)}
         for row in _compared({"here": PROJECT, "there": other}, settings, options):
-            found = "same results" if row["same_results"] else "OTHER RESULTS"
-            print(
-                f"{task} {row['what']}: {row['here_per_second']:,} a second here, {row['there_per_second']:,}"
-                f" there; time here : there {row['ratio']}; {found}",
-                flush=True,
-            )
             yield place | row
 
 
