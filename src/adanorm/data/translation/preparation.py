@@ -28,7 +28,7 @@ from adanorm.fairseq_library import fairseq
 VERSION = 1  # of this preparation: another one is another folder
 SPLITS = ("train", "valid", "test")
 Say = Callable[[str], None]
-PLACES = {"cache", "mirror", "path", *SPLITS, "batch_tokens"}
+PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
 
 
 def prepared_corpus(data: Parallel, say: Say = print) -> tuple[Path, dict[str, str]]:
