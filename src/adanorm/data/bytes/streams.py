@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from adanorm.config.data_sections import ByteText
-from adanorm.data import gzipped, synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
 
 SPLITS = ("train", "valid", "test")
@@ -112,7 +111,7 @@ def load_streams(data: ByteText) -> Corpus:
 def _content(data: ByteText) -> tuple[bytes, str]:
     if own := data.own_files():
         path = own["text"]
-        return gzipped.content(path), path.name
+        return packed.content(path), path.name
     if data.source == "synthetic":
         return synthetic.text(), "synthetic"
     if data.source == "enwik8":
@@ -123,12 +122,7 @@ def _content(data: ByteText) -> tuple[bytes, str]:
 
 
 def _enwik8(data: ByteText) -> bytes:
-    path = fetch("enwik8", data)["enwik8.zip"]
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.read("enwik8")
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"{path.name}: holds no whole enwik8 ({error})") from None
+    return packed.zip_members(fetch("enwik8", data)["enwik8.zip"], ["enwik8"])["enwik8"]
 
 
 MILLION = "369b688978f649681136198fb96db14c1616756260c55fb4b65e9bc049552cad"  # its SHA-256
@@ -137,7 +131,7 @@ MILLION = "369b688978f649681136198fb96db14c1616756260c55fb4b65e9bc049552cad"  # 
 def _first_million(data: ByteText) -> bytes:
     """Return the first million bytes, from a mirror's own file of them or from the whole."""
     try:
-        content = gzipped.content(fetch("enwik8-1m", data)["enwik6.gz"])
+        content = packed.content(fetch("enwik8-1m", data)["enwik6.gz"])
     except ValueError as missing:
         try:
             content = _enwik8(data)[:1_000_000]

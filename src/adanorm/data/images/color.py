@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import tarfile
-import zlib
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from adanorm.config.data_sections import ColourImages
 from adanorm.config.digest import sha256
-from adanorm.data import synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.examples import PixelExamples, Splits
 from adanorm.data.fetch import fetch
 
@@ -45,16 +43,7 @@ def unpacked(archive: Path) -> dict[str, bytes]:
 
     Raises ValueError where one is missing or the archive is broken.
     """
-    found: dict[str, bytes] = {}
-    try:
-        with tarfile.open(archive) as members:
-            for member in members:
-                name = PurePosixPath(member.name).name
-                content = members.extractfile(member) if name in (*TRAIN, TEST) else None
-                if content is not None:
-                    found[name] = content.read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise ValueError(f"{archive}: no archive that can be read ({error})") from None
+    found = packed.tar_members(archive, (*TRAIN, TEST))
     for name in (*TRAIN, TEST):
         if name not in found:
             raise ValueError(f"{archive}: holds no {name}")

