@@ -40,7 +40,7 @@ def opened(path: Path) -> BinaryIO:
     At its end gzip compares checksums. Reading raises ValueError beyond `most(path)` bytes.
     """
     is_packed = path.suffix in (".gz", ".tgz")
-    stream = cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb")
+    stream = cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb")  # noqa: SIM115 (the caller's)
     return io.BufferedReader(_Bounded(stream, path), PART)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: plain tensors and numbers, written whole, with a checksum that is looked at when they are read."""
+"""Checkpoints: plain tensors and numbers, written whole, with a checksum that is compared on reading."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ import torch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ColourImages
 from adanorm.data import catalogue
-from adanorm.data.catalogue import File, Source
 from adanorm.data.images.color import load_color_images, unpacked
+from adanorm.data.source import File, Source
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 NAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]

@@ -96,7 +96,9 @@ def read_sst(path: Path) -> dict[str, list[Sentence]]:
     """
     corpora = {}
     members = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/test.txt"}
-    for split, content in zip(members, packed.zip_members(path, list(members.values())).values(), strict=True):
+    for split, content in zip(
+        members, packed.zip_members(path, list(members.values())).values(), strict=True
+    ):
         trees = [line for line in content.decode("utf-8").splitlines() if line]
         corpora[split] = [Sentence(tree[1], _plain(_LEAF.findall(tree))) for tree in trees]
     return corpora
