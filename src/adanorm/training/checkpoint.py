@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import torch
 
@@ -23,7 +23,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
     """Write a state so that `path` holds either the old or the new one, whatever happens."""
     with writing(path) as file:
         sealed = _Hashed(file)
-        torch.save(state, sealed)
+        torch.save(state, cast(BinaryIO, sealed))
         file.write(_MARK + sealed.digest.hexdigest().encode() + b"\n")
 
 
