@@ -24,7 +24,7 @@ NAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bi
 def records(count: int, seed: int) -> Bytes:
     random = np.random.default_rng(seed)
     made = random.integers(0, 256, (count, 3073)).astype(np.uint8)
-    made[:, 0] = random.integers(0, 10, count)
+    made[:, 0] = (np.arange(count) + seed) % 3  # every file has every label
     return made
 
 

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,8 +15,10 @@ from torch import Tensor
 from adanorm.config.data_sections import ByteText
 from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 
 SPLITS = ("train", "valid", "test")
+LINE = 40  # bytes: shorter lines are the same by chance or mark-up
 IGNORED = -100  # a target that counts nothing
 
 
@@ -83,6 +86,22 @@ class Corpus:
 
     splits: dict[str, Tensor]
     checksums: dict[str, str]
+    own: bool  # the user's
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        """What the text says: of its lines of `LINE` bytes or more, which are in two splits."""
+        parts = {split: text.numpy().tobytes() for split, text in self.splits.items()}
+        lines = {
+            split: [line for line in part.split(b"\n") if len(line) >= LINE] for split, part in parts.items()
+        }
+        counts, sizes = count_overlaps(lines), {split: len(found) for split, found in lines.items()}
+        counts["lines"] = sizes
+        if not self.own:
+            return Inspection(counts)
+        again = [split for split in ("valid", "test") if parts[split] in parts["train"]]
+        warnings = [f"{split}: the whole of it also stands in the training part" for split in again]
+        return Inspection(counts, (*warnings, *overlap_warnings(counts, sizes)))
 
     def before(self, split: str) -> int:
         """Return the byte before a split; 0 before the first."""
@@ -105,7 +124,7 @@ def load_streams(data: ByteText) -> Corpus:
             raise ValueError(
                 f"{name}: {len(content):,} bytes in parts {data.fractions} leave none for {split}"
             )
-    return Corpus(splits, {name: hashlib.sha256(content).hexdigest()})
+    return Corpus(splits, {name: hashlib.sha256(content).hexdigest()}, bool(data.own_files()))
 
 
 def _content(data: ByteText) -> tuple[bytes, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import struct
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from adanorm.config.user_files import IDX_NAMES
 from adanorm.data import packed, synthetic
 from adanorm.data.examples import ArrayExamples, Splits
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import Batch, Inspection, inspect_labeled
 
 SIDE = 28  # pixels
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -30,7 +32,7 @@ def load_grey_images(data: Images) -> Splits:
     own = data.own_files()
     if own:
         paths = [own[name] for name in IDX_NAMES]
-        return _split(data, *(read_idx(path) for path in paths), files=paths)
+        return _split(data, *(read_idx(path) for path in paths), files=paths, own=True)
     if data.source == "synthetic":
         return _split(data, *synthetic.digits(train=256 + data.valid_size, test=128))
     if data.source not in ("mnist", "mnist-5k"):
@@ -83,7 +85,8 @@ def _split(
     test_images: Pixels,
     test_labels: Pixels,
     *,
-    files: list[Path] | None = None,
+    files: Sequence[Path] = (),
+    own: bool = False,
 ) -> Splits:
     for images, labels in ((train_images, train_labels), (test_images, test_labels)):
         if images.shape[1:] != (SIDE, SIDE) or labels.shape != images.shape[:1] or len(images) == 0:
@@ -93,16 +96,37 @@ def _split(
     if len(train_images) <= data.valid_size:
         raise ValueError(f"data.valid_size={data.valid_size}: only {len(train_images)} training images")
     cut = data.valid_size
-    classes = int(max(train_labels.max(), test_labels.max())) + 1
+    splits = {
+        "train": (train_images[cut:], train_labels[cut:]),
+        "valid": (train_images[:cut], train_labels[:cut]),
+        "test": (test_images, test_labels),
+    }
+    inspection = inspect_images(splits, data.batch_size, own=own)
+    names = np.unique(train_labels)
     return Splits(
-        train=_examples(data, train_images[cut:], train_labels[cut:]),
-        valid=_examples(data, train_images[:cut], train_labels[:cut]),
-        test=_examples(data, test_images, test_labels),
-        labels=tuple(str(label) for label in range(classes)),
-        checksums={path.name: sha256(path) for path in files or []},
+        train=_examples(data, *splits["train"], names),
+        valid=_examples(data, *splits["valid"], names),
+        test=_examples(data, *splits["test"], names),
+        labels=tuple(map(str, names.tolist())),
+        checksums={path.name: sha256(path) for path in files},
+        inspection=inspection,
     )
 
 
-def _examples(data: Images, images: Pixels, labels: Pixels) -> ArrayExamples:
+def inspect_images(splits: Mapping[str, tuple[Pixels, Pixels]], batch_size: int, *, own: bool) -> Inspection:
+    """Return what images and their labels say, with warnings if they are the user's own.
+
+    Raises ValueError for one label only, and for labels that training lacks.
+    """
+    return inspect_labeled(
+        {split: map(bytes, images) for split, (images, _) in splits.items()},
+        {split: labels.tolist() for split, (_, labels) in splits.items()},
+        what="images",
+        batch=Batch(len(splits["train"][1]), batch_size, "data.batch_size"),
+        own=own,
+    )
+
+
+def _examples(data: Images, images: Pixels, labels: Pixels, names: Pixels) -> ArrayExamples:
     pixels = torch.from_numpy(images.copy()).float().div_(255).sub_(data.mean).div_(data.std)
-    return ArrayExamples(pixels[:, None], torch.from_numpy(labels.astype(np.int64)), data.batch_size)
+    return ArrayExamples(pixels[:, None], torch.from_numpy(np.searchsorted(names, labels)), data.batch_size)

@@ -16,6 +16,7 @@ from adanorm.config.digest import sha256
 from adanorm.data import packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import Batch, inspect_labeled
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
 
@@ -124,9 +125,14 @@ def encode(corpora: dict[str, list[Sentence]], data: Text, checksums: dict[str, 
             for split, corpus in corpora.items()
         }
     corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * data.train_fraction))]
+    inspection = inspect_labeled(
+        {split: (" ".join(s.words).encode() for s in corpus) for split, corpus in corpora.items()},
+        {split: [s.label for s in corpus] for split, corpus in corpora.items()},
+        what="sentences",
+        batch=Batch(sum(len(s.words) for s in corpora["train"]), data.batch_tokens, "data.batch_tokens"),
+        own=bool(data.own_files()),
+    )
     labels = tuple(sorted({sentence.label for sentence in corpora["train"]}))
-    if len(labels) < 2:
-        raise ValueError(f"the training sentences have one label, {labels[0]!r}: nothing to learn")
     counts = Counter(word for sentence in corpora["train"] for word in sentence.words)
     frequent = sorted((w for w, n in counts.items() if n >= data.min_count), key=lambda w: (-counts[w], w))
     vocabulary = (PADDING, UNKNOWN, *frequent)
@@ -134,13 +140,12 @@ def encode(corpora: dict[str, list[Sentence]], data: Text, checksums: dict[str, 
     word_ids = {word: index for index, word in enumerate(vocabulary)}
 
     def examples(split: str) -> TextExamples:
-        for sentence in corpora[split]:
-            if sentence.label not in label_ids:
-                raise ValueError(f"{split}: label {sentence.label!r} is not among the training labels")
         return TextExamples(
             [np.array([word_ids.get(word, 1) for word in s.words]) for s in corpora[split]],
             torch.tensor([label_ids[s.label] for s in corpora[split]]),
             data.batch_tokens,
         )
 
-    return Splits(examples("train"), examples("valid"), examples("test"), labels, checksums, vocabulary)
+    return Splits(
+        examples("train"), examples("valid"), examples("test"), labels, checksums, inspection, vocabulary
+    )

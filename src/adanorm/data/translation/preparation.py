@@ -7,6 +7,7 @@ the encoding, the words and text to score against, and a report of what was drop
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import shutil
 from collections import Counter
@@ -21,6 +22,7 @@ from adanorm.config.data_sections import Parallel
 from adanorm.config.digest import sha256
 from adanorm.config.paths import cache_of
 from adanorm.data.catalogue import SOURCES
+from adanorm.data.inspection import count_overlaps
 from adanorm.data.translation.cleaning import clean
 from adanorm.data.translation.corpora import Pairs, Splits, corpus_files, read_corpus
 from adanorm.data.translation.tokenization import Subwords, Words, learn_subwords
@@ -112,6 +114,9 @@ def _prepare(raw: Splits, data: Parallel, folder: Path, say: Say) -> None:
     for line in (*report["empty"], *report["dropped"]):
         say(line)
     report["pairs"] = {split: len(encoded[split][0]) for split in SPLITS}
+    report |= count_overlaps(
+        {split: itertools.starmap(_as_bytes, zip(*encoded[split], strict=True)) for split in SPLITS}
+    )
     dictionaries = _dictionaries(encoded["train"], data)
     for language, dictionary in zip(data.languages, dictionaries, strict=True):
         dictionary.save(str(folder / f"dict.{language}.txt"))
@@ -127,6 +132,10 @@ def _prepare(raw: Splits, data: Parallel, folder: Path, say: Say) -> None:
 
 
 Sides = tuple[list[str], list[str]]
+
+
+def _as_bytes(source: str, target: str) -> bytes:
+    return f"{source}\n{target}".encode()
 
 
 def _words(pairs: Pairs, languages: Sequence[Words]) -> Sides:

@@ -16,6 +16,7 @@ from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS
 from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 from adanorm.data.translation.corpora import lines_of
 from adanorm.data.treebanks.trees import Tree, problem
 
@@ -51,6 +52,33 @@ def load_treebank(data: Treebank) -> tuple[Trees, dict[str, str]]:
     if data.source == "synthetic":
         return {split: _unlabelled(rows) for split, rows in synthetic.trees().items()}, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
+
+
+def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
+    """Return what trees say: sentences in two splits, and arcs whose label training lacks.
+
+    Raises ValueError where training lacks every label of another split.
+    """
+    counts = count_overlaps(
+        {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
+    )
+    sizes = {split: len(part) for split, part in trees.items()}
+    warnings = overlap_warnings(counts, sizes)
+    known = {label for tree in trees["train"] for label in tree.labels or ()}
+    for split in ("valid", "test"):
+        labels = [label for tree in trees[split] for label in tree.labels or ()]
+        unknown = [label for label in labels if label not in known]
+        if known and labels and len(unknown) == len(labels):
+            raise ValueError(
+                f"{split}: label {unknown[0]!r} and all others are not among the training labels"
+            )
+        if known and unknown:
+            counts.setdefault("unknown_labels", {})[split] = len(unknown)
+            warnings.append(
+                f"{split}: {len(unknown):,} of {len(labels):,} arcs have a label that training lacks, such as"
+                f" {unknown[0]!r}: a parser cannot give it"
+            )
+    return Inspection(counts, tuple(warnings) if own else ())
 
 
 def _read_file(path: Path, tags: str) -> list[Tree]:
