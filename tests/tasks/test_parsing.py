@@ -70,7 +70,7 @@ def test_scores_of_universal_dependencies_are_those_of_the_official_script(tmp_p
     for name, trees in (("gold", gold), ("found", found)):
         (tmp_path / name).write_text(conllu(trees))
     start = "from udtools.cli import main_eval; main_eval()"
-    script = [sys.executable, "-c", start, "--verbose", tmp_path / "gold", tmp_path / "found"]
+    script = [sys.executable, "-c", start, "--verbose", *(str(tmp_path / name) for name in ("gold", "found"))]
     printed = subprocess.run(script, capture_output=True, text=True, check=True).stdout
     rows = {row[0].strip(): row for row in (line.split("|") for line in printed.splitlines())}
     read = read_treebank((tmp_path / "gold").read_bytes(), "gold", "upos")
