@@ -19,6 +19,7 @@ from torch import nn
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import FairseqTransformer
 from adanorm.data.examples import Indices, batches_within
 from adanorm.fairseq_library import fairseqs_command_line
 from adanorm.models.norm_sites import PlacedNorms
@@ -109,7 +110,7 @@ class _Fairseq:
         from fairseq.trainer import Trainer as FairseqTrainer
 
         settings, training = experiment.model, experiment.training
-        assert settings.name == "fairseq_transformer"
+        assert isinstance(settings, FairseqTransformer)
         arguments = [
             str(task.corpus.folder),
             "--arch",
