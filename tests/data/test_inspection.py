@@ -213,6 +213,6 @@ def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
     with zipfile.ZipFile(mirror / "ptb-sample" / "dependency_treebank.zip") as archive:
         files = [archive.read(f"dependency_treebank/wsj_{number:04}.dp").decode() for number in range(1, 200)]
     plain = [[_forms(block) for block in file.split("\n\n") if block.strip()] for file in files]
-    train = sum(plain[:159], [])
+    train = [sentence for file in plain[:159] for sentence in file]
     assert trees.counts["overlap"]["test in train"] == sum(s in train for f in plain[179:] for s in f) == 3
     assert rt.warnings == sst5.warnings == trees.warnings == (), "they are as published"

@@ -74,7 +74,7 @@ def _percent(right: Sequence[bool]) -> float:
 def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
     """Return which words of a tree count in `uas` and `las` of a scoring not at all."""
     if scoring == "ud":
-        return [False] * len(tree)  # that evaluation knows no punctuation
+        return [False] * len(tree.words)  # that evaluation knows no punctuation
     if scoring == "eval07":
         return [all(unicodedata.category(c).startswith("P") for c in word) for word in tree.words]
     return tree.punctuation
