@@ -65,7 +65,7 @@ def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
     if launcher == "local":  # what is missing is no launcher's business
         again = command("study", *arguments)
         assert again.returncode == 1
-        assert "2 runs, 1 completed before, 1 to run with 2 worker(s)" in again.stdout
+        assert "2 runs, 1 completed before, 1 to run\n2 worker(s)" in again.stdout
 
 
 def test_a_run_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_a_run_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
             cwd=PROJECT, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(3)]
-        assert said[1:] == [
+        said = [process.stdout.readline() for _ in range(4)]
+        assert said[2:] == [
             "[1/1] mnist layernorm seed 1: held by another process\n",
             "1 run(s) held by another process: waiting for them\n",
         ]

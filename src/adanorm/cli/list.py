@@ -12,7 +12,6 @@ from adanorm.cli.command import Arguments, Usage
 from adanorm.config.compose import outside_norms
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
-from adanorm.models.norm_compatibility import why_undefined
 from adanorm.records import reader
 
 USAGE = Usage()
@@ -46,6 +45,8 @@ def _about(path: Path) -> str:
 
 def _undefined() -> list[str]:
     """Return a line for each reason why some norms are not defined in some tasks."""
+    from adanorm.models.norm_compatibility import why_undefined  # which imports torch
+
     pairs: dict[str, dict[str, list[str]]] = {}  # reason -> norm -> tasks
     sites = {task: cached_experiment([f"task={task}", "norm=none"]).model.sites() for task in choices("task")}
     for name in choices("norm"):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
+import shutil
 import sys
 import urllib.parse
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,7 +20,10 @@ from tqdm import tqdm
 
 from adanorm.config.data_sections import DataSection
 from adanorm.config.paths import cache_of, mirrors_of
-from adanorm.data.catalogue import SOURCES, File, Source
+from adanorm.data import packed
+from adanorm.data.catalogue import SOURCES
+from adanorm.data.source import File, Source
+from adanorm.files import write_whole
 
 CONNECT_SECONDS, READ_SECONDS = 5, 60
 
@@ -71,18 +77,18 @@ def _fetch_file(entry: Source, file: File, data: DataSection) -> tuple[Path, str
     """Return a file, wherever it is from verified against its checksum, and the mirror that it is from."""
     folder = cache_of(data) / entry.folder
     cached = folder / file.name
-    if cached.is_file() and _problem(cached, file) is None:
-        return cached, None
     problems: list[str] = []
-    for address, mirror in _addresses(entry, file, data):
+    for address, mirror in ((str(cached), None), *_addresses(entry, file, data)):
         try:
-            local = _local(address)
-            if local is None:
-                return _download(address, folder, file), mirror
-            problem = _problem(local, file)
+            path = _local(address) or _downloaded(address, folder, file)
+            problem = _problem(path, file, folder)
             if problem is None:
-                return local, mirror
+                _sweep(folder, file)
+                return path, mirror
             problems.append(f"{address}: {problem}")
+        except FileNotFoundError as error:
+            if address != str(cached):  # where it is not yet, mostly
+                problems.append(f"{address}: {_reason(error)}")
         except (OSError, ValueError) as error:
             problems.append(f"{address}: {_reason(error)}")
     raise ValueError(
@@ -91,12 +97,30 @@ def _fetch_file(entry: Source, file: File, data: DataSection) -> tuple[Path, str
     )
 
 
-def _problem(path: Path, file: File) -> str | None:
-    """Return how a file differs from its published checksum, if it does."""
-    algorithm, _, expected = (file.checksum or "sha256:").partition(":")
+def _problem(path: Path, file: File, folder: Path) -> str | None:
+    """Return how a file differs from its published checksum, if it does, or from what it was at first.
+
+    One without a published checksum is read to its end the first time, and its own is kept in `folder`.
+    """
+    kept = folder / f"{file.name}.sha256"
+    known = file.checksum or _read_kept(kept)
+    algorithm, _, expected = (known or "sha256:").partition(":")
     with path.open("rb") as content:
         found = hashlib.file_digest(content, algorithm).hexdigest()
-    return f"{algorithm} is {found[:12]}..., not {expected[:12]}..." if expected not in ("", found) else None
+    if known is None:
+        packed.check(path)
+        with suppress(OSError):  # where nothing can be kept, it is read to its end every time
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(kept, f"sha256:{found}\n".encode())
+    elif found != expected:
+        hint = "" if file.checksum else f" as when it was first used ({kept} says so)"
+        return f"{algorithm} is {found[:12]}..., not {expected[:12]}...{hint}"
+    return None
+
+
+def _read_kept(path: Path) -> str | None:
+    text = path.read_text("ascii", "replace").strip() if path.is_file() else ""
+    return text if re.fullmatch("sha256:[0-9a-f]{64}", text) else None
 
 
 def _reason(error: Exception) -> str:
@@ -135,17 +159,44 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _download(address: str, folder: Path, file: File) -> Path:
+def _downloaded(address: str, folder: Path, file: File) -> Path:
+    """Return the path of a file downloaded into a folder; one of wrong bytes does not come there."""
     folder.mkdir(parents=True, exist_ok=True)
+    pooch.get_logger().setLevel("WARNING")
+    part, unverified = _leftovers(folder, file)
     with FileLock(folder / f"{file.name}.lock"):
-        path = pooch.retrieve(
-            address,
-            known_hash=file.checksum,
-            fname=file.name,
-            path=folder,
-            downloader=_ResumingDownloader(folder / f"{file.name}.part", file.size),
-        )
-    return Path(path)
+        there = folder / file.name
+        if there.is_file() and _problem(there, file, folder) is None:
+            return there  # another process got it while this one waited
+        shutil.rmtree(unverified, ignore_errors=True)  # of a process that was killed
+        try:
+            got = pooch.retrieve(
+                address,
+                known_hash=file.checksum,
+                fname=file.name,
+                path=unverified,
+                downloader=_ResumingDownloader(part, file.size),
+            )
+            if file.checksum is None:
+                packed.check(Path(got))
+            return Path(got).replace(there)
+        finally:
+            shutil.rmtree(unverified, ignore_errors=True)
+
+
+def _leftovers(folder: Path, file: File) -> tuple[Path, Path]:
+    """Return where a download that was killed leaves what it got: a part, and a folder."""
+    return folder / f"{file.name}.part", folder / f"{file.name}.unverified"
+
+
+def _sweep(folder: Path, file: File) -> None:
+    """Remove what downloads that were killed left of a file that is there now, if nobody holds it."""
+    part, unverified = _leftovers(folder, file)
+    if not (part.exists() or unverified.exists()):
+        return
+    with suppress(OSError), FileLock(folder / f"{file.name}.lock", timeout=0):  # a Timeout is such an error
+        part.unlink(missing_ok=True)
+        shutil.rmtree(unverified, ignore_errors=True)
 
 
 class _ResumingDownloader:
