@@ -89,8 +89,8 @@ def test_a_mistake_in_a_study_is_named(
     (tmp_path / "study" / "own.yaml").write_text("\n".join([*kept, change]))
     for group in ("task", "norm"):
         (tmp_path / group).symlink_to(CONF / group)
-    monkeypatch.setattr("adanorm.config.CONF", tmp_path)
-    monkeypatch.setattr("adanorm.studies.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.studies.study.CONF", tmp_path)
     with pytest.raises(ValueError, match=message):
         load_study("own", known_tasks=TASKS)
 
@@ -98,14 +98,14 @@ def test_a_mistake_in_a_study_is_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("table1", "seeds=1,b"), "'1,b': write whole numbers"),
-        (("table1", "scale=huge"), "invalid choice: 'huge' (choose from"),
+        (("table1", "seeds=1,b"), "seeds=1,b: write whole numbers"),
+        (("table1", "scale=huge"), "unknown scale 'huge': choose from"),
         (("table1", "launcher=pbs"), "unknown launcher 'pbs': choose from local, ray, slurm"),
         (("table1", "launcher.jobs=3"), "unknown key 'launcher.jobs': conf/launcher/local.yaml has"),
         (("table1", "training.lr=1"), "training.lr=1: makes other runs than the study's"),
         (("table1", "loger=wandb"), "unknown key 'loger': did you mean logger"),
         (("table1", "workers=0"), "workers=0: must be a whole number of at least 1"),
-        ((), "the following arguments are required: study"),
+        ((), "study needs STUDY: choose from"),
     ],
 )
 def test_mistakes_on_a_studys_command_line_are_one_line(
@@ -122,7 +122,7 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
     arguments = (str(own), "scale=smoke", "seeds=1", "workers=2", f"runs={tmp_path}")
     done = command("study", *arguments)
     assert done.returncode == 0, done.stderr
-    assert "4 runs, 0 completed before, 4 to run with 2 worker(s)" in done.stdout
+    assert "4 runs, 0 completed before, 4 to run\n2 worker(s)" in done.stdout
     assert "AdaNorm" in (tmp_path / "tables" / "own-smoke.md").read_text()
     again = command("study", *arguments)
     assert "4 runs, 4 completed before, 0 to run" in again.stdout

@@ -57,7 +57,8 @@ def main(arguments: Arguments) -> int:
         launcher = arguments.keys["launcher"]
         chosen = choose_launch(launcher, workers=workers, gpus=gpus, settings=settings, on_cpu=on_cpu)
         hours = sum(run.experiment.cost.cpu_hours for run in missing) / chosen.workers
-        print(f"{counts} with {chosen.workers} worker(s), about {hours:.1f} hours on CPU", flush=True)
+        print(counts)
+        print(f"{chosen.workers} worker(s), about {hours:.1f} hours on CPU", flush=True)
         kept = Path(runs_folder) if runs_folder else PROJECT / "outputs"
         stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}"
         failed = run_all(missing, chosen, kept / "studies" / f"{name}-{stamp}")

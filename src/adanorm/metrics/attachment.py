@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
-
-from adanorm.data.treebanks.trees import Tree
+from typing import Literal, NamedTuple, Protocol
 
 Scoring = Literal["penn", "eval07", "ud"]
 Parse = tuple[list[int], list[str]]  # heads, counted from 1, and labels
@@ -16,6 +14,26 @@ SIGNATURES = {
     "eval07": "words of Unicode punctuation alone left out; whole labels (CoNLL 2007, eval07.pl)",
     "ud": "words tagged PUNCT left out; labels without subtypes (CoNLL 2018)",
 }
+
+
+class Tree(Protocol):
+    """What is scored of a sentence with its tree; data.treebanks.trees.Tree is one."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The n words."""
+
+    @property
+    def heads(self) -> Sequence[int]:
+        """The head of each word, counted from 1, 0 for the root's."""
+
+    @property
+    def labels(self) -> Sequence[str] | None:
+        """The label of each word's arc, None in a treebank without labels."""
+
+    @property
+    def punctuation(self) -> Sequence[bool]:
+        """Whether each word is punctuation by its tag."""
 
 
 class Attachment(NamedTuple):

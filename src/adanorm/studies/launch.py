@@ -14,6 +14,7 @@ from pathlib import Path
 from adanorm.files import write_whole
 from adanorm.records import reader
 from adanorm.records.folder import is_held, shown
+from adanorm.records.outcome import outcome
 from adanorm.studies.grid import Planned
 from adanorm.studies.launchers import Launch
 
@@ -88,9 +89,15 @@ def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
     code = ended.read_text() if ended.exists() else "no exit code"
     state = _state(runs[index])
     text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
-    tail = log.read_text().strip().splitlines() if log.exists() else []
-    said = [line for line in tail if ": test " in line][-1:] or tail[-3:]
     lines = [f"[{index + 1}/{len(runs)}] {runs[index].name}: {text}"]
-    for line in said if state != "held" else []:
+    details: list[str] = []
+    if state == "made":
+        experiment = runs[index].experiment
+        result = reader.result(experiment.folder())
+        assert result is not None, "it is made"
+        details = [outcome(experiment.task, result)]
+    elif state == "failed" and log.exists():
+        details = log.read_text().strip().splitlines()[-3:]
+    for line in details:
         lines += textwrap.wrap(line, 80, initial_indent="  ", subsequent_indent="    ")
     print("\n".join(lines), flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
-from adanorm.records.published import lower_is_better, published_tasks
+from adanorm.records.published import published_tasks
 from adanorm.reporting.analysis_cell import unchanged_with
 from adanorm.reporting.names import title
 from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
@@ -79,7 +79,7 @@ def _scores(table: Table, norm: str) -> list[str]:
         line = f"{title(task)}: {table.ours(norm, task)}"
         if task in compared:
             gap, p = compared[task].mean, corrected.get(task)
-            verdict = _verdict(gap, p, better_below=lower_is_better(task))
+            verdict = _verdict(gap, p, better_below=not table.metric_of(task).higher_is_better)
             line += f", {gap:+.2f} to LayerNorm: {verdict}"
         lines.append(line)
     return lines

@@ -18,7 +18,7 @@ from adanorm.records.folder import shown
 from adanorm.records.published import published_tasks
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row
-from adanorm.reporting.tables.formats import notes, unit
+from adanorm.reporting.tables.formats import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
 from adanorm.studies.grid import study_grid
@@ -128,7 +128,7 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
     return {
         "name": name,
         "title": study.title,
-        "columns": [f"{title(task)} ({unit(table, task)})" for task in study.columns],
+        "columns": [f"{title(task)} ({table.metric_of(task).label})" for task in study.columns],
         "rows": rows,
         "notes": [note.replace("*", "").replace("`", "") for note in notes(table)],
     }

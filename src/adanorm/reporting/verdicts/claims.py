@@ -10,7 +10,7 @@ from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.records import reader
-from adanorm.records.published import lower_is_better, published_metric
+from adanorm.reporting.names import task_metric
 from adanorm.reporting.statistics import CONFIDENCE, Difference, difference, holm_by
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 
@@ -90,8 +90,8 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
         for side in sides
     ]
     paired = sorted(values[0].keys() & values[1].keys())
-    metric = published_metric(task)
-    sign = -1 if claim.quantity != "test" or lower_is_better(task) else 1
+    metric = task_metric(task)
+    sign = 1 if claim.quantity == "test" and metric.higher_is_better else -1
     better, worse = ([sign * side[seed] for seed in paired] for side in values)
     ended = [len(side) for side in sides]
     diverged = [sum(result["status"] == "diverged" for _, result in side) for side in sides]
@@ -99,7 +99,7 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
         task=task,
         better=norms[0],
         worse=norms[1],
-        quantity=metric if claim.quantity == "test" else claim.quantity.replace("_", " "),
+        quantity=metric.label if claim.quantity == "test" else claim.quantity.replace("_", " "),
         gap=difference(worse, better) if paired else None,
         ended=(ended[0], ended[1]),
         diverged=(diverged[0], diverged[1]),
