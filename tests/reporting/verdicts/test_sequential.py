@@ -8,7 +8,8 @@ from scipy import stats
 
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.sequential import fixed_levels, levels_at, nominal_levels
-from scripts.benchmarks.verdicts import NOISES, sequential_plan
+from scripts.benchmarks.verdicts import NOISES
+from scripts.benchmarks.verdicts_sequential import sequential_plan
 
 PLAN = {"level": 0.05, **preregistration().stopping.model_dump()}
 
