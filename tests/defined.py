@@ -10,4 +10,4 @@ from adanorm.models.norm_compatibility import why_undefined
 def norms_of(task: str) -> list[str]:
     """Return the names of the norms that are defined in a task, as it is configured under them."""
     runs = [compose_experiment([f"task={task}", f"norm={name}"]) for name in choices("norm")]
-    return [run.norm.name for run in runs if why_undefined(run.norm, run.model.model_dump()) is None]
+    return [run.norm.name for run in runs if why_undefined(run.norm, run.model.sites()) is None]

@@ -72,7 +72,7 @@ def _sides(cell: str, features: int) -> dict[str, nn.Module]:
 def _norms(cell: str) -> list[str]:
     """Return the norms that are defined in a layer, none before the others."""
     runs = [compose_experiment([f"task=enwik8-{cell}", f"norm={name}"]) for name in NORMS]
-    return [run.norm.name for run in runs if why_undefined(run.norm, run.model.model_dump()) is None]
+    return [run.norm.name for run in runs if why_undefined(run.norm, run.model.sites()) is None]
 
 
 class OurLayer(nn.Module):

@@ -24,7 +24,7 @@ def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
         norm, size, axes = row.norm, *row.overrides, STUDY.overrides[-1]
         run = compose_experiment(["task=mnist", f"norm={norm}", size, axes])
         assert size == f"data.batch_size={row.at:g}"
-        assert bool(why_undefined(run.norm, run.model.model_dump(), int(row.at or 0))) == bool(row.undefined)
+        assert bool(why_undefined(run.norm, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
 
 
 @pytest.fixture

@@ -90,7 +90,8 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
     Raises ValueError for an unknown analysis, a value it cannot take, an unknown task or norm.
     """
     if name not in analysis_names():
-        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(analysis_names())}")
+        hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
+        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(analysis_names())}{hint}")
     values = {"name": name, **yaml.safe_load((CONF / "analysis" / f"{name}.yaml").read_text())}
     options = values.get("options", {})
     for key, text in (given or {}).items():

@@ -14,6 +14,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel
 
+from adanorm.config.model_sections import FairseqTransformer
 from adanorm.config.sections import Norm
 from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_compatibility import why_undefined
@@ -54,7 +55,7 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         is_word = args.norm_placement in ("all", "final")
         placement = args.norm_placement if is_word else args.norm_placement.split(",")
         norm = Norm(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
-        reason = why_undefined(norm, {"name": "fairseq_transformer"})
+        reason = why_undefined(norm, FairseqTransformer.norm_sites)
         if reason is not None:
             raise ValueError(f"--norm {args.norm}: {reason}")
         placed = PlacedNorms(norm_factory(args.norm, params, numerics=numerics, path=path), placement)

@@ -1,4 +1,4 @@
-"""BLEU, counted three ways, each with sacrebleu's signature; and the decimals that a score is shown with."""
+"""BLEU, counted three ways, each with sacrebleu's signature."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from adanorm import tasks
 from adanorm.config.experiment import Experiment
-from adanorm.metrics.rounding import decimals
+from adanorm.metrics.table import METRICS
 from adanorm.models.norm_compatibility import check_compatibility
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import backends
@@ -136,11 +136,10 @@ def _train(
 
 def _line(experiment: Experiment, row: Row) -> str:
     criterion = experiment.task.criterion
-    valid = row[f"valid_{criterion}"]
     return (
         f"{experiment.task.name} {experiment.norm.name} seed {experiment.seed}"
         f"  epoch {row['epoch']:>3}  update {row['update']:>6}  loss {row['train_loss']:.4f}"
-        f"  valid {valid:.{decimals(valid)}f}"
+        f"  valid {METRICS[criterion].text(row[f'valid_{criterion}'])}"
     )
 
 

@@ -11,13 +11,10 @@ from torch.nn import functional as F
 
 from adanorm.config.data_sections import ByteText
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import Recurrent as RecurrentSection
-from adanorm.config.model_sections import TransformerXl as TransformerXlSection
 from adanorm.config.sections import Segment
 from adanorm.data.bytes.streams import IGNORED, SegmentBatch, Segments, load_streams
+from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.recurrent import Recurrent
-from adanorm.models.transformer_xl import TransformerXl
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 
@@ -43,11 +40,7 @@ class CharLm(TrainingTask):
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the Transformer-XL, the LSTM or the GRU that the configuration describes."""
-        assert isinstance(self._model, TransformerXlSection | RecurrentSection)
-        settings = self._model.model_dump(exclude={"name"})
-        if isinstance(self._model, RecurrentSection):
-            return Recurrent(make_norm, **settings)
-        return TransformerXl(make_norm, **settings)
+        return build_model(self._model, make_norm)
 
     def train_batches(self, epoch: int) -> Segments:
         """Return the training text from its start, a segment of every stream at a time."""

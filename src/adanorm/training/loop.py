@@ -190,7 +190,7 @@ class Trainer:
         best = self.state.best_score
         if best is None:
             return True
-        return score > best if self.target.goal == "max" else score < best
+        return score > best if self.target.selects_highest else score < best
 
     def _keep(self, score: float, folder: Path) -> None:
         """Keep these weights while they are among those the average is over: the last or the best."""
@@ -201,7 +201,7 @@ class Trainer:
         if self.place.world.is_main:
             checkpoint.save(_kept(folder, state.update), {"model": self.model.state_dict()})
         if len(state.kept) > average.count:
-            worst = max if self.target.goal == "min" else min
+            worst = min if self.target.selects_highest else max
             out = state.kept[0] if average.of == "last" else worst(state.kept)
             state.kept.remove(out)
             if self.place.world.is_main:

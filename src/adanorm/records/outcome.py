@@ -1,0 +1,18 @@
+"""What a run came to, in a line, from its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adanorm.config.sections import Task
+from adanorm.metrics.table import METRICS
+
+
+def outcome(target: Task, result: dict[str, Any]) -> str:
+    """Return the test score and the validation score of a result, or why there are none."""
+    if result["status"] != "done":
+        return f"{result['status']}: {result.get('diverged') or result.get('error')}"
+    metric, criterion = target.metric, target.criterion
+    validation = f"validation {criterion if criterion != metric else ''}".rstrip()
+    test, valid = result["test"][metric], result["valid"][criterion]
+    return f"test {metric} {METRICS[metric].text(test)}, {validation} {METRICS[criterion].text(valid)}"
