@@ -29,7 +29,7 @@ def why_undefined(norm: Norm, sites: Sites, batch_size: int | None = None) -> st
     over_batch, over_positions = norm.depends_on_batch, norm.depends_on_positions
     hint = f"; choose {sites.positions_with}" if sites.positions_with else ""
     if not sites.padding_known and (over_batch or over_positions):
-        return "fairseq does not tell its norms which positions are padding"
+        return "its sites do not say which positions are padding"
     if sites.causal and over_positions:
         return "over positions, a norm tells a language model of the bytes that it is to predict"
     if norm.needs_positions and not sites.positions:
