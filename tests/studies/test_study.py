@@ -39,7 +39,7 @@ OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("overrides: [norm.params.q=1]", "row 'one': unknown key 'norm.params.q'"),
+        ("overrides: [norm.params.q=1]", "row 'one': norm.params.q=1: adanorm has no such parameter"),
         ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
         ("only: [mnist]", "unknown column 'mnist': choose from rt"),
         ("lr: 1", "rows.one.lr=1: extra inputs are not permitted"),

@@ -5,7 +5,8 @@ The YAML under conf/ holds the values and their sources.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -20,6 +21,28 @@ class Section(BaseModel):
     """A part of the configuration: immutable, no unknown keys, no infinities."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _true_is_no_number(cls, settings: Any) -> Any:
+        for name, value in settings.items() if isinstance(settings, dict) else ():
+            entries = value if isinstance(value, list | tuple) else [value]
+            truths = [entry for entry in entries if isinstance(entry, bool)]
+            if truths and name in cls.model_fields and _is_of_numbers(cls, name):
+                raise ValueError(f"{name}={str(truths[0]).lower()}: must be a number")
+        return settings
+
+
+@cache
+def _is_of_numbers(section: type[Section], name: str) -> bool:
+    kinds = _types(section.model_fields[name].annotation)
+    return bool not in kinds and bool(kinds & {int, float})
+
+
+def _types(annotation: Any) -> frozenset[Any]:
+    """Return the types that an annotation is made of."""
+    parts = get_args(annotation)
+    return frozenset([annotation]).union(*map(_types, parts)) if parts else frozenset([annotation])
 
 
 class Task(Section):

@@ -94,6 +94,12 @@ def trial_norm(
     return _trial(name, cls, _settings(name, cls, params, numerics=numerics, backend=backend))
 
 
+def parameters_of(name: str) -> list[str]:
+    """Return the names of the parameters that a norm of the suite takes."""
+    taken = inspect.signature(NORMS[name]).parameters
+    return [key for key in taken if key not in ("dim", "numerics", "backend")]
+
+
 def _settings(
     name: str, cls: Any, params: Mapping[str, Any], *, numerics: str, backend: str
 ) -> dict[str, Any]:
