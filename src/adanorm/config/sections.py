@@ -8,13 +8,25 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from adanorm.metrics.table import METRICS
 
 Param = bool | int | float | str
 Positive = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+def _each_once(entries: list[Any]) -> list[Any]:
+    """Return a list as it is; raises ValueError where something is named twice: it would count double."""
+    if twice := next((entry for entry in entries if entries.count(entry) > 1), None):
+        raise ValueError(f"{twice!r} is named twice")
+    return entries
+
+
+EachOnce = AfterValidator(_each_once)
+Seeds = Annotated[list[Seed], Field(min_length=1), EachOnce]
 
 
 class Section(BaseModel):
