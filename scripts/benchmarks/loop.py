@@ -1,6 +1,7 @@
 """Our training loop against a plain PyTorch loop: `python -m scripts.benchmarks.loop`.
 
-The same model, batches, optimizer and updates, the two taking turns in one process.
+The same model, batches, optimizer and updates at the paper's settings, the two taking turns in one process.
+The ratio is of speeds, ours : plain.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from statistics import median
 
 import torch
 from torch import nn
@@ -19,17 +19,15 @@ from torch.nn import functional as F
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batch
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.runs.setup import placed_norms
 from adanorm.tasks.base import Evaluation
 from adanorm.tasks.classification import Classification
 from adanorm.training.distributed import World
 from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress
 from adanorm.training.state import Place
-from scripts.benchmarks import results
+from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns
 
-ROUNDS = 7
 UPDATES = {"mnist": 300, "rt": 12}
 
 
@@ -41,37 +39,25 @@ class OnlyTrains(Classification):
         return Evaluation({"accuracy": 0.0}, [])
 
 
-def main() -> None:
-    """Time both loops at the paper's settings, print the ratios and write results/bench/loop.csv."""
-    torch.set_num_threads(1)
-    rows = [_measure(task) for task in UPDATES]
-    results.write("loop", rows)
+def measure(options: Options) -> Iterator[Row]:
+    """Yield a row for each task."""
+    for task, updates in UPDATES.items():
+        yield _compared(task, updates, options.rounds)
 
 
-def _measure(task_name: str) -> dict[str, str | float | None]:
-    updates = UPDATES[task_name]
+def _compared(task_name: str, updates: int, rounds: int) -> Row:
     experiment = compose_experiment([f"task={task_name}", "norm=adanorm", f"training.max_updates={updates}"])
     task = OnlyTrains(experiment)
-    seconds: dict[str, list[float]] = {"plain": [], "ours": []}
-    for _ in range(ROUNDS):
-        seconds["plain"].append(_plain(experiment, task))
-        seconds["ours"].append(_ours(experiment, task))
-    units = sum(_units(batch) for batch in islice(iter(task.train_batches(0)), updates))
-    ratios = [plain / ours for plain, ours in zip(seconds["plain"], seconds["ours"], strict=True)]
-    unit = "images" if task_name == "mnist" else "tokens"
-    ours, plain = (units / median(seconds[name]) for name in ("ours", "plain"))
-    print(
-        f"{task_name}: ours {ours:,.0f} {unit}/s, plain {plain:,.0f} {unit}/s, ratio {median(ratios):.3f}"
-        f" (median of {ROUNDS}, {min(ratios):.3f} to {max(ratios):.3f})",
-        flush=True,
+    found = take_turns(
+        {"plain": lambda: _plain(experiment, task), "ours": lambda: _ours(experiment, task)}, rounds
     )
+    units = sum(_units(batch) for batch in islice(iter(task.train_batches(0)), updates))
     return {
         "task": task_name,
-        "unit": f"{unit}/s",
-        "ours": round(ours),
-        "plain": round(plain),
-        "ratio": round(median(ratios), 3),
-        "rounds": ROUNDS,
+        "unit": "images/s" if task_name == "mnist" else "tokens/s",
+        "ours": round(units / found.median("ours")),
+        "plain": round(units / found.median("plain")),
+        "ratio": found.ratio("plain", "ours"),
     }
 
 
@@ -81,11 +67,11 @@ def _units(batch: Batch) -> int:
 
 def _model(experiment: Experiment, task: Classification) -> nn.Module:
     torch.manual_seed(0)
-    norm = experiment.norm
-    return task.build_model(PlacedNorms(norm_factory(norm.name, norm.params), "all"))
+    return task.build_model(placed_norms(experiment))
 
 
 def _plain(experiment: Experiment, task: Classification) -> float:
+    """Return the seconds of the updates in a plain loop."""
     model, settings = _model(experiment, task), experiment.training
     assert settings.max_updates is not None
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=0.0)
@@ -105,6 +91,7 @@ def _plain_batches(task: Classification) -> Iterator[tuple[torch.Tensor, torch.T
 
 
 def _ours(experiment: Experiment, task: Classification) -> float:
+    """Return the seconds of the updates in our loop."""
     place = Place(torch.device("cpu"), "fp32", World(0, 1), 1e9)
     trainer = Trainer(task, _model(experiment, task), experiment.task, experiment.training, place)
     with (
@@ -117,4 +104,4 @@ def _ours(experiment: Experiment, task: Classification) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(measure, rounds=7)

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import DataSection
+from adanorm.config.paths import PROJECT, mirrors_of
 from adanorm.data import catalogue, fetch
 from adanorm.data.source import File, Source
 
@@ -121,6 +122,81 @@ def test_a_corrupted_cached_file_is_got_again(tmp_path: Path, served: str) -> No
     folder.mkdir(parents=True)
     (folder / "numbers.bin").write_bytes(b"cut off")
     assert fetch.fetch("numbers", places(tmp_path, served))["numbers.bin"].read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    "place", ["cache", "mirror folder", "default mirror", "mirror URL", "address", "package"]
+)
+def test_a_file_is_held_to_its_checksum_wherever_it_is_from(
+    tmp_path: Path, served: str, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.delenv("ADANORM_MIRROR", raising=False)
+    content = tmp_path / "served" / "numbers" / "numbers.bin"
+    cached = tmp_path / "cache" / "numbers" / "numbers.bin"
+    canonical = {
+        "address": f"{served}/numbers/numbers.bin",
+        "package": "package:numbers_of_a_test/numbers.bin",
+    }
+    file = File(
+        "numbers.bin",
+        len(CONTENT),
+        f"sha256:{hashlib.sha256(CONTENT).hexdigest()}",
+        (canonical.get(place, "http://127.0.0.1:9/numbers.bin"),),
+    )
+    monkeypatch.setitem(catalogue.SOURCES, "numbers", Source("numbers", "none", (file,)))
+    mirrors = {"mirror folder": tmp_path / "served", "mirror URL": served}
+    settings = [f"data.cache={tmp_path / 'cache'}", "data.mirrors=[]"]
+    if place in mirrors:
+        settings.append(f"data.mirror='{mirrors[place]}'")
+    if place == "default mirror":
+        settings.append(f"data.mirrors=[{tmp_path / 'nowhere'},{tmp_path / 'served'}]")
+    if place == "package":
+        content = tmp_path / "numbers_of_a_test" / "numbers.bin"
+        monkeypatch.syspath_prepend(str(tmp_path))
+        content.parent.mkdir()
+        (content.parent / "__init__.py").touch()
+    if place == "cache":
+        content = cached
+    content.parent.mkdir(parents=True, exist_ok=True)
+    data = compose_experiment(settings).data
+    content.write_bytes(CONTENT)
+    assert fetch.fetch("numbers", data)["numbers.bin"].read_bytes() == CONTENT
+    cached.unlink(missing_ok=True)
+    content.write_bytes(CONTENT[:-1] + b"x")
+    with pytest.raises(ValueError, match=r"cannot get numbers\.bin"):
+        fetch.fetch("numbers", data)
+
+
+@pytest.mark.usefixtures("numbers")
+def test_which_mirror_was_used_is_said_and_the_cache_is_none(
+    tmp_path: Path, served: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "served")
+    fetch.fetch("numbers", places(tmp_path, folder))
+    said = f"numbers: 1 file(s) from the mirror {folder}, 1 with a published checksum\n"
+    assert capsys.readouterr().out == said
+    fetch.fetch("numbers", places(tmp_path, served))
+    assert capsys.readouterr().out == said.replace(folder, served)
+    fetch.fetch("numbers", places(tmp_path, served))
+    assert capsys.readouterr().out == ""
+
+
+def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ADANORM_MIRROR", raising=False)
+    (tmp_path / "there").mkdir()
+    listed = f"data.mirrors=[{tmp_path}/nowhere,{tmp_path}/there,'http://a.b/c']"
+    of = compose_experiment([listed]).data
+    assert mirrors_of(of) == [str(tmp_path / "there"), "http://a.b/c"]
+    monkeypatch.setenv("ADANORM_MIRROR", "from-the-environment")
+    assert mirrors_of(of) == ["from-the-environment"]
+    assert mirrors_of(compose_experiment([listed, "data.mirror=named"]).data) == ["named"]
+    monkeypatch.delenv("ADANORM_MIRROR")
+    assert mirrors_of(compose_experiment(["data.mirrors=[conf,no-such-folder]"]).data) == [
+        str(PROJECT / "conf")
+    ]
+    assert compose_experiment([listed]).digest() == compose_experiment([]).digest()
 
 
 @pytest.mark.usefixtures("numbers")

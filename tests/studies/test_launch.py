@@ -55,10 +55,10 @@ def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
     done = command("study", *arguments)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stderr == "failed: mnist broken seed 1\n"
-    assert "[1/2] mnist broken seed 1: FAILED with 1\n" in done.stdout
+    broken = "[1/2] mnist broken seed 1: FAILED with 1\n  failed: RuntimeError: breaks in training\n"
+    assert broken in done.stdout
     score = results_of(tmp_path)["layernorm"]["test"]["accuracy"]
     assert f"[2/2] mnist layernorm seed 1: ended\n  test accuracy {score:.2f}, validation " in done.stdout
-    assert "RuntimeError: breaks in training" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     statuses = {norm: result["status"] for norm, result in results_of(tmp_path).items()}
     assert statuses == {"RaisesInTraining": "failed", "layernorm": "done"}
@@ -199,3 +199,10 @@ def test_a_study_is_one_folder_or_one_group_of_a_tracker(
         assert len(logged) == 2
         assert all(b"own" in content for content in logged)
         assert any(b"mnist k=0.2 seed 1" in content for content in logged)
+
+
+def test_a_run_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path, command: Command) -> None:
+    rows = "three: {norm: groupnorm, overrides: [norm.params.groups=3]}"
+    done = command("study", *own_study(tmp_path, rows), "workers=2")
+    assert done.returncode == 1, done.stderr
+    assert "[1/1] mnist three seed 1: FAILED with 2\n  error: groups=3: must be" in done.stdout

@@ -8,9 +8,10 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
 from adanorm.records.published import published_tasks
+from adanorm.reporting.figures.catalogue import figure_names
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.studies.grid import plan_runs, study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_studies, load_study, study_of_role
 from tests.conftest import Command
 
 TASKS = published_tasks()
@@ -31,6 +32,37 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
     assert planned[0].experiment.seed == study.seeds[0]
     for run in planned[:: max(1, len(planned) // 8)]:
         assert compose_experiment(run.arguments).digest() == run.experiment.digest()
+
+
+def test_a_role_is_of_one_study_and_one_study_a_scale_gives_the_curves() -> None:
+    studies = load_studies(known_tasks=TASKS)
+    for role in ("readme", "norm-guide"):
+        assert sum(role in study.roles for study in studies.values()) == 1
+    scales = [study.scale for study in studies.values() if "curves" in study.roles]
+    assert sorted(scales) == ["mini", "paper"]
+    assert {f"curves-rt-{scale}" for scale in scales} <= set(figure_names())
+
+
+def test_a_role_that_two_studies_have_or_none_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for group in ("task", "norm"):
+        (tmp_path / group).symlink_to(CONF / group)
+    (tmp_path / "study").mkdir()
+    monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.studies.study.CONF", tmp_path)
+    own = "title: t\nrows: [adanorm]\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
+    for names, found in (((), "none"), (("a", "b"), "a, b")):
+        for name in names:
+            (tmp_path / "study" / f"{name}.yaml").write_text(f"{own}roles: [readme]\n")
+        with pytest.raises(ValueError, match=f"one study must have the role readme, not {found}"):
+            study_of_role("readme", known_tasks=TASKS)
+
+
+def test_studies_come_in_the_order_that_they_say_and_then_by_name() -> None:
+    names = list(load_studies(known_tasks=TASKS))
+    assert names[:7] == ["overview", "figure1", "figure2", "table1", "table2", "table3", "table4"]
+    assert names[7:] == sorted(names[7:])
 
 
 OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"

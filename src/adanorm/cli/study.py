@@ -32,7 +32,7 @@ USAGE = Usage(
     most=1,
     keys={
         **STUDY_KEYS,
-        "launcher": Key("local, ray, slurm or submitit-local", "local"),
+        "launcher": Key("a file of conf/launcher, such as ray or slurm", "local"),
         "gpus": Key("GPUs a run, or processes a run on CPU", "1"),
     },
     settings="of every run, such as logger=tensorboard, or of the launcher: launcher.partition=gpu",

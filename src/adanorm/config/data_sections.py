@@ -22,7 +22,7 @@ PositiveFloat = Annotated[float, Field(gt=0)]
 
 
 class DataSection(Section):
-    """Where data come from: `cache` and `mirror` are places, no part of a run's identity."""
+    """Where data come from; `cache`, `mirror` and `mirrors` are places, no part of a run's identity."""
 
     kind: ClassVar[str]  # of the tasks that these data are for
 
@@ -30,6 +30,7 @@ class DataSection(Section):
     source: str
     cache: str | None
     mirror: str | None
+    mirrors: tuple[str, ...] = ()  # the default ones
 
     def own_files(self) -> dict[str, Path]:
         """Return the user's own files by role; empty where the catalogue's source is used."""

@@ -84,7 +84,7 @@ class Experiment(Section):
         places = ("device", "threads", "checkpoint_minutes", "runs", "logger", "cost")
         aside: dict[str, Any] = {**dict.fromkeys(places, True), "norm": {"backend"}}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
-        found_at = {"cache", "mirror", "path", "vectors", *(SPLITS if self.own_data else ())}
+        found_at = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
         identity["data"] = {key: value for key, value in identity["data"].items() if key not in found_at}
         if self.own_data:
             identity["data"]["source"] = "own"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import re
 import shutil
 import sys
@@ -18,7 +19,7 @@ from filelock import FileLock
 from tqdm import tqdm
 
 from adanorm.config.data_sections import DataSection
-from adanorm.config.paths import cache_of, mirror_of
+from adanorm.config.paths import cache_of, mirrors_of
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.source import File, Source
@@ -30,11 +31,25 @@ CONNECT_SECONDS, READ_SECONDS = 5, 60
 def fetch(source: str, data: DataSection) -> dict[str, Path]:
     """Return the verified files of a source by name, downloading those that are missing.
 
-    Tried in this order: the cache, the mirror, the canonical addresses. Raises ValueError, with
-    every address tried and what went wrong there, where a file cannot be had.
+    Tried in this order: the cache, the mirrors, the canonical addresses; a line says which mirror was
+    used. Raises ValueError, with every address tried and what went wrong there, where a file cannot be
+    had.
     """
     entry = SOURCES[source]
-    return {file.name: _fetch_file(entry, file, data) for file in entry.files}
+    found = {file.name: _fetch_file(entry, file, data) for file in entry.files}
+    files: dict[str, list[File]] = {}  # by mirror
+    for file in entry.files:
+        if (mirror := found[file.name][1]) is not None:
+            files.setdefault(mirror, []).append(file)
+    for mirror, those in files.items():
+        checked = sum(file.checksum is not None for file in those)
+        _say(f"{source}: {len(those)} file(s) from the mirror {mirror}, {checked} with a published checksum")
+    return {name: path for name, (path, _) in found.items()}
+
+
+def _say(line: str) -> None:
+    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        print(line, flush=True)
 
 
 def availability(source: str, data: DataSection) -> str | None:
@@ -42,34 +57,34 @@ def availability(source: str, data: DataSection) -> str | None:
     if source not in SOURCES:
         return None
     entry = SOURCES[source]
-    mirror = mirror_of(data)
     for file in entry.files:
         if (cache_of(data) / entry.folder / file.name).is_file():
             continue
-        if not any(_answers(address) for address in _addresses(entry, file, mirror)):
+        if not any(_answers(address) for address, _ in _addresses(entry, file, data)):
             instead = entry.instead and availability(entry.instead, data)
             if entry.instead is None or instead is not None:
                 return f"{instead or file.name + ' cannot be had (no network or no mirror)'}"
     return None
 
 
-def _addresses(entry: Source, file: File, mirror: str | None) -> list[str]:
-    if mirror is None:
-        return list(file.addresses)
-    return [f"{mirror.rstrip('/')}/{entry.folder}/{file.name}", *file.addresses]
+def _addresses(entry: Source, file: File, data: DataSection) -> list[tuple[str, str | None]]:
+    """Return where a file may be, each with the mirror that it is in, if it is one."""
+    mirrored = [(f"{m.rstrip('/')}/{entry.folder}/{file.name}", m) for m in mirrors_of(data)]
+    return [*mirrored, *((address, None) for address in file.addresses)]
 
 
-def _fetch_file(entry: Source, file: File, data: DataSection) -> Path:
+def _fetch_file(entry: Source, file: File, data: DataSection) -> tuple[Path, str | None]:
+    """Return a file, wherever it is from verified against its checksum, and the mirror that it is from."""
     folder = cache_of(data) / entry.folder
     cached = folder / file.name
     problems: list[str] = []
-    for address in (str(cached), *_addresses(entry, file, mirror_of(data))):
+    for address, mirror in ((str(cached), None), *_addresses(entry, file, data)):
         try:
             path = _local(address) or _downloaded(address, folder, file)
             problem = _problem(path, file, folder)
             if problem is None:
                 _sweep(folder, file)
-                return path
+                return path, mirror
             problems.append(f"{address}: {problem}")
         except FileNotFoundError as error:
             if address != str(cached):  # where it is not yet, mostly

@@ -24,6 +24,9 @@ def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
 # In Hydra's syntax; none may make a cell's runs another cell's.
 Overrides = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
 
+# README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
+Role = Literal["readme", "curves", "norm-guide"]
+
 
 class StudyRow(Section):
     """A row of a study: a norm, and what else sets the row apart."""
@@ -52,6 +55,8 @@ class Study(Section):
     budget: Overrides = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
     shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
+    roles: tuple[Role, ...] = ()  # what is made of its runs besides its table and figures
+    order: int = 100  # its place in the report; studies of one order by name
 
     @field_validator("rows", mode="before")
     @classmethod
@@ -113,6 +118,20 @@ def load_study(name: str, *, known_tasks: Sequence[str]) -> Study:
             if entry not in study.rows:
                 raise ValueError(f"study {name}: improvement of {entry!r}, which is not among the rows")
     return study
+
+
+def load_studies(*, known_tasks: Sequence[str]) -> dict[str, Study]:
+    """Return every study of conf/study by its name, in the report's order; raises ValueError as above."""
+    studies = {name: load_study(name, known_tasks=known_tasks) for name in choices("study")}
+    return dict(sorted(studies.items(), key=lambda entry: entry[1].order))
+
+
+def study_of_role(role: Role, *, known_tasks: Sequence[str]) -> Study:
+    """Return the one study that has a role; raises ValueError where several have it, or none."""
+    found = {n: study for n, study in load_studies(known_tasks=known_tasks).items() if role in study.roles}
+    if len(found) != 1:
+        raise ValueError(f"conf/study: one study must have the role {role}, not {', '.join(found) or 'none'}")
+    return next(iter(found.values()))
 
 
 def _check(study: str, kind: str, entries: Sequence[str], known: Sequence[str] | set[str]) -> None:

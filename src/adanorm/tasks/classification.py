@@ -69,6 +69,13 @@ class Classification(TrainingTask):
         outputs = [self.splits.labels[label] for label in predicted.tolist()]
         return Evaluation({"accuracy": accuracy, "loss": total / len(examples)}, outputs)
 
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return the accuracy (%) of the label that is most frequent in training."""
+        most = self.splits.train.targets.bincount().argmax()
+        return {
+            "majority class": {"accuracy": 100 * float((self.splits[split].targets == most).float().mean())}
+        }
+
     def scored(self, outputs: Sequence[str]) -> list[float]:
         """Return 100 for each test example whose label is right, else 0."""
         labels, targets = self.splits.labels, self.splits.test.targets.tolist()

@@ -138,6 +138,18 @@ class Parsing(TrainingTask):
                 parsed.append(([head - 1 for head in heads], [names[label] for label in labels]))
         return parsed
 
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return attachment scores (%) of every word under its neighbor, the outermost under the root."""
+        trees = self.trees[split]
+        labels = [["_"] * len(tree) for tree in trees]
+        left = [list(range(len(tree))) for tree in trees]
+        right = [[*range(2, len(tree) + 1), 0] for tree in trees]
+        sides = {"left neighbor": left, "right neighbor": right}
+        return {
+            name: attachment(trees, list(zip(heads, labels, strict=True)), self._data.scoring).metrics
+            for name, heads in sides.items()
+        }
+
     def scored(self, outputs: Sequence[str]) -> list[float]:
         """Return each test sentence's share of UAS: its right heads over the words of a mean sentence."""
         right, counted = [], []

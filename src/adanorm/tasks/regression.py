@@ -54,6 +54,11 @@ class Regression(TrainingTask):
         error = (predictions - chosen.targets).double().square().mean().item()
         return Evaluation({"loss": error}, [" ".join(map(repr, row)) for row in predictions.tolist()])
 
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return the mean squared error of the mean training target."""
+        mean = self.splits["train"].targets.mean(0)
+        return {"mean": {"loss": (self.splits[split].targets - mean).double().square().mean().item()}}
+
     def scored(self, outputs: Sequence[str]) -> list[float]:
         """Return the mean squared error of each test example, given its predictions."""
         predictions = torch.tensor([[float(number) for number in line.split()] for line in outputs])

@@ -33,7 +33,7 @@ VERSION = 2  # of this preparation: another one is another folder
 SPLITS = ("train", "valid", "test")
 Say = Callable[[str], None]
 CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
-PLACES = {"cache", "mirror", "path", *SPLITS, "batch_tokens"}
+PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
 
 
 def prepared_corpus(data: Parallel, say: Say = print) -> tuple[Path, dict[str, str]]:

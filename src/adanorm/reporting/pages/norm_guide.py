@@ -15,7 +15,7 @@ from adanorm.reporting.names import title
 from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import study_of_role
 
 GUIDE = PROJECT / "docs" / "norms.md"
 BASELINE = "layernorm"
@@ -98,7 +98,7 @@ def guide(runs: str | None = None, observed_in: str | None = None) -> str:
 
     The records of runs lie in `runs`, those of analyses in `analyses/` of the folder `observed_in`.
     """
-    study = load_study("beyond", known_tasks=published_tasks())
+    study = study_of_role("norm-guide", known_tasks=published_tasks())
     table = Table(study, study_grid(study, runs=runs))
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")

@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-from adanorm.config.paths import PROJECT, choices
+from adanorm.config.paths import PROJECT
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.published import published_tasks
@@ -22,7 +22,7 @@ from adanorm.reporting.tables.formats import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_studies
 
 TEMPLATE = Path(__file__).with_name("report.html")
 CURVE_POINTS = 60
@@ -218,9 +218,7 @@ def build_report(runs: str | None = None) -> str:
 
     Default: results/runs, with the figures of results/figures.
     """
-    tables = {}
-    for name in sorted(choices("study"), key=lambda name: (name != "overview", not name[-1].isdecimal())):
-        study = load_study(name, known_tasks=published_tasks())
-        tables[name] = Table(study, study_grid(study, runs=runs))
+    studies = load_studies(known_tasks=published_tasks())
+    tables = {name: Table(study, study_grid(study, runs=runs)) for name, study in studies.items()}
     figures = PROJECT / "results" / "figures"
     return report_page(tables, claim_results(runs), drawn(figures) if runs is None else ())
