@@ -143,6 +143,14 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
         (["gradients", "faint"], "'faint': write settings as key=value"),
         (["gradients", "training.speed=3"], "unknown key 'training.speed'"),
         (["gradients", "seeds=x"], "seeds.0='x'"),
+        (["gradients", "seeds=1,1"], "seeds: 1 is named twice"),
+        (["gradients", "seeds=99999999999"], "seeds.0=99999999999: input should be less than"),
+        (["gradients", "norms=layernorm,layernorm"], "norms: 'layernorm' is named twice"),
+        (["gradients", "norms=]"], "norms=[]]: cannot be read"),
+        (["gradients", "task=}"], "tasks=[}]: cannot be read"),
+        (["gradients", "steps="], "steps=: needs a value"),
+        (["gradients", "++norm=layernorm"], "++norm=layernorm: may not change the norm of a run"),
+        (["gradients", "+seed=3"], "+seed=3: may not change the seed of a run"),
     ],
 )
 def test_a_mistake_is_one_line_before_any_work(

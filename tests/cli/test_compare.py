@@ -47,6 +47,10 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
     [
         (["task=enwik8", "norm=none,adanorm", "scale=smoke"], "no completed run; `adanorm run` makes it"),
         (["task=rt", "norm=adanorm"], "name two norms or more"),
+        (["task=rt", "norm=adanorm,adanorm"], "norm=adanorm,adanorm: adanorm is named twice"),
+        (["task=rt", "norm=none,adanorm", "seed=1,1,1"], "seed 1 is named twice"),
+        (["task=rt", "norm=none,adanorm", "++norm.name=layernorm"], "may not change the norm.name of a run"),
+        (["task=rt", "norm=none,adanorm", "+seed=3"], "may not change the seed of a run"),
         (["task=rt", "norm=none,adanorm", "metric=chrf"], "unknown metric 'chrf': choose from bleu"),
     ],
 )

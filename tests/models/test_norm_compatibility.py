@@ -13,16 +13,15 @@ from adanorm import tasks
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import MODELS, Sites
 from adanorm.config.paths import choices
-from adanorm.config.sections import Norm
 from adanorm.models.norm_compatibility import why_undefined
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.base import TrainingTask
 
 
 def built(run: Experiment, norm: str) -> tuple[TrainingTask, nn.Module, PlacedNorms]:
     torch.manual_seed(0)
-    task, placed = tasks.build(run), PlacedNorms(norm_factory(norm), "all")
+    task, placed = tasks.build(run), PlacedNorms(norm_factory(NormChoice(norm)), "all")
     return task, task.build_model(placed), placed
 
 
@@ -55,12 +54,12 @@ def test_a_norm_in_the_layer_before_finds_one_where_the_section_says_so(
     smoke: Callable[..., Experiment], task: str
 ) -> None:
     run = smoke(f"task={task}")
-    _, _, placed = built(run, "weightnorm")
+    _, model, placed = built(run, "weightnorm")
     if run.model.sites().after_layers:
-        placed.finish()
+        placed.attach(model)
     else:
         with pytest.raises(ValueError, match="none has a layer of its own before it"):
-            placed.finish()
+            placed.attach(model)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,6 @@ def test_a_norm_in_the_layer_before_finds_one_where_the_section_says_so(
 def test_a_norm_is_undefined_for_what_the_sites_lack_of_what_it_needs(
     norm: str, sites: Sites, batch_size: int | None, reason: str | None
 ) -> None:
-    section = Norm(name=norm, path=None, params={}, placement="all", numerics="paper")
-    found = why_undefined(section, sites, batch_size)
+    found = why_undefined(norm_factory(NormChoice(norm)).trial, sites, batch_size)
     assert (found is None) == (reason is None)
     assert (reason or "") in (found or "")

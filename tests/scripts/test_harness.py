@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from adanorm.config.paths import PROJECT
-from adanorm.records.published import published_tasks
 from adanorm.reporting.pages.norm_guide import update_norm_guide
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
@@ -127,7 +126,7 @@ def test_the_peak_of_work_is_what_it_allocates_at_once() -> None:
 def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path: Path) -> None:
     costs = tmp_path / "norms.csv"
     write(costs, list(norms.measure(Options(1, {"norms": "rmsnorm", "devices": "cpu"}))))
-    study = load_study("beyond", known_tasks=published_tasks())
+    study = load_study("beyond")
     table = Table(study, study_grid(study, runs=str(tmp_path)))
     marks = "<!-- facts: rmsnorm -->\n<!-- /facts -->"
     text = update_norm_guide(marks, table, costs=costs, invariances={})

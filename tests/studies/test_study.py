@@ -70,7 +70,7 @@ OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("overrides: [norm.params.q=1]", "row 'one': unknown key 'norm.params.q'"),
+        ("overrides: [norm.params.q=1]", "row 'one': norm.params.q=1: adanorm has no such parameter"),
         ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
         ("only: [mnist]", "unknown column 'mnist': choose from rt"),
         ("lr: 1", "rows.one.lr=1: extra inputs are not permitted"),
@@ -108,6 +108,21 @@ def test_rows_that_share_a_run_make_it_once() -> None:
         ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
         ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),
+        ("seeds: [1, 2, 1]", "study own: seeds: 1 is named twice"),
+        ("seeds: [-1]", r"seeds\.0=-1: input should be greater than or equal to 0"),
+        ("seeds: [99999999999]", r"seeds\.0=99999999999: input should be less than"),
+        ("seeds: [true]", "seeds=true: must be a number"),
+        ("columns: [mnist, mnist]", "columns: 'mnist' is named twice"),
+        ("rows: [adanorm, adanorm]", "rows: 'adanorm' is named twice"),
+        ("rows: {a: {norm: adanorm}, a: {norm: none}}", "'a' is given twice, again in line 5"),
+        ("overrides: [norm=layernorm]", "overrides: norm=layernorm: may not change the norm of a run"),
+        ("overrides: [++seed=3]", r"\+\+seed=3: may not change the seed of a run"),
+        ("budget: [norm.name=layernorm]", "budget: norm.name=layernorm: may not change"),
+        (
+            "rows: {a: {norm: adanorm, overrides: [+task=rt]}}",
+            r"rows\.a\.overrides: \+task=rt: may not change",
+        ),
+        ("rows: {a: {norm: adanorm, overrides: ['norm=ü']}}", "cannot be read; a value of other characters"),
     ],
 )
 def test_a_mistake_in_a_study_is_named(
@@ -130,11 +145,15 @@ def test_a_mistake_in_a_study_is_named(
     ("arguments", "message"),
     [
         (("table1", "seeds=1,b"), "seeds=1,b: write whole numbers"),
+        (("table1", "seeds=1,1"), "seeds=1,1: seed 1 is named twice"),
         (("table1", "scale=huge"), "unknown scale 'huge': choose from"),
         (("table1", "launcher=pbs"), "unknown launcher 'pbs': choose from local, ray, slurm"),
         (("table1", "launcher.jobs=3"), "unknown key 'launcher.jobs': conf/launcher/local.yaml has"),
         (("table1", "training.lr=1"), "training.lr=1: makes other runs than the study's"),
         (("table1", "loger=wandb"), "unknown key 'loger': did you mean logger"),
+        (("table1", "++seed=2"), "++seed=2: may not change the seed of a run: the grid says it"),
+        (("table1", "+norm=layernorm"), "+norm=layernorm: may not change the norm of a run"),
+        (("table1", "norm@data=layernorm"), "may not change the norm of a run"),
         (("table1", "workers=0"), "workers=0: must be a whole number of at least 1"),
         ((), "study needs STUDY: choose from"),
     ],

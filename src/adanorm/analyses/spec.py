@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment, first_problem
 from adanorm.config.outside_norms import outside_norms
+from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, analyses_folder, choices
-from adanorm.config.sections import Param, Positive, Section
+from adanorm.config.sections import EachOnce, Param, Positive, Section, Seeds
+from adanorm.config.yaml_file import read_yaml, read_yaml_file
 
 
 class Quantity(Section):
@@ -39,10 +40,10 @@ class Analysis(Section):
     name: str
     title: str
     caption: str
-    tasks: list[str]
-    norms: Annotated[list[str], Field(min_length=1)]
+    tasks: Annotated[list[str], EachOnce]
+    norms: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Literal["paper", "mini", "smoke"] = "mini"
-    seeds: list[int] = Field(default=[1], min_length=1)
+    seeds: Seeds = Field(default=[1])
     steps: Positive | None = None
     every: Positive | None = None
     evaluate: bool = False  # whether the validation score at the end is recorded
@@ -102,7 +103,7 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
     if name not in analysis_names():
         hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
         raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(analysis_names())}{hint}")
-    values = {"name": name, **yaml.safe_load((CONF / "analysis" / f"{name}.yaml").read_text())}
+    values = {"name": name, **read_yaml_file(CONF / "analysis" / f"{name}.yaml")}
     options = values.get("options", {})
     for key, text in (given or {}).items():
         (options if key in options else values)[key] = _typed(key, text, options.get(key))
@@ -117,7 +118,12 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
 
 
 def _typed(key: str, text: str, default: Param | None) -> Any:
-    value = yaml.safe_load(text) if default is None else _number_or_text(text)
+    if not text:
+        raise ValueError(f"{key}=: needs a value")
+    try:
+        value = read_yaml(text) if default is None else _number_or_text(text)
+    except ValueError:
+        raise ValueError(f"{key}={text}: cannot be read") from None
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(default, int) and not isinstance(value, int):
         raise ValueError(f"{key}={text}: must be a whole number")
@@ -183,6 +189,7 @@ def analysis_grid(
     as composing does.
     """
     changes = [*analysis.overrides, *overrides]
+    check_fixed(changes)
     return {
         (norm, task): [
             AnalysisRecord(analysis, first.model_copy(update={"seed": seed}))

@@ -16,6 +16,7 @@ from adanorm.cli.command import Arguments, Key, Usage, seed_list, whole_number
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import Parallel
 from adanorm.config.experiment import Experiment
+from adanorm.config.overrides import check_fixed
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.metrics.bleu import KINDS, paired_bootstrap, sides
 from adanorm.metrics.table import METRICS
@@ -23,6 +24,8 @@ from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.reporting.statistics import over_examples
 from adanorm.runs.auto_scale import resolve_auto
+
+RUN_KEYS = ("task", "scale", "runs")  # of all the runs that are compared
 
 USAGE = Usage(
     keys={
@@ -39,6 +42,7 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Print scores, differences and p-values of the runs named on the command line."""
     norms, seeds, samples = _choices(arguments)
+    check_fixed([setting for setting in arguments.settings if setting.partition("=")[0] not in RUN_KEYS])
     overrides = resolve_auto(arguments.settings)
     runs = {
         norm: [compose_experiment([*overrides, f"norm={norm}", f"seed={seed}"]) for seed in seeds]
@@ -64,6 +68,8 @@ def _choices(arguments: Arguments) -> tuple[list[str], list[int], int]:
     if given["metric"] not in KINDS:
         raise ValueError(f"unknown metric {given['metric']!r}: choose from {', '.join(KINDS)}")
     norms = given["norm"].split(",")
+    if twice := next((norm for norm in norms if norms.count(norm) > 1), None):
+        raise ValueError(f"norm={given['norm']}: {twice} is named twice")
     if len(norms) < 2:
         raise ValueError("name two norms or more, such as norm=layernorm,adanorm")
     return norms, seed_list(given["seed"]), whole_number("samples", given["samples"])

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, whole_number
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
+from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import PROJECT
 from adanorm.records import reader
 from adanorm.reporting.tables.files import write_table
@@ -78,6 +79,7 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
     runs = plan_runs(grid)
     if not settings:
         return runs
+    check_fixed(settings)
     places = runs[0].experiment.runs
     changed = plan_runs(study_grid(study, runs=places, settings=settings), settings)
     if any(

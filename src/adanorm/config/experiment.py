@@ -11,7 +11,18 @@ from pydantic import Field, ValidationError, model_validator
 from adanorm.config.digest import digest_of, sha256
 from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import runs_folder
-from adanorm.config.sections import Cost, Decoding, Logger, Norm, Positive, Section, Segments, Task, Training
+from adanorm.config.sections import (
+    Cost,
+    Decoding,
+    Logger,
+    Norm,
+    Positive,
+    Section,
+    Seed,
+    Segments,
+    Task,
+    Training,
+)
 from adanorm.config.user_files import SPLITS
 from adanorm.metrics.table import check_target
 
@@ -22,7 +33,7 @@ class Experiment(Section):
     task: Task
     norm: Norm
     scale: Literal["paper", "mini", "smoke"]
-    seed: Annotated[int, Field(ge=0, lt=2**31)]
+    seed: Seed
     data: AnyData
     model: AnyModel
     decoding: Decoding | None = None

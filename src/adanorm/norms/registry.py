@@ -100,6 +100,12 @@ def norm_factory(norm: NormSettings) -> NormFactory:
     return NormFactory(cls, settings, _trial(norm.name, cls, settings))
 
 
+def parameters_of(name: str) -> list[str]:
+    """Return the names of the parameters that a norm of the suite takes."""
+    taken = inspect.signature(NORMS[name]).parameters
+    return [key for key in taken if key not in ("dim", "numerics", "backend")]
+
+
 def _settings(cls: type[Norm], norm: NormSettings, *, is_outside: bool) -> dict[str, Any]:
     """Return the keyword arguments of a norm's class."""
     signature = inspect.signature(cls).parameters

@@ -6,14 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from adanorm.config.experiment import first_problem
 from adanorm.config.outside_norms import outside_norms
+from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, choices
-from adanorm.config.sections import Section
+from adanorm.config.sections import EachOnce, Section, Seeds
+from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records.published import published_tasks
+
+
+def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
+    check_fixed(overrides)
+    return overrides
+
+
+# In Hydra's syntax; none may make a cell's runs another cell's.
+Overrides = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
 Role = Literal["readme", "curves", "norm-guide"]
@@ -23,7 +33,7 @@ class StudyRow(Section):
     """A row of a study: a norm, and what else sets the row apart."""
 
     norm: str
-    overrides: tuple[str, ...] = ()  # in Hydra's syntax
+    overrides: Overrides = ()
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
     undefined: str | None = None  # why there can be no runs of it
@@ -37,13 +47,13 @@ class Study(Section):
 
     title: str
     rows: Annotated[dict[str, StudyRow], Field(min_length=1)]
-    columns: Annotated[list[str], Field(min_length=1)]
+    columns: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Literal["paper", "mini", "smoke"]
-    seeds: Annotated[list[int], Field(min_length=1)]
+    seeds: Seeds
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
     quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
-    overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
-    budget: tuple[str, ...] = ()  # overrides tried in every cell; the best by validation is shown
+    overrides: Overrides = ()  # of every run
+    budget: Overrides = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
     shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
     roles: tuple[Role, ...] = ()  # what is made of its runs besides its table and figures
@@ -53,6 +63,8 @@ class Study(Section):
     @classmethod
     def _norms_are_rows(cls, rows: Any) -> Any:
         if isinstance(rows, list):
+            if twice := next((norm for norm in rows if rows.count(norm) > 1), None):
+                raise ValueError(f"{twice!r} is named twice")
             return {norm: {"norm": norm} for norm in rows}
         if isinstance(rows, dict):  # YAML reads a label such as 0.1 as a number
             return {str(label): row for label, row in rows.items()}
@@ -90,11 +102,11 @@ def load_study(name: str) -> Study:
         names = ", ".join(choices("study"))
         raise ValueError(f"unknown study {name!r}: choose from {names}, or name a .yaml file of your own")
     try:
-        study = Study.model_validate(yaml.safe_load(file.read_text()))
+        study = Study.model_validate(read_yaml_file(file))
     except ValidationError as error:
         raise ValueError(f"study {name}: {first_problem(error)}") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"study {name}: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise ValueError(f"study {name}: {error}") from None
     rows = study.rows.values()
     norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is looked for later
     known_norms = {*choices("norm"), *outside_norms()}
