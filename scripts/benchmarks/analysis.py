@@ -9,11 +9,11 @@ import time
 from statistics import median
 from typing import Any
 
-from adanorm.analyses.along_training import begin
 from adanorm.analyses.registry import OBSERVERS
 from adanorm.analyses.spec import load_analysis
 from adanorm.analyses.step import Step
 from adanorm.config.compose import compose_experiment
+from adanorm.runs.setup import prepare, start_trainer
 from scripts.benchmarks import results
 
 ROUNDS = 40
@@ -28,8 +28,10 @@ def main() -> None:
 
 def _measure(name: str, task: str) -> dict[str, Any]:
     options = load_analysis(name).options
-    trainer, sites = begin(compose_experiment([f"task={task}", "norm=adanorm", "scale=mini"]))
-    norms = {site: trainer.model.get_submodule(site) for site in sites}
+    experiment = compose_experiment([f"task={task}", "norm=adanorm", "scale=mini"])
+    prepared = prepare(experiment)
+    trainer = start_trainer(experiment, prepared)
+    norms = {site: trainer.model.get_submodule(site) for site in prepared.sites.swapped}
     batches = trainer.batches()
     trainer.update(next(batches))
     ratios = []

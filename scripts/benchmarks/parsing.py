@@ -18,7 +18,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.data.treebanks.trees import Tree
 from adanorm.metrics.attachment import attachment
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.parsing import Parsing, transitions
 from scripts.benchmarks import plain_parser, results
 from scripts.benchmarks.memory import peak_mb
@@ -66,7 +66,7 @@ def _extraction(task: Parsing) -> dict[str, Any]:
 
 def _parsing(task: Parsing) -> dict[str, Any]:
     trees = task.trees["test"]
-    model = task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all")).eval()
+    model = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
     _train(task, model)
 
     def scores(ids: list[int]) -> list[float]:

@@ -15,18 +15,14 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch import nn
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Indices, batches_within
 from adanorm.fairseq_library import fairseqs_command_line
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.translation import Translation
-from adanorm.training.distributed import World
 from adanorm.training.loop import Trainer
-from adanorm.training.state import Place
 from scripts.benchmarks import results
 from scripts.benchmarks.memory import peak_mb
 
@@ -80,16 +76,8 @@ def _timed(action: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def _model(task: Translation, norm: str) -> nn.Module:
-    torch.manual_seed(0)
-    chosen = _experiment(norm).norm
-    return task.build_model(PlacedNorms(norm_factory(chosen.name, chosen.params), "all"))
-
-
-def _trainer(experiment: Experiment, task: Translation, model: nn.Module) -> Trainer:
-    place = Place(torch.device("cpu"), "fp32", World(0, 1), 1e9)
-    model.train()
-    return Trainer(task, model, experiment.task, experiment.training, place)
+def _trainer(experiment: Experiment, task: Translation) -> Trainer:
+    return start_trainer(experiment, prepare(experiment, task))
 
 
 def _train_ours(trainer: Trainer, task: Translation, order: Sequence[Indices]) -> None:
@@ -192,9 +180,8 @@ class _Fairseq:
 
 
 def _training(experiment: Experiment, task: Translation) -> dict[str, Any]:
-    model = _model(task, "layernorm")
-    other = _Fairseq(experiment, task, model.state_dict())
-    trainer, batches = _trainer(experiment, task, model), task.train_batches(0)
+    trainer, batches = _trainer(experiment, task), task.train_batches(0)
+    other = _Fairseq(experiment, task, trainer.model.state_dict())
     dataset = task.corpus.splits["train"].dataset
     seconds: dict[str, list[float]] = {"ours": [], "fairseq": []}
     for indices in batches.order[:UPDATES]:
@@ -227,21 +214,20 @@ def _peak(name: str) -> float:
     torch.set_num_threads(1)
     experiment = _experiment("layernorm")
     task = Translation(experiment)
-    model = _model(task, "layernorm")
-    batches = task.train_batches(0)
+    trainer, batches = _trainer(experiment, task), task.train_batches(0)
     if name == "ours":
-        _train_ours(_trainer(experiment, task, model), task, batches.order[:UPDATES])
+        _train_ours(trainer, task, batches.order[:UPDATES])
     else:
-        _Fairseq(experiment, task, model.state_dict()).train(
-            task.corpus.splits["train"].dataset, batches.order[:UPDATES]
-        )
+        other = _Fairseq(experiment, task, trainer.model.state_dict())
+        other.train(task.corpus.splits["train"].dataset, batches.order[:UPDATES])
     return peak_mb()
 
 
 def _decoding(experiment: Experiment, task: Translation) -> dict[str, Any]:
-    model = _model(task, "layernorm")
+    trainer = _trainer(experiment, task)
+    model = trainer.model
     # Trained a little, for else it translates everything up to the limit.
-    _train_ours(_trainer(experiment, task, model), task, task.train_batches(0).order[:250])
+    _train_ours(trainer, task, task.train_batches(0).order[:250])
     other = _Fairseq(experiment, task, model.state_dict())
     pairs = task.corpus.splits["test"]
     dataset = pairs.dataset
@@ -261,7 +247,7 @@ def _decoding(experiment: Experiment, task: Translation) -> dict[str, Any]:
 
 def _norms(task: Translation) -> list[dict[str, Any]]:
     """Return the speed of training under each of the paper's norms against LayerNorm's."""
-    trainers = {norm: _trainer(_experiment(norm), task, _model(task, norm)) for norm in NORMS}
+    trainers = {norm: _trainer(_experiment(norm), task) for norm in NORMS}
     seconds: dict[str, list[float]] = {norm: [] for norm in trainers}
     for round_, indices in enumerate(task.train_batches(0).order[:UPDATES]):
         start = round_ % len(NORMS)  # each goes first in turn: who follows whom shows in the caches

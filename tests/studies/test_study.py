@@ -7,27 +7,26 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
-from adanorm.records.published import published_tasks
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.studies.grid import plan_runs, study_grid
 from adanorm.studies.study import load_study
 from tests.conftest import Command
 
-TASKS = published_tasks()
-
 
 @pytest.mark.parametrize("name", choices("study"))
 def test_every_study_loads_and_its_runs_compose(name: str) -> None:
-    study = load_study(name, known_tasks=TASKS)
+    study = load_study(name)
     grid = study_grid(study)
     assert list(grid) == [(norm, task) for task in study.columns for norm in study.rows]
-    for (row, task), runs in grid.items():
+    for (row, task), plan in grid.items():
         only = study.rows[row].only
         there_is = task in choices("task") and (only is None or task in only)
         there_is = there_is and study.rows[row].undefined is None
-        assert len(runs) == (len(study.seeds) * (len(study.budget) or 1) if there_is else 0)
-    planned = plan_runs(study, grid)
-    assert {run.experiment.folder() for run in planned} == {run.folder() for c in grid.values() for run in c}
+        assert len(plan.runs) == (len(study.seeds) * (len(study.budget) or 1) if there_is else 0)
+    planned = plan_runs(grid)
+    assert {run.experiment.folder() for run in planned} == {
+        run.folder() for plan in grid.values() for run in plan.runs
+    }
     assert planned[0].experiment.seed == study.seeds[0]
     for run in planned[:: max(1, len(planned) // 8)]:
         assert compose_experiment(run.arguments).digest() == run.experiment.digest()
@@ -58,15 +57,15 @@ def test_a_mistake_in_a_row_is_named_before_any_work(
 
 
 def test_every_cell_gets_its_first_seed_before_any_gets_its_second() -> None:
-    study = load_study("ablation-k", known_tasks=TASKS)
-    seeds = [run.experiment.seed for run in plan_runs(study, study_grid(study))]
+    study = load_study("ablation-k")
+    seeds = [run.experiment.seed for run in plan_runs(study_grid(study))]
     assert seeds == [1] * 30 + [2] * 30 + [3] * 30
 
 
 def test_rows_that_share_a_run_make_it_once() -> None:
-    study = load_study("ablation-k", known_tasks=TASKS)
+    study = load_study("ablation-k")
     twice = study.model_copy(update={"rows": {**study.rows, "again": study.rows["k=0.1"]}})
-    assert len(plan_runs(twice, study_grid(twice))) == 90
+    assert len(plan_runs(study_grid(twice))) == 90
 
 
 @pytest.mark.parametrize(
@@ -89,10 +88,10 @@ def test_a_mistake_in_a_study_is_named(
     (tmp_path / "study" / "own.yaml").write_text("\n".join([*kept, change]))
     for group in ("task", "norm"):
         (tmp_path / group).symlink_to(CONF / group)
-    monkeypatch.setattr("adanorm.config.CONF", tmp_path)
-    monkeypatch.setattr("adanorm.studies.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.studies.study.CONF", tmp_path)
     with pytest.raises(ValueError, match=message):
-        load_study("own", known_tasks=TASKS)
+        load_study("own")
 
 
 @pytest.mark.parametrize(

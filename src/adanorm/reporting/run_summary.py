@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.rounding import decimals
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.published import Published, published
+from adanorm.records.result import Result
 from adanorm.reporting.cell import Cell, cell
 
 
@@ -35,14 +34,14 @@ def beside_the_paper(experiment: Experiment) -> str:
     return "\n".join(lines)
 
 
-def _ending(experiment: Experiment, result: dict[str, Any]) -> str:
+def _ending(experiment: Experiment, result: Result) -> str:
     metric = experiment.task.metric
-    if result["status"] == "done":
+    if result.status == "done":
         criterion = experiment.task.criterion
         validation = f"validation {criterion if criterion != metric else ''}".rstrip()
-        test, valid = result["test"][metric], result["valid"][criterion]
+        test, valid = result.test_score(metric), result.valid_score(criterion)
         return f"test {metric} {test:.{decimals(test)}f}, {validation} {valid:.{decimals(valid)}f}"
-    return f"{result['status']}: {result.get('diverged') or result.get('error')}"
+    return f"{result.status}: {result.reason}"
 
 
 def _paper(experiment: Experiment, found: Cell, paper: Published | None) -> str:

@@ -14,7 +14,7 @@ from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.verdicts.claims import Claim, evaluate_claim, load_claims
 from tests.conftest import Command
-from tests.reporting.test_cell import record
+from tests.reporting.records import record
 
 ADANORM = Claim(
     id="a", text="AdaNorm is better.", source="here", better="adanorm", worse="layernorm",

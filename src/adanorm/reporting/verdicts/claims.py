@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import Field
@@ -15,6 +15,7 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Section
 from adanorm.records import reader
 from adanorm.records.published import lower_is_better, published_metric
+from adanorm.records.result import Result
 from adanorm.reporting.statistics import CONFIDENCE, Difference, difference, holm_by
 
 SEEDS = (1, 2, 3)
@@ -112,7 +113,7 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
     norms = claim.norms(task)
     sides = [_results(task, norm, scale, seeds, runs) if task in choices("task") else [] for norm in norms]
     values = [
-        {run.seed: _value(claim, run, result) for run, result in side if result["status"] == "done"}
+        {run.seed: _value(claim, run, result) for run, result in side if result.status == "done"}
         for side in sides
     ]
     paired = sorted(values[0].keys() & values[1].keys())
@@ -120,7 +121,7 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
     sign = -1 if claim.quantity != "test" or lower_is_better(task) else 1
     better, worse = ([sign * side[seed] for seed in paired] for side in values)
     ended = [len(side) for side in sides]
-    diverged = [sum(result["status"] == "diverged" for _, result in side) for side in sides]
+    diverged = [sum(result.status == "diverged" for _, result in side) for side in sides]
     return TaskComparison(
         task=task,
         better=norms[0],
@@ -135,7 +136,7 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
 
 def _results(
     task: str, norm: str, scale: str, seeds: Sequence[int], runs: str | None
-) -> list[tuple[Experiment, dict[str, Any]]]:
+) -> list[tuple[Experiment, Result]]:
     """Return the results of the runs that have ended."""
     first = cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"], runs=runs)
     made = [first.model_copy(update={"seed": seed}) for seed in seeds]
@@ -143,9 +144,9 @@ def _results(
     return [(run, result) for run, result in found if result is not None]
 
 
-def _value(claim: Claim, run: Experiment, result: dict[str, Any]) -> float:
+def _value(claim: Claim, run: Experiment, result: Result) -> float:
     if claim.quantity == "test":
-        return float(result["test"][run.task.metric])
+        return result.test_score(run.task.metric)
     return float(reader.metrics(run.folder())[-1][claim.quantity.removeprefix("last_")])
 
 
