@@ -11,5 +11,5 @@ from adanorm.norms import norm_factory
 def norms_of(task: str) -> list[str]:
     """Return the names of the norms that are defined in a task, as it is configured under them."""
     runs = [compose_experiment([f"task={task}", f"norm={name}"]) for name in choices("norm")]
-    trials = {run.norm.name: (norm_factory(run.norm).trial, run.model.model_dump()) for run in runs}
-    return [name for name, (trial, model) in trials.items() if why_undefined(trial, model) is None]
+    trials = {run.norm.name: (norm_factory(run.norm).trial, run.model.sites()) for run in runs}
+    return [name for name, (trial, sites) in trials.items() if why_undefined(trial, sites) is None]

@@ -1,53 +1,43 @@
-"""What observing a step costs: `python -m scripts.benchmarks.analysis`.
+"""An observed training step against one that is not: `python -m scripts.benchmarks.analysis`.
 
-Steps observed and not observed take turns in one run of one model.
+For every analysis and its tasks: the two take turns in one run of one model, on the same batches. The ratio
+is of seconds, observed : not.
 """
 
 from __future__ import annotations
 
-import time
-from statistics import median
-from typing import Any
+from collections.abc import Iterator
+from itertools import tee
 
 from adanorm.analyses.registry import OBSERVERS
 from adanorm.analyses.spec import load_analysis
 from adanorm.analyses.step import Step
 from adanorm.config.compose import compose_experiment
 from adanorm.runs.setup import prepare, start_trainer
-from scripts.benchmarks import results
-
-ROUNDS = 40
+from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
 
 
-def main() -> None:
-    """Print for each analysis and task the median ratio, and write results/bench/analysis.csv."""
-    results.write(
-        "analysis", [_measure(name, task) for name in OBSERVERS for task in load_analysis(name).tasks]
-    )
+def measure(options: Options) -> Iterator[Row]:
+    """Yield a row for each analysis and task of it."""
+    for name in OBSERVERS:
+        for task in load_analysis(name).tasks:
+            yield _compared(name, task, options.rounds)
 
 
-def _measure(name: str, task: str) -> dict[str, Any]:
+def _compared(name: str, task: str, rounds: int) -> Row:
     options = load_analysis(name).options
     experiment = compose_experiment([f"task={task}", "norm=adanorm", "scale=mini"])
     prepared = prepare(experiment)
     trainer = start_trainer(experiment, prepared)
     norms = {site: trainer.model.get_submodule(site) for site in prepared.sites.swapped}
-    batches = trainer.batches()
-    trainer.update(next(batches))
-    ratios = []
-    for _ in range(ROUNDS):
-        # The same batch, so the same work: what it trains is of no account here.
-        batch = next(batches)
-        started = time.perf_counter()
-        trainer.update(batch)
-        plain = time.perf_counter() - started
-        started = time.perf_counter()
-        OBSERVERS[name](Step(trainer, batch, norms), **options)
-        ratios.append((time.perf_counter() - started) / plain)
-    found = {"analysis": name, "task": task, "ratio": round(median(ratios), 3), "rounds": ROUNDS}
-    print(f"{name} {task}: an observed step takes {median(ratios):.2f} times as long", flush=True)
-    return found
+    # The same batches, so the same work: what it trains does not matter here.
+    plain, observed = tee(trainer.batches())
+    sides = {
+        "plain": timed(lambda: trainer.update(next(plain))),
+        "observed": timed(lambda: OBSERVERS[name](Step(trainer, next(observed), norms), **options)),
+    }
+    return {"analysis": name, "task": task, "ratio": take_turns(sides, rounds).ratio("observed", "plain")}
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(measure, rounds=40)

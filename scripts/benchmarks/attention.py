@@ -1,17 +1,14 @@
 """Relative attention against the paper's equations as written: `python -m scripts.benchmarks.attention`.
 
 The same model, weights and batch; the other side computes einsum, relative shift and softmax as they are
-written, and autograd keeps what it keeps. One thread a core of this machine.
+written, and autograd keeps what it keeps. As many threads as torch takes. The ratio is of speeds, ours : the
+other, and of peak memory, ours : the other, each in processes of its own.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from statistics import median
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,13 +19,17 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import relative_attention
 from adanorm.models.transformer_xl import TransformerXl
 from adanorm.norms import NormChoice, norm_factory
-from scripts.benchmarks import results
-from scripts.benchmarks.memory import peak_mb
+from scripts.benchmarks.child_process import fresh_process, peak_mb
+from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
 
-ROUNDS, STREAMS = 5, 2
+STREAMS = 2
+PEAKS = 3  # processes whose peak memory is taken, at most
+TOKENS = {"training": 512 * STREAMS, "evaluation": 80 * STREAMS}  # a step
 # Large tensors cost a fault a page anew at each step, unless the process keeps their memory, as under make.
-MAKE_SETS = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"}
-ALLOCATORS = {"handed back": {}, "kept": MAKE_SETS}  # type: dict[str, dict[str, str]]
+ALLOCATORS: dict[str, dict[str, str | None]] = {
+    "handed back": {"MALLOC_TRIM_THRESHOLD_": None, "MALLOC_MMAP_THRESHOLD_": None},
+    "kept": {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"},
+}
 SIZES: dict[str, Any] = {"layers": 12, "dim": 512, "heads": 8, "head_dim": 64, "ffn_dim": 2048}
 
 
@@ -50,61 +51,29 @@ def straightforward(
     return torch.einsum("ijbn,jbnd->ibnd", p, values).permute(1, 2, 0, 3)
 
 
-def main() -> None:
-    """Print speed and peak memory of training and evaluation, and write results/bench/attention.csv."""
-    rows = [
-        {**row, "memory_is": named}
-        for named, settings in ALLOCATORS.items()
-        for row in _measured_under(settings)
-    ]
-    results.write("attention", rows, threads=torch.get_num_threads())
+def measure(options: Options) -> Iterator[Row]:
+    """Yield a row of speed and peak memory for training and evaluation under each allocator's settings."""
+    for named, settings in ALLOCATORS.items():
+        for work in TOKENS:
+            row = fresh_process(_compared, work, options.rounds, environment=settings)
+            yield {**row, "memory_is": named}
 
 
-def _measured_under(settings: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of both works, measured by a process that takes memory by these settings."""
-    for name in MAKE_SETS:
-        os.environ.pop(name, None)
-    os.environ.update(settings)
-    # A fresh process: the C library reads them as it starts.
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        return [process.submit(_compared, work).result() for work in ("training", "evaluation")]
-
-
-def _compared(work: str) -> dict[str, Any]:
-    steps = {name: _step(work, name) for name in ("ours", "other")}
-    seconds: dict[str, list[float]] = {"ours": [], "other": []}
-    for round_ in range(ROUNDS + 1):
-        for name, step in steps.items():
-            started = time.perf_counter()
-            step()
-            if round_:  # the first is for warming up
-                seconds[name].append(time.perf_counter() - started)
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        memory = {name: pool.apply(_peak, (work, name)) for name in ("ours", "other", "neither")}
-    ratios = [other / ours for ours, other in zip(seconds["ours"], seconds["other"], strict=True)]
-    tokens = STREAMS * (512 if work == "training" else 80)
-    row = {
+def _compared(work: str, rounds: int) -> Row:
+    found = take_turns({name: timed(_step(work, name)) for name in ("ours", "other")}, rounds)
+    peaks = {name: partial(fresh_process, _peak, work, name) for name in ("ours", "other", "neither")}
+    memory = take_turns(peaks, min(rounds, PEAKS), warm_up=0)
+    return {
         "what": work,
         "unit": "tokens/s",
-        "ours": round(tokens / median(seconds["ours"]), 1),
-        "other": round(tokens / median(seconds["other"]), 1),
-        "ratio": round(median(ratios), 3),
-        "lowest": round(min(ratios), 3),
-        "highest": round(max(ratios), 3),
-        "ours_peak_mb": round(memory["ours"]),
-        "other_peak_mb": round(memory["other"]),
-        "memory_ratio": round(memory["ours"] / memory["other"], 3),
-        "without_steps_mb": round(memory["neither"]),
-        "rounds": ROUNDS,
-        "threads": torch.get_num_threads(),
+        "ours": round(TOKENS[work] / found.median("ours"), 1),
+        "other": round(TOKENS[work] / found.median("other"), 1),
+        "ratio": found.ratio("other", "ours"),
+        "ours_peak_mb": round(memory.median("ours")),
+        "other_peak_mb": round(memory.median("other")),
+        "memory_ratio": memory.ratio("ours", "other"),
+        "without_steps_mb": round(memory.median("neither")),
     }
-    print(
-        f"{work}: {row['ours']:,} against {row['other']:,} tokens/s, ratio {row['ratio']} ({row['lowest']} to"
-        f" {row['highest']}); peak {row['ours_peak_mb']:,} against {row['other_peak_mb']:,} MB,"
-        f" ratio {row['memory_ratio']} ({row['without_steps_mb']:,} MB before any step)",
-        flush=True,
-    )
-    return row
 
 
 def _step(work: str, name: str) -> Callable[[], None]:
@@ -140,4 +109,4 @@ def _peak(work: str, name: str) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(measure, rounds=5, threads=None)

@@ -1,6 +1,7 @@
 """Our training loop against a plain PyTorch loop: `python -m scripts.benchmarks.loop`.
 
-The same model, batches, optimizer and updates, the two taking turns in one process.
+The same model, batches, optimizer and updates at the paper's settings, the two taking turns in one process.
+The ratio is of speeds, ours : plain.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from statistics import median
 
 import torch
 from torch import nn
@@ -23,9 +23,8 @@ from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.base import Evaluation
 from adanorm.tasks.classification import Classification
 from adanorm.training.progress import Progress
-from scripts.benchmarks import results
+from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns
 
-ROUNDS = 7
 UPDATES = {"mnist": 300, "rt": 12}
 
 
@@ -37,39 +36,27 @@ class OnlyTrains(Classification):
         return Evaluation({"accuracy": 0.0}, [])
 
 
-def main() -> None:
-    """Time both loops at the paper's settings, print the ratios and write results/bench/loop.csv."""
-    torch.set_num_threads(1)
-    rows = [_measure(task) for task in UPDATES]
-    results.write("loop", rows)
+def measure(options: Options) -> Iterator[Row]:
+    """Yield a row for each task."""
+    for task, updates in UPDATES.items():
+        yield _compared(task, updates, options.rounds)
 
 
-def _measure(task_name: str) -> dict[str, str | float | None]:
-    updates = UPDATES[task_name]
+def _compared(task_name: str, updates: int, rounds: int) -> Row:
     experiment = compose_experiment(
         [f"task={task_name}", "norm=adanorm", f"training.max_updates={updates}", "checkpoint_minutes=1e9"]
     )
     task = OnlyTrains(experiment)
-    seconds: dict[str, list[float]] = {"plain": [], "ours": []}
-    for _ in range(ROUNDS):
-        seconds["plain"].append(_plain(experiment, task))
-        seconds["ours"].append(_ours(experiment, task))
-    units = sum(_units(batch) for batch in islice(iter(task.train_batches(0)), updates))
-    ratios = [plain / ours for plain, ours in zip(seconds["plain"], seconds["ours"], strict=True)]
-    unit = "images" if task_name == "mnist" else "tokens"
-    ours, plain = (units / median(seconds[name]) for name in ("ours", "plain"))
-    print(
-        f"{task_name}: ours {ours:,.0f} {unit}/s, plain {plain:,.0f} {unit}/s, ratio {median(ratios):.3f}"
-        f" (median of {ROUNDS}, {min(ratios):.3f} to {max(ratios):.3f})",
-        flush=True,
+    found = take_turns(
+        {"plain": lambda: _plain(experiment, task), "ours": lambda: _ours(experiment, task)}, rounds
     )
+    units = sum(_units(batch) for batch in islice(iter(task.train_batches(0)), updates))
     return {
         "task": task_name,
-        "unit": f"{unit}/s",
-        "ours": round(ours),
-        "plain": round(plain),
-        "ratio": round(median(ratios), 3),
-        "rounds": ROUNDS,
+        "unit": "images/s" if task_name == "mnist" else "tokens/s",
+        "ours": round(units / found.median("ours")),
+        "plain": round(units / found.median("plain")),
+        "ratio": found.ratio("plain", "ours"),
     }
 
 
@@ -78,6 +65,7 @@ def _units(batch: Batch) -> int:
 
 
 def _plain(experiment: Experiment, task: Classification) -> float:
+    """Return the seconds of the updates in a plain loop."""
     model, settings = prepare(experiment, task).model, experiment.training
     assert settings.max_updates is not None
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=0.0)
@@ -97,6 +85,7 @@ def _plain_batches(task: Classification) -> Iterator[tuple[torch.Tensor, torch.T
 
 
 def _ours(experiment: Experiment, task: Classification) -> float:
+    """Return the seconds of the updates in our loop."""
     trainer = start_trainer(experiment, prepare(experiment, task))
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -108,4 +97,4 @@ def _ours(experiment: Experiment, task: Classification) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(measure, rounds=7)

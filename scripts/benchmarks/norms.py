@@ -1,18 +1,16 @@
 """What a norm costs beside torch's LayerNorm: `python -m scripts.benchmarks.norms`.
 
-Ours, LayerNorm with gain and bias, the eager backend where there is one and, for the paper's norms, the
-authors' formulation take turns on the same tensors, forward and backward. Norms over positions see 4
-examples. WeightNorm costs nothing at its site and is not measured. As many threads as torch has; set
-OMP_NUM_THREADS for other numbers.
+Ours, LayerNorm with gain and bias, the eager backend where there is one, the authors' formulation of the
+paper's norms and a copy take turns on the same tensors, forward and backward. Norms over positions see 4
+examples. WeightNorm costs nothing at its site and is not measured. As many threads as torch takes; on CUDA
+too where there is such a device, or on `devices=cuda` alone; `norms=rmsnorm,adanorm` for some. The ratios are
+of seconds, ours : the other, and of bandwidth, ours : the copy's.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Callable
-from datetime import UTC, datetime
-from statistics import median
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,53 +18,49 @@ from torch import Tensor, nn
 
 from adanorm.norms import NORMS, LayerNorm, NormChoice, backends, norm_factory
 from adanorm.records.environment import describe
-from scripts.benchmarks import results
-from scripts.benchmarks.device_time import prepared, saved_bytes, seconds
-from scripts.benchmarks.memory import added_peak_mb
+from scripts.benchmarks.child_process import added_peak_mb, fresh_process
+from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns, timed
 from scripts.benchmarks.norms_figure import draw
 
-ROUNDS = 21
 CASES = {  # what the tasks have: translation, RT, a wide encoder; on a GPU long batches
     "cpu": [(4096, 512, torch.float32), (4096, 128, torch.float32), (3500, 1024, torch.float32)],
     "cuda": [(16384, 512, torch.bfloat16), (8192, 4096, torch.bfloat16), (16384, 512, torch.float32)],
 }
-SIDES = ("ours", "layernorm", "eager", "authors", "copy")
-
-
+MEASURED = [name for name in NORMS if name not in ("none", "layernorm", "weightnorm")]
+DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 Case = tuple[str, int, int, torch.dtype, torch.device]
+Work = Callable[[], Any]
 
 
-def main() -> None:
-    """Print the table, and write results/bench/norms.csv and norms.svg."""
-    names = [name for name in NORMS if name not in ("none", "layernorm", "weightnorm")]
-    rows = []
-    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+def measure(options: Options) -> Iterator[Row]:
+    """Yield a row for each device, shape and norm."""
+    names, devices = options.keys["norms"].split(","), options.keys["devices"].split(",")
+    for key, given, known in (("norms", names, MEASURED), ("devices", devices, DEVICES)):
+        if unknown := [name for name in given if name not in known]:
+            raise ValueError(f"{key}={unknown[0]}: choose from {', '.join(known)}")
+    for device in devices:
         cases = [(name, *shape, torch.device(device)) for shape in CASES[device] for name in names]
-        for case, peaks in zip(cases, _peaks(cases), strict=True):
-            rows.append({**measured(*case), **peaks})
-            print(_line(rows[-1]), flush=True)
-    results.write("norms", rows, threads=torch.get_num_threads())
-    draw(rows)
+        # Their peaks in one process, which hands memory back.
+        peaks = fresh_process(_peaks, cases, environment={"MALLOC_MMAP_THRESHOLD_": "65536"})
+        for case, added in zip(cases, peaks, strict=True):
+            yield {**_compared(*case, options.rounds), **added}
 
 
 def _peaks(cases: list[Case]) -> list[dict[str, float]]:
-    """Return the peak memory of forward and backward by side, in a process that hands memory back."""
-    os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.map(_peak, cases)
+    """Return the peak memory of forward and backward by side, in MB."""
+    return [_peak(*case) for case in cases]
 
 
-def _peak(case: Case) -> dict[str, float]:
-    name, rows, features, dtype, device = case
+def _peak(name: str, rows: int, features: int, dtype: torch.dtype, device: torch.device) -> dict[str, float]:
     works = _works(name, torch.randn(rows, features, dtype=dtype, device=device, requires_grad=True))
     return {
-        f"{side}_peak_mb": round(_added(works[side, "both"], device), 1)
-        for side in SIDES[:4]
-        if (side, "both") in works
+        f"{side}_peak_mb": round(_added(work, device), 1)
+        for (side, part), work in works.items()
+        if part == "both" and side != "copy"
     }
 
 
-def _added(work: Callable[[], Any], device: torch.device) -> float:
+def _added(work: Work, device: torch.device) -> float:
     if device.type == "cpu":
         return added_peak_mb(work)
     work()
@@ -76,22 +70,21 @@ def _added(work: Callable[[], Any], device: torch.device) -> float:
     return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def measured(name: str, rows: int, features: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+def _compared(
+    name: str, rows: int, features: int, dtype: torch.dtype, device: torch.device, rounds: int
+) -> Row:
     """Return the row of one norm for x (rows, features): times in microseconds, ratios ours : other."""
-    x = torch.randn(rows, features, device=device, dtype=dtype, requires_grad=True)
-    works = _works(name, x)
-    times = {work: [] for work in works}  # type: dict[tuple[str, str], list[float]]
-    runs = {work: prepared(function, device) for work, function in works.items()}
-    for round_ in range(ROUNDS + 2):
-        for work, run in runs.items():
-            spent = seconds(run, device)
-            if round_ > 1:  # the first ones warm up
-                times[work].append(spent)
-    both = {side: spent for (side, part), spent in times.items() if part == "both"}
-    forward, total = median(times["ours", "forward"]), median(both["ours"])
-    ratios = {side: [a / b for a, b in zip(both["ours"], spent, strict=True)] for side, spent in both.items()}
+    works = _works(name, torch.randn(rows, features, device=device, dtype=dtype, requires_grad=True))
+    found = take_turns({key: _side(work, device) for key, work in works.items()}, rounds, warm_up=2)
+    forward, both = found.median(("ours", "forward")), found.median(("ours", "both"))
+    sides = [side for side, part in works if part == "both"]
+    ratios = {side: found.ratio(("ours", "both"), (side, "both")) for side in sides}
     # x, z and dz, dx are read or written once, x twice; the copy reads and writes one of them.
     moved = 4 if name == "detachnorm" else 5
+    bandwidths = [
+        moved / 2 * a / b
+        for a, b in zip(found.spent["copy", "both"], found.spent["ours", "both"], strict=True)
+    ]
     saved = {side: saved_bytes(work) // rows for (side, part), work in works.items() if part == "forward"}
     return {
         "norm": name,
@@ -101,22 +94,63 @@ def measured(name: str, rows: int, features: int, dtype: torch.dtype, device: to
         "device": describe(device=device, precision="", processes=1, threads=1)["device"],
         "computed_by": backends.describe("auto", device.type),
         "forward_us": round(1e6 * forward, 1),
-        "backward_us": round(1e6 * (total - forward), 1),
-        "both_us": round(1e6 * total, 1),
-        "to_layernorm": round(median(ratios["layernorm"]), 3),
-        "lowest": round(min(ratios["layernorm"]), 3),
-        "highest": round(max(ratios["layernorm"]), 3),
-        **{f"to_{side}": round(median(ratios[side]), 3) for side in ("eager", "authors") if side in ratios},
-        "of_copy_bandwidth": round(moved / 2 / median(ratios["copy"]), 3),
+        "backward_us": round(1e6 * (both - forward), 1),
+        "both_us": round(1e6 * both, 1),
+        **{f"to_{side}": ratios[side] for side in ("layernorm", "eager", "authors") if side in ratios},
+        "of_copy_bandwidth": Spread.of(bandwidths),
         **{f"{side}_saved_bytes_a_row": count for side, count in saved.items()},
-        "threads": torch.get_num_threads(),
-        "rounds": ROUNDS,
-        "load": round(os.getloadavg()[0], 1),
-        "date": datetime.now(UTC).date().isoformat(),
     }
 
 
-def _works(name: str, x: Tensor) -> dict[tuple[str, str], Callable[[], Any]]:
+def _side(work: Work, device: torch.device) -> Callable[[], float]:
+    """Return a side of `take_turns`; on CUDA it replays a graph of the work with a cold cache.
+
+    A busy GPU hides what launching costs; a short piece of work alone would show nothing else.
+    """
+    if device.type == "cpu":
+        return timed(work)
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+
+    def replayed() -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        _flood(device).zero_()
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1e3
+
+    return replayed
+
+
+@cache
+def _flood(device: torch.device) -> Tensor:
+    """Return a tensor larger than any cache of a GPU."""
+    return torch.empty(1 << 28, dtype=torch.int8, device=device)
+
+
+def saved_bytes(forward: Work) -> int:
+    """Return the bytes that autograd keeps of a forward pass, parameters aside."""
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            kept[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        forward()
+    return sum(kept.values())
+
+
+def _works(name: str, x: Tensor) -> dict[tuple[str, str], Work]:
     """Return what is timed, by side and part."""
     features = x.shape[-1]
     ours: Any = norm_factory(NormChoice(name))(features, site="bench").to(x)
@@ -129,7 +163,7 @@ def _works(name: str, x: Tensor) -> dict[tuple[str, str], Callable[[], Any]]:
     if ours.reference(x) is not None:
         authors: Any = norm_factory(NormChoice(name, numerics="released"))(features, site="bench")
         sides["authors"] = authors.reference
-    works: dict[tuple[str, str], Callable[[], Any]] = {}
+    works: dict[tuple[str, str], Work] = {}
     for side, norm in sides.items():
         weights = list(norm.parameters()) if isinstance(norm, nn.Module) else []
 
@@ -143,18 +177,29 @@ def _works(name: str, x: Tensor) -> dict[tuple[str, str], Callable[[], Any]]:
     return works
 
 
-def _line(row: dict[str, Any]) -> str:
-    others = ": eager {to_eager:.2f}; " if "to_eager" in row else ""
-    others += ": authors' {to_authors:.2f}; " if "to_authors" in row else ""
-    return (
-        "{norm:<17}({rows}, {features}) {dtype:<9}{both_us:>8.0f} us ({forward_us:.0f} + {backward_us:.0f});"
-        " : LayerNorm {to_layernorm:.2f} ({lowest:.2f} to {highest:.2f}); "
-        + others
-        + "{of_copy_bandwidth:.2f} of copy bandwidth;"
-        " saved {ours_saved_bytes_a_row} B a row against {layernorm_saved_bytes_a_row},"
-        " peak {ours_peak_mb} MB against {layernorm_peak_mb}"
-    ).format(**row)
+def shown(row: Row) -> str:
+    """Return a row as it is printed."""
+    others = [
+        f"to {side} {row[f'to_{side}'].median:.2f}" for side in ("eager", "authors") if f"to_{side}" in row
+    ]
+    parts = [
+        "{norm:<17}({rows}, {features}) {dtype:<9}{both_us:>8.0f} us ({forward_us:.0f} + {backward_us:.0f})",
+        "to LayerNorm {to_layernorm}",
+        *others,
+        "of copy bandwidth {of_copy_bandwidth.median:.2f}",
+        "saved {ours_saved_bytes_a_row} B a row against {layernorm_saved_bytes_a_row}",
+        "peak {ours_peak_mb} MB against {layernorm_peak_mb}",
+    ]
+    return "; ".join(parts).format(**row)
 
 
 if __name__ == "__main__":
-    main()
+    draw(
+        run_benchmark(
+            measure,
+            rounds=21,
+            threads=None,
+            keys={"devices": ",".join(DEVICES), "norms": ",".join(MEASURED)},
+            shown=shown,
+        )
+    )

@@ -1,14 +1,13 @@
 """Our parser against plain Python, a sentence at a time: `python -m scripts.benchmarks.parsing`.
 
 Oracle and features of the sample's training trees, and greedy parsing of its test set with one
-model, the two taking turns in one process; and what attaching every word to its neighbour gets.
+model, the two taking turns in one process; and what attaching every word to its neighbor gets. The ratio is
+seconds of plain Python : ours.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from statistics import median
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -17,23 +16,23 @@ from torch import nn
 from adanorm.config.compose import compose_experiment
 from adanorm.data.treebanks.trees import Tree
 from adanorm.metrics.attachment import attachment
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import NormChoice, norm_factory
+from adanorm.runs.setup import prepare
 from adanorm.tasks.parsing import Parsing, transitions
-from scripts.benchmarks import plain_parser, results
-from scripts.benchmarks.memory import peak_mb
+from scripts.benchmarks import plain_parser
+from scripts.benchmarks.child_process import peak_mb
+from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
 
-ROUNDS = 5
 PENN_SENTENCES = 39_832
 
 
-def main() -> None:
-    """Time both, print the ratios and write results/bench/parsing.csv."""
-    torch.set_num_threads(1)
-    task = Parsing(compose_experiment(["task=ptb", "norm=layernorm", "scale=mini"]))
+def measure(options: Options) -> Iterator[Row]:
+    """Yield a row for oracle and features and one for greedy parsing."""
+    experiment = compose_experiment(["task=ptb", "norm=layernorm", "scale=mini"])
+    task = Parsing(experiment)
     for name, scores in baselines(task.trees["test"]).items():
         print(f"head = {name} word: UAS {scores:.2f} on the test set, punctuation left out")
-    results.write("parsing", [_extraction(task), _parsing(task)])
+    yield _extraction(task, options.rounds)
+    yield _parsing(task, prepare(experiment, task).model.eval(), options.rounds)
 
 
 def baselines(trees: list[Tree]) -> dict[str, float]:
@@ -44,7 +43,7 @@ def baselines(trees: list[Tree]) -> dict[str, float]:
     return {name: attachment(trees, parsed, "penn").metrics["uas"] for name, parsed in parses.items()}
 
 
-def _extraction(task: Parsing) -> dict[str, Any]:
+def _extraction(task: Parsing, rounds: int) -> Row:
     trees = task.trees["train"]
 
     def plain() -> int:
@@ -53,20 +52,15 @@ def _extraction(task: Parsing) -> dict[str, Any]:
     def ours() -> int:
         return len(transitions(trees, task.vocabulary, batch_size=1024))
 
-    row = _compared("oracle and features", plain, ours)
-    whole = row["ours_seconds"] / len(trees) * PENN_SENTENCES
+    row = _compared("oracle and features", plain, ours, rounds)
     # Ten times the sample's sentences are as many as the whole treebank has.
-    before = peak_mb()
     transitions([*trees] * (PENN_SENTENCES // len(trees)), task.vocabulary, batch_size=1024)
-    print(
-        f"  {PENN_SENTENCES:,} sentences: about {whole:.0f} s; peak memory {before:.0f} -> {peak_mb():.0f} MB"
-    )
+    whole = row["ours_seconds"] / len(trees) * PENN_SENTENCES
     return {**row, "penn_seconds": round(whole, 1), "penn_peak_mb": round(peak_mb())}
 
 
-def _parsing(task: Parsing) -> dict[str, Any]:
+def _parsing(task: Parsing, model: nn.Module, rounds: int) -> Row:
     trees = task.trees["test"]
-    model = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
     _train(task, model)
 
     def scores(ids: list[int]) -> list[float]:
@@ -82,7 +76,7 @@ def _parsing(task: Parsing) -> dict[str, Any]:
 
     same = sum(a == b for a, b in zip(plain(), ours(), strict=True))
     print(f"greedy parses alike: {same} of {len(trees)}")
-    return {**_compared("greedy parsing", plain, ours), "penn_seconds": None, "penn_peak_mb": None}
+    return _compared("greedy parsing", plain, ours, rounds)
 
 
 def _train(task: Parsing, model: nn.Module) -> None:
@@ -95,26 +89,15 @@ def _train(task: Parsing, model: nn.Module) -> None:
         optimizer.step()
 
 
-def _compared(what: str, plain: Callable[[], Any], ours: Callable[[], Any]) -> dict[str, Any]:
-    ours()
-    seconds: dict[str, list[float]] = {"plain": [], "ours": []}
-    for _ in range(ROUNDS):
-        for name, made in (("plain", plain), ("ours", ours)):
-            started = time.perf_counter()
-            made()
-            seconds[name].append(time.perf_counter() - started)
-    ratios = [a / b for a, b in zip(seconds["plain"], seconds["ours"], strict=True)]
-    row = {
+def _compared(what: str, plain: Callable[[], Any], ours: Callable[[], Any], rounds: int) -> Row:
+    found = take_turns({"plain": timed(plain), "ours": timed(ours)}, rounds)
+    return {
         "what": what,
-        "plain_seconds": round(median(seconds["plain"]), 3),
-        "ours_seconds": round(median(seconds["ours"]), 3),
-        "ratio": round(median(ratios), 1),
-        "lowest": round(min(ratios), 1),
-        "highest": round(max(ratios), 1),
+        "plain_seconds": round(found.median("plain"), 3),
+        "ours_seconds": round(found.median("ours"), 3),
+        "ratio": found.ratio("plain", "ours"),
     }
-    print("{what}: {ratio} times as fast ({lowest} to {highest})".format(**row))
-    return row
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(measure, rounds=5)

@@ -1,10 +1,14 @@
-"""The report over 10,000 run folders: `python -m scripts.benchmarks.report`."""
+"""The report over 10,000 run folders against one over a tenth of them: `python -m scripts.benchmarks.report`.
+
+Building the page, the two taking turns in one process. The ratio is seconds of all : a tenth, so 10 where the
+time grows with the runs.
+"""
 
 from __future__ import annotations
 
 import json
 import tempfile
-import time
+from collections.abc import Iterator
 
 from adanorm.config.experiment import Experiment
 from adanorm.records.result import Result
@@ -12,35 +16,50 @@ from adanorm.reporting.pages.report import report_page
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import claim_results
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
-from scripts.benchmarks import results
-from scripts.benchmarks.memory import peak_mb
+from adanorm.studies.study import Study, load_study
+from scripts.benchmarks.child_process import peak_mb
+from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
 
 SEEDS, EVALUATIONS = 179, 30  # 7 norms x 8 tasks x 179 seeds: 10,024 runs
 
 
-def main() -> None:
-    """Print seconds and peak memory of building the report_page, and write results/bench/report.csv."""
+def measure(options: Options) -> Iterator[Row]:
+    """Yield the row: seconds and peak memory of building the page over all runs."""
     study = load_study("overview")
-    study = study.model_copy(update={"seeds": list(range(1, SEEDS + 1))})
-    with tempfile.TemporaryDirectory() as folder:
-        runs = [run for plan in study_grid(study, runs=folder).values() for run in plan.runs]
-        for run in runs:
-            _record(run)
+    with tempfile.TemporaryDirectory() as many, tempfile.TemporaryDirectory() as few:
+        folders = {
+            many: study.model_copy(update={"seeds": list(range(1, SEEDS + 1))}),
+            few: study.model_copy(update={"seeds": list(range(1, SEEDS // 10 + 1))}),
+        }
+        counts = {folder: _record_all(wide, folder) for folder, wide in folders.items()}
         before = peak_mb()
-        started = time.perf_counter()
-        table = Table(study, study_grid(study, runs=folder))
-        text = report_page({"overview": table}, claim_results(folder))
-        seconds = time.perf_counter() - started
-    row = {
-        "what": f"report over {len(runs):,} runs",
-        "seconds": round(seconds, 1),
-        "peak_mb": round(peak_mb()),
-        "before_mb": round(before),
-        "page_mb": round(len(text) / 1e6, 1),
-    }
-    print("{what}: {seconds} s, peak memory {peak_mb} MB, page {page_mb} MB".format(**row))
-    results.write("report", [row])
+        page_mb = len(_page(folders[many], many)) / 1e6
+        sides = {
+            folder: timed(lambda wide=wide, folder=folder: _page(wide, folder))  # type: ignore[misc]
+            for folder, wide in folders.items()
+        }
+        found = take_turns(sides, options.rounds, warm_up=0)
+        yield {
+            "what": f"report over {counts[many]:,} runs against {counts[few]:,}",
+            "seconds": round(found.median(many), 1),
+            "ratio": found.ratio(many, few),
+            "peak_mb": round(peak_mb()),
+            "before_mb": round(before),
+            "page_mb": round(page_mb, 1),
+        }
+
+
+def _page(study: Study, folder: str) -> str:
+    table = Table(study, study_grid(study, runs=folder))
+    return report_page({"overview": table}, claim_results(folder))
+
+
+def _record_all(study: Study, folder: str) -> int:
+    """Write the records of every run of a study, and return how many those are."""
+    runs = [run for plan in study_grid(study, runs=folder).values() for run in plan.runs]
+    for run in runs:
+        _record(run)
+    return len(runs)
 
 
 def _record(run: Experiment) -> None:
@@ -80,4 +99,4 @@ def _record(run: Experiment) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(measure, rounds=3)

@@ -139,7 +139,7 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
             "norm instancenorm is not defined in ptb",
         ),
         (["gradients", "task=de-en", "norms=batchnorm"], "norm batchnorm is not defined in de-en"),
-        (["batch-size", "task=rt"], "batch-size is the study conf/study/batch-size.yaml"),
+        (["batch-size", "task=rt"], "`adanorm study batch-size` runs the study"),
         (["gradients", "faint"], "'faint': write settings as key=value"),
         (["gradients", "training.speed=3"], "unknown key 'training.speed'"),
         (["gradients", "seeds=x"], "seeds.0='x'"),

@@ -26,7 +26,7 @@ def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
         run = compose_experiment(["task=mnist", f"norm={norm}", size, axes])
         assert size == f"data.batch_size={row.at:g}"
         trial = norm_factory(run.norm).trial
-        assert bool(why_undefined(trial, run.model.model_dump(), int(row.at or 0))) == bool(row.undefined)
+        assert bool(why_undefined(trial, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
 
 
 @pytest.fixture

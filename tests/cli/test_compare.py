@@ -45,7 +45,7 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["task=enwik8", "norm=none,adanorm", "scale=smoke"], "no finished run; make it with"),
+        (["task=enwik8", "norm=none,adanorm", "scale=smoke"], "no completed run; `adanorm run` makes it"),
         (["task=rt", "norm=adanorm"], "name two norms or more"),
         (["task=rt", "norm=none,adanorm", "metric=chrf"], "unknown metric 'chrf': choose from bleu"),
     ],

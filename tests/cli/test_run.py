@@ -272,7 +272,9 @@ def test_the_list_says_where_a_norm_is_not_defined_and_why(command: Command) -> 
 
 
 def test_the_doors_import_torch_only_when_they_use_it() -> None:
-    code = "import sys, adanorm.run, adanorm.listing, adanorm.study; sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, adanorm.cli.run, adanorm.cli.list, adanorm.cli.study; sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

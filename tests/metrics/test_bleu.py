@@ -12,7 +12,6 @@ import torch
 
 from adanorm.fairseq_library import fairseq
 from adanorm.metrics.bleu import bleu, paired_bootstrap, sides, split_compounds
-from adanorm.metrics.rounding import decimals
 
 random = np.random.default_rng(0)
 WORDS = ["the", "a", "cat", "dog", "ice-cold", "sat", "on", ",", "mat", "."]
@@ -102,9 +101,3 @@ def test_the_paired_bootstrap_tells_a_better_system() -> None:
     p = [float(line.split("p = ")[1]) for line in lines if "p = " in line]
     assert p[0] < 0.01
     assert p[1] > 0.05
-
-
-def test_a_score_is_shown_with_two_decimals_and_a_small_one_with_three_digits() -> None:
-    shown = [f"{score:.{decimals(score)}f}" for score in (99.354, 1.0449, 0.51234, -0.034567, 0.0, 1e-12)]
-    assert shown == ["99.35", "1.04", "0.512", "-0.0346", "0.00", "0.00"]
-    assert decimals(float("inf")) == decimals(float("nan")) == 2

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -27,6 +28,12 @@ BROKEN = "broken: {norm: 'tests.broken_norm:RaisesInTraining'}, layernorm: {norm
 def own_study(tmp_path: Path, rows: str) -> list[str]:
     (tmp_path / "own.yaml").write_text(ROWS.replace("ROWS", rows))
     return [str(tmp_path / "own.yaml"), f"runs={tmp_path / 'runs'}"]
+
+
+def results_of(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    """The results on record by norm."""
+    results = [json.loads(path.read_text()) for path in tmp_path.glob("runs/mnist/*/*/result.json")]
+    return {result["norm"]: result for result in results}
 
 
 def needs(package: str) -> pytest.MarkDecorator:
@@ -49,15 +56,17 @@ def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
     done = command("study", *arguments)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stderr == "failed: mnist broken seed 1\n"
-    assert "[1/2] mnist broken seed 1: FAILED with 1\n" in done.stdout
-    assert "[2/2] mnist layernorm seed 1: ended\n  mnist layernorm smoke seed 1: test acc" in done.stdout
+    broken = "[1/2] mnist broken seed 1: FAILED with 1\n  failed: RuntimeError: breaks in training\n"
+    assert broken in done.stdout
+    score = results_of(tmp_path)["layernorm"]["test"]["accuracy"]
+    assert f"[2/2] mnist layernorm seed 1: ended\n  test accuracy {score:.2f}, validation " in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("runs/mnist/*/*/result.json"))]
-    assert [result["status"] for result in results] == ["failed", "done"]
+    statuses = {norm: result["status"] for norm, result in results_of(tmp_path).items()}
+    assert statuses == {"RaisesInTraining": "failed", "layernorm": "done"}
     if launcher == "local":  # what is missing is no launcher's business
         again = command("study", *arguments)
         assert again.returncode == 1
-        assert "2 runs, 1 completed before, 1 to run with 2 worker(s)" in again.stdout
+        assert "2 runs, 1 completed before, 1 to run\n2 worker(s)" in again.stdout
 
 
 def test_a_run_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
@@ -70,8 +79,8 @@ def test_a_run_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
             cwd=PROJECT, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(3)]
-        assert said[1:] == [
+        said = [process.stdout.readline() for _ in range(4)]
+        assert said[2:] == [
             "[1/1] mnist layernorm seed 1: held by another process\n",
             "1 run(s) held by another process: waiting for them\n",
         ]
@@ -189,3 +198,10 @@ def test_a_study_is_one_folder_or_one_group_of_a_tracker(
         assert len(logged) == 2
         assert all(b"own" in content for content in logged)
         assert any(b"mnist k=0.2 seed 1" in content for content in logged)
+
+
+def test_a_run_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path, command: Command) -> None:
+    rows = "three: {norm: groupnorm, overrides: [norm.params.groups=3]}"
+    done = command("study", *own_study(tmp_path, rows), "workers=2")
+    assert done.returncode == 1, done.stderr
+    assert "[1/1] mnist three seed 1: FAILED with 2\n  error: groups=3: must be" in done.stdout

@@ -7,9 +7,10 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
+from adanorm.reporting.figures.catalogue import figure_names
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.studies.grid import plan_runs, study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_studies, load_study, study_of_role
 from tests.conftest import Command
 
 
@@ -30,6 +31,37 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
     assert planned[0].experiment.seed == study.seeds[0]
     for run in planned[:: max(1, len(planned) // 8)]:
         assert compose_experiment(run.arguments).digest() == run.experiment.digest()
+
+
+def test_a_role_is_of_one_study_and_one_study_a_scale_gives_the_curves() -> None:
+    studies = load_studies()
+    for role in ("readme", "norm-guide"):
+        assert sum(role in study.roles for study in studies.values()) == 1
+    scales = [study.scale for study in studies.values() if "curves" in study.roles]
+    assert sorted(scales) == ["mini", "paper"]
+    assert {f"curves-rt-{scale}" for scale in scales} <= set(figure_names())
+
+
+def test_a_role_that_two_studies_have_or_none_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for group in ("task", "norm"):
+        (tmp_path / group).symlink_to(CONF / group)
+    (tmp_path / "study").mkdir()
+    monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.studies.study.CONF", tmp_path)
+    own = "title: t\nrows: [adanorm]\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
+    for names, found in (((), "none"), (("a", "b"), "a, b")):
+        for name in names:
+            (tmp_path / "study" / f"{name}.yaml").write_text(f"{own}roles: [readme]\n")
+        with pytest.raises(ValueError, match=f"one study must have the role readme, not {found}"):
+            study_of_role("readme")
+
+
+def test_studies_come_in_the_order_that_they_say_and_then_by_name() -> None:
+    names = list(load_studies())
+    assert names[:7] == ["overview", "figure1", "figure2", "table1", "table2", "table3", "table4"]
+    assert names[7:] == sorted(names[7:])
 
 
 OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
@@ -97,14 +129,14 @@ def test_a_mistake_in_a_study_is_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("table1", "seeds=1,b"), "'1,b': write whole numbers"),
-        (("table1", "scale=huge"), "invalid choice: 'huge' (choose from"),
+        (("table1", "seeds=1,b"), "seeds=1,b: write whole numbers"),
+        (("table1", "scale=huge"), "unknown scale 'huge': choose from"),
         (("table1", "launcher=pbs"), "unknown launcher 'pbs': choose from local, ray, slurm"),
         (("table1", "launcher.jobs=3"), "unknown key 'launcher.jobs': conf/launcher/local.yaml has"),
         (("table1", "training.lr=1"), "training.lr=1: makes other runs than the study's"),
         (("table1", "loger=wandb"), "unknown key 'loger': did you mean logger"),
         (("table1", "workers=0"), "workers=0: must be a whole number of at least 1"),
-        ((), "the following arguments are required: study"),
+        ((), "study needs STUDY: choose from"),
     ],
 )
 def test_mistakes_on_a_studys_command_line_are_one_line(
@@ -121,7 +153,7 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
     arguments = (str(own), "scale=smoke", "seeds=1", "workers=2", f"runs={tmp_path}")
     done = command("study", *arguments)
     assert done.returncode == 0, done.stderr
-    assert "4 runs, 0 completed before, 4 to run with 2 worker(s)" in done.stdout
+    assert "4 runs, 0 completed before, 4 to run\n2 worker(s)" in done.stdout
     assert "AdaNorm" in (tmp_path / "tables" / "own-smoke.md").read_text()
     again = command("study", *arguments)
     assert "4 runs, 4 completed before, 0 to run" in again.stdout

@@ -19,12 +19,12 @@ from adanorm.config.data_sections import ByteText
 from adanorm.config.sections import Segment
 from adanorm.data.bytes.streams import IGNORED, SPLITS, Segments, load_streams
 from adanorm.inference.sample import continued
+from adanorm.metrics.ngram import bits_per_byte
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.char_lm import CharLm
 from adanorm.training.optimizer import learning_rate
-from scripts.benchmarks.ngram import bits_per_byte
 from tests.conftest import Command
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.digest import digest_of
@@ -32,7 +32,8 @@ class Quantity(Section):
 class Analysis(Section):
     """Norms x tasks x seeds at one scale, and what is observed at every `every`-th of `steps` updates.
 
-    Without tasks nothing is trained. `options` are the observing function's own.
+    Without tasks nothing is trained. `options` are the observing function's own. In YAML the norm `all`
+    stands for every norm that is not named.
     """
 
     name: str
@@ -48,6 +49,15 @@ class Analysis(Section):
     overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
     options: dict[str, Param] = Field(default={})
     shown: Annotated[list[Quantity], Field(min_length=1)]
+
+    @field_validator("norms", mode="before")
+    @classmethod
+    def _all_are_the_others(cls, norms: Any) -> Any:
+        norms = ["all"] if norms == "all" else norms
+        if not isinstance(norms, list) or "all" not in norms:
+            return norms
+        place = norms.index("all")
+        return [*norms[:place], *(n for n in choices("norm") if n not in norms), *norms[place + 1 :]]
 
     @model_validator(mode="after")
     def _observes_something(self) -> Analysis:
@@ -90,7 +100,8 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
     Raises ValueError for an unknown analysis, a value it cannot take, an unknown task or norm.
     """
     if name not in analysis_names():
-        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(analysis_names())}")
+        hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
+        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(analysis_names())}{hint}")
     values = {"name": name, **yaml.safe_load((CONF / "analysis" / f"{name}.yaml").read_text())}
     options = values.get("options", {})
     for key, text in (given or {}).items():

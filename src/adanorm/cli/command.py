@@ -21,6 +21,7 @@ COMMANDS = {
     "trace": "print the runs behind a table's cell and how to repeat them",
     "list": "show tasks, norms, scales, studies, and what is completed",
     "data": "download, verify and prepare the data of a task",
+    "baselines": "score what needs no training, such as the majority class",
     "check-norm": "test a norm against the contract of a norm",
     "tables": "write results/tables from the records",
     "figures": "write results/figures from the records",
@@ -116,7 +117,9 @@ def whole_number(key: str, text: str, *, at_least: int = 1) -> int:
 
 def seed_list(text: str) -> list[int]:
     """Return the seeds of `seeds=1,2,3`; raises ValueError where they are not numbers or one is twice."""
-    seeds = [whole_number("seeds", seed, at_least=0) for seed in text.split(",")]
+    if not all(seed.isascii() and seed.isdecimal() for seed in text.split(",")):
+        raise ValueError(f"seeds={text}: write whole numbers, such as seeds=1,2,3")
+    seeds = [int(seed) for seed in text.split(",")]
     twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
     if twice:
         raise ValueError(f"seeds={text}: seed {twice[0]} is named twice")

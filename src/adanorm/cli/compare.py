@@ -18,7 +18,7 @@ from adanorm.config.data_sections import Parallel
 from adanorm.config.experiment import Experiment
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.metrics.bleu import KINDS, paired_bootstrap, sides
-from adanorm.metrics.rounding import decimals
+from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.reporting.statistics import over_examples
@@ -90,7 +90,7 @@ def compare_examples(runs: Mapping[str, Sequence[Experiment]]) -> list[str]:
     lines.append(
         f"  {'norm':<16} {'score':>6} {'diff':>7}  {'95 % interval':<16} {'p':>6}  {'se: examples  seeds'}"
     )
-    digits = decimals(base.mean())
+    digits = METRICS[metric].decimals(float(base.mean()))
     for norm, found in scores.items():
         line = f"  {norm:<16} {found.mean():6.{digits}f}"
         if norm != base_name:

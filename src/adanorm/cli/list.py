@@ -12,8 +12,6 @@ from adanorm.cli.command import Arguments, Usage
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
-from adanorm.models.norm_compatibility import why_undefined
-from adanorm.norms import norm_factory
 from adanorm.records import reader
 
 USAGE = Usage()
@@ -47,15 +45,17 @@ def _about(path: Path) -> str:
 
 def _undefined() -> list[str]:
     """Return a line for each reason why some norms are not defined in some tasks."""
+    from adanorm.models.norm_compatibility import why_undefined  # which imports torch
+    from adanorm.norms import norm_factory
+
     pairs: dict[str, dict[str, list[str]]] = {}  # reason -> norm -> tasks
-    models = {task: cached_experiment([f"task={task}", "norm=none"]).model for task in choices("task")}
+    sites = {task: cached_experiment([f"task={task}", "norm=none"]).model.sites() for task in choices("task")}
     for name in choices("norm"):
         norm = norm_factory(cached_experiment(["task=rt", f"norm={name}"]).norm).trial
-        for task, model in models.items():
-            settings = model.model_dump()
+        for task, offered in sites.items():
             if f"{task}_{name}" in choices("task_norm"):
-                settings = cached_experiment([f"task={task}", f"norm={name}"]).model.model_dump()
-            reason = why_undefined(norm, settings)
+                offered = cached_experiment([f"task={task}", f"norm={name}"]).model.sites()  # noqa: PLW2901
+            reason = why_undefined(norm, offered)
             if reason is not None:
                 pairs.setdefault(reason, {}).setdefault(name, []).append(task)
     lines = []

@@ -31,7 +31,7 @@ USAGE = Usage(
     most=1,
     keys={
         **STUDY_KEYS,
-        "launcher": Key("local, ray, slurm or submitit-local", "local"),
+        "launcher": Key("a file of conf/launcher, such as ray or slurm", "local"),
         "gpus": Key("GPUs a run, or processes a run on CPU", "1"),
     },
     settings="of every run, such as logger=tensorboard, or of the launcher: launcher.partition=gpu",
@@ -57,7 +57,8 @@ def main(arguments: Arguments) -> int:
         launcher = arguments.keys["launcher"]
         chosen = choose_launch(launcher, workers=workers, gpus=gpus, settings=settings, on_cpu=on_cpu)
         hours = sum(run.experiment.cost.cpu_hours for run in missing) / chosen.workers
-        print(f"{counts} with {chosen.workers} worker(s), about {hours:.1f} hours on CPU", flush=True)
+        print(counts)
+        print(f"{chosen.workers} worker(s), about {hours:.1f} hours on CPU", flush=True)
         kept = Path(runs_folder) if runs_folder else PROJECT / "outputs"
         stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}"
         failed = run_all(missing, chosen, kept / "studies" / f"{name}-{stamp}")

@@ -41,7 +41,7 @@ def main(arguments: Arguments) -> None:
             continue
         paths = write_table(table, name)
         print(f"{shown(paths[0])} and .csv, .tex")
-        if name == "overview":
+        if "readme" in study.roles:
             readme = PROJECT / "README.md"
             write_whole(readme, update_readme(readme.read_text(), table).encode())
     if not arguments.names and not metric:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -22,11 +22,15 @@ PositiveFloat = Annotated[float, Field(gt=0)]
 
 
 class DataSection(Section):
-    """Where data come from: `cache` and `mirror` are places, no part of a run's identity."""
+    """Where data come from; `cache`, `mirror` and `mirrors` are places, no part of a run's identity."""
 
+    kind: ClassVar[str]  # of the tasks that these data are for
+
+    reader: str
     source: str
     cache: str | None
     mirror: str | None
+    mirrors: tuple[str, ...] = ()  # the default ones
 
     def own_files(self) -> dict[str, Path]:
         """Return the user's own files by role; empty where the catalogue's source is used."""
@@ -43,6 +47,8 @@ class DataSection(Section):
 
 class Images(DataSection):
     """Grey images of 28 x 28 pixels with labels, in IDX files."""
+
+    kind = "classification"
 
     reader: Literal["images"]
     path: str | None
@@ -63,6 +69,8 @@ class Images(DataSection):
 
 class ColourImages(DataSection):
     """Colour images of 32 x 32 pixels with labels, in CIFAR-10's binary form."""
+
+    kind = "classification"
 
     reader: Literal["colour_images"]
     path: str | None
@@ -93,6 +101,8 @@ class ColourImages(DataSection):
 class Gaussian(DataSection):
     """Inputs drawn from a normal distribution, and a random linear map of them."""
 
+    kind = "regression"
+
     reader: Literal["gaussian"]
     source: Literal["gaussian"]
     inputs: Positive
@@ -110,6 +120,8 @@ class Gaussian(DataSection):
 
 class Text(DataSection):
     """Labelled sentences."""
+
+    kind = "classification"
 
     reader: Literal["text"]
     train: str | None
@@ -130,6 +142,8 @@ class Text(DataSection):
 
 class Parallel(DataSection):
     """Pairs of sentences that translate each other, and how they become subwords."""
+
+    kind = "translation"
 
     reader: Literal["parallel"]
     languages: tuple[str, str]
@@ -172,6 +186,8 @@ class Parallel(DataSection):
 class ByteText(DataSection):
     """One text of bytes, cut into training, validation and test parts."""
 
+    kind = "char_lm"
+
     reader: Literal["bytes"]
     path: str | None
     fractions: tuple[Fraction, Fraction, Fraction]
@@ -195,6 +211,8 @@ class ByteText(DataSection):
 
 class Treebank(DataSection):
     """Sentences with their dependency trees, and what a parser is told of them."""
+
+    kind = "parsing"
 
     reader: Literal["trees"]
     path: str | None

@@ -3,45 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError, model_validator
 
-from adanorm.config.data_sections import (
-    ByteText,
-    ColourImages,
-    Gaussian,
-    Images,
-    Parallel,
-    Text,
-    Treebank,
-)
 from adanorm.config.digest import digest_of, sha256
-from adanorm.config.model_sections import (
-    DeepLinear,
-    FairseqTransformer,
-    MnistCnn,
-    Recurrent,
-    SentenceEncoder,
-    TransformerXl,
-    TransitionParser,
-    Vgg,
-)
+from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import runs_folder
 from adanorm.config.sections import Cost, Decoding, Logger, Norm, Positive, Section, Segments, Task, Training
 from adanorm.config.user_files import SPLITS
-
-READERS = {  # of the data that a model takes
-    "mnist_cnn": "images",
-    "vgg": "colour_images",
-    "deep_linear": "gaussian",
-    "sentence_encoder": "text",
-    "fairseq_transformer": "parallel",
-    "transformer_xl": "bytes",
-    "recurrent": "bytes",
-    "transition_parser": "trees",
-}
+from adanorm.metrics.table import check_target
 
 
 class Experiment(Section):
@@ -51,21 +23,8 @@ class Experiment(Section):
     norm: Norm
     scale: Literal["paper", "mini", "smoke"]
     seed: Annotated[int, Field(ge=0, lt=2**31)]
-    data: Annotated[
-        Images | ColourImages | Gaussian | Text | Parallel | ByteText | Treebank,
-        Field(discriminator="reader"),
-    ]
-    model: Annotated[
-        MnistCnn
-        | Vgg
-        | DeepLinear
-        | SentenceEncoder
-        | FairseqTransformer
-        | TransformerXl
-        | Recurrent
-        | TransitionParser,
-        Field(discriminator="name"),
-    ]
+    data: AnyData
+    model: AnyModel
     decoding: Decoding | None = None
     segments: Segments | None = None
     training: Training
@@ -78,20 +37,29 @@ class Experiment(Section):
     cost: Cost
 
     @model_validator(mode="after")
+    def _metrics_are_the_kinds(self) -> Experiment:
+        task = self.task
+        check_target(task.kind, metric=task.metric, selected_by=task.selected_by, goal=task.goal)
+        return self
+
+    @model_validator(mode="after")
     def _model_reads_the_data(self) -> Experiment:
-        reads = READERS[self.model.name]
-        if self.data.reader != reads:
-            raise ValueError(f"model.name={self.model.name} reads {reads}, not {self.data.reader}")
+        reader, name = self.data.reader, self.model.name
+        if not isinstance(self.data, self.model.reads):
+            reads = get_args(self.model.reads.model_fields["reader"].annotation)[0]
+            raise ValueError(f"model.name={name} reads {reads}, not {reader}")
+        if self.data.kind != self.task.kind:
+            raise ValueError(f"task.kind={self.task.kind}: data.reader={reader} is for {self.data.kind}")
         return self
 
     @model_validator(mode="after")
     def _segments_suit_the_model(self) -> Experiment:
         for split, read in self.segments or ():
-            if isinstance(self.model, Recurrent) and (given := read.of_attention()):
+            if self.model.carries == "state" and (given := read.of_attention()):
                 raise ValueError(
                     f"segments.{split}.{given[0]}: a recurrent model carries its state on; give length alone"
                 )
-            if isinstance(self.model, TransformerXl) and read.memory is None:
+            if self.model.carries == "positions" and read.memory is None:
                 raise ValueError(f"segments.{split}.memory: must be set, the number of positions remembered")
         return self
 
@@ -105,7 +73,7 @@ class Experiment(Section):
         places = ("device", "threads", "checkpoint_minutes", "runs", "logger", "cost")
         aside: dict[str, Any] = {**dict.fromkeys(places, True), "norm": {"backend"}}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
-        found_at = {"cache", "mirror", "path", "vectors", *(SPLITS if self.own_data else ())}
+        found_at = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
         identity["data"] = {key: value for key, value in identity["data"].items() if key not in found_at}
         if self.own_data:
             identity["data"]["source"] = "own"
@@ -139,6 +107,8 @@ def parse_experiment(config: DictConfig) -> Experiment:
     values: Any = OmegaConf.to_container(config, resolve=True)
     if values["norm"]["path"]:
         values["norm"]["name"] = values["norm"]["path"].rpartition(":")[2]
+    for section in ("norm", "task"):  # what tables call it is no part of a run: reporting.names reads it
+        values[section].pop("title", None)
     try:
         return Experiment.model_validate(values)
     except ValidationError as error:
@@ -148,9 +118,14 @@ def parse_experiment(config: DictConfig) -> Experiment:
 def first_problem(error: ValidationError) -> str:
     """Return the first of pydantic's complaints as one line that names the key and its value."""
     problem = error.errors()[0]
-    # Which class of a union was tried is no part of a key.
-    tags = {*READERS, *READERS.values()}
-    key = ".".join(str(part) for part in problem["loc"] if part not in tags)
+    place = [str(part) for part in problem["loc"]]
+    if place[:1] in (["data"], ["model"]):
+        del place[1:2]  # which class of a union was tried is no part of a key
+    key = ".".join(place)
+    if problem["type"] == "union_tag_invalid":
+        told = problem["ctx"]
+        name = told["discriminator"].strip("'")
+        return f"{key}.{name}={told['tag']}: choose from {told['expected_tags']}".replace("'", "")
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "value_error":
         return f"{key}: {message}" if key else message

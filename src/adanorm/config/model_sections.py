@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from adanorm.config.data_sections import (
+    ByteText,
+    ColourImages,
+    DataSection,
+    Gaussian,
+    Images,
+    Parallel,
+    Text,
+    Treebank,
+)
 from adanorm.config.sections import Fraction, Positive, Section
 
 POSITIONS = ("pre", "post", "sandwich")
@@ -31,26 +43,66 @@ def _pre_is_null(position: Any) -> Any:
 AroundActivation = Annotated[Literal["post", "sandwich"] | None, BeforeValidator(_pre_is_null)]
 
 
-class MnistCnn(Section):
+class Sites(NamedTuple):
+    """What a model's norm sites offer a norm; the defaults are those of most models."""
+
+    positions: bool = True  # an example has several positions, each a row; else it is one row
+    positions_with: str | None = None  # the setting under which it has, where it has not
+    padding_known: bool = True  # a site says which positions are padding, or has none
+    causal: bool = False  # no position may know of those behind it
+    after_layers: bool = True  # some site has a layer of its own before it
+
+
+class ModelSection(Section):
+    """Settings of a model, and what the data and the norms must be that it takes."""
+
+    reads: ClassVar[type[DataSection]]
+    carries: ClassVar[Literal["positions", "state"] | None] = None  # from segment to segment of a text
+    norm_sites: ClassVar[Sites] = Sites()
+
+    name: str
+
+    def sites(self) -> Sites:
+        """Return what the norm sites offer under these settings."""
+        return self.norm_sites
+
+
+class ImageSection(ModelSection):
+    """A model of images, whose norms are over channels or over all units of a layer of an image."""
+
+    norm_axes: Literal["all", "channels"]
+
+    def sites(self) -> Sites:
+        """Return positions where the norms are over channels."""
+        by_channels = self.norm_axes == "channels"
+        return Sites(positions=by_channels, positions_with="model.norm_axes=channels")
+
+
+class MnistCnn(ImageSection):
     """Settings of models.mnist_cnn."""
+
+    reads = Images
 
     name: Literal["mnist_cnn"]
     channels: Annotated[list[Positive], Field(min_length=2, max_length=2)]
     kernel_size: Annotated[int, Field(ge=1, le=9)]
-    norm_axes: Literal["all", "channels"]
     norm_position: AroundActivation = None
 
 
-class Vgg(Section):
+class Vgg(ImageSection):
     """Settings of models.vgg."""
+
+    reads = ColourImages
 
     name: Literal["vgg"]
     blocks: Annotated[list[Annotated[list[Positive], Field(min_length=1)]], Field(min_length=1)]
-    norm_axes: Literal["channels", "all"]
 
 
-class DeepLinear(Section):
+class DeepLinear(ModelSection):
     """Settings of models.deep_linear."""
+
+    reads = Gaussian
+    norm_sites = Sites(positions=False)
 
     name: Literal["deep_linear"]
     layers: Annotated[int, Field(ge=2)]
@@ -58,8 +110,10 @@ class DeepLinear(Section):
     init: Literal["xavier", "default"]
 
 
-class SentenceEncoder(Section):
+class SentenceEncoder(ModelSection):
     """Settings of models.sentence_encoder."""
+
+    reads = Text
 
     name: Literal["sentence_encoder"]
     layers: Positive
@@ -80,8 +134,11 @@ class SentenceEncoder(Section):
         return self
 
 
-class FairseqTransformer(Section):
+class FairseqTransformer(ModelSection):
     """Settings of models.fairseq_transformer; null: the architecture's own."""
+
+    reads = Parallel
+    norm_sites = Sites(padding_known=False, after_layers=False)
 
     name: Literal["fairseq_transformer"]
     architecture: Literal["transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t"]
@@ -103,8 +160,12 @@ class FairseqTransformer(Section):
         return self
 
 
-class TransformerXl(Section):
+class TransformerXl(ModelSection):
     """Settings of models.transformer_xl."""
+
+    reads = ByteText
+    carries = "positions"
+    norm_sites = Sites(causal=True)
 
     name: Literal["transformer_xl"]
     layers: Positive
@@ -125,8 +186,12 @@ class TransformerXl(Section):
         return self
 
 
-class Recurrent(Section):
+class Recurrent(ModelSection):
     """Settings of models.recurrent."""
+
+    reads = ByteText
+    carries = "state"
+    norm_sites = Sites(causal=True, after_layers=False)
 
     name: Literal["recurrent"]
     cell: Literal["lstm", "gru"]
@@ -140,8 +205,11 @@ class Recurrent(Section):
     weight_dropout: Fraction
 
 
-class TransitionParser(Section):
+class TransitionParser(ModelSection):
     """Settings of models.transition_parser."""
+
+    reads = Treebank
+    norm_sites = Sites(positions=False)
 
     name: Literal["transition_parser"]
     embedding_dim: Positive
@@ -151,3 +219,24 @@ class TransitionParser(Section):
     activation: Literal["relu", "tanh", "cube"]
     dropout: Fraction
     norm_position: AroundActivation = None
+
+
+# What builds the model of each section: called as built(make_norm, **sizes, **settings).
+MODELS: dict[type[ModelSection], str] = {
+    MnistCnn: "adanorm.models.mnist_cnn:MnistCnn",
+    Vgg: "adanorm.models.vgg:Vgg",
+    DeepLinear: "adanorm.models.deep_linear:DeepLinear",
+    SentenceEncoder: "adanorm.models.sentence_encoder:SentenceEncoder",
+    FairseqTransformer: "adanorm.models.fairseq_transformer:build",
+    TransformerXl: "adanorm.models.transformer_xl:TransformerXl",
+    Recurrent: "adanorm.models.recurrent:Recurrent",
+    TransitionParser: "adanorm.models.transition_parser:TransitionParser",
+}
+
+if TYPE_CHECKING:
+    AnyModel: TypeAlias = ModelSection
+    AnyData: TypeAlias = DataSection
+else:  # one of the sections, by its `name` or `reader`
+    AnyModel = Annotated[reduce(or_, MODELS), Field(discriminator="name")]
+    _read = dict.fromkeys(section.reads for section in MODELS)
+    AnyData = Annotated[reduce(or_, _read), Field(discriminator="reader")]

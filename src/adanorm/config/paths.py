@@ -1,4 +1,4 @@
-"""Where the project, its configuration, its downloads and a mirror of them lie."""
+"""Where the project, its configuration, its downloads and mirrors of them lie."""
 
 from __future__ import annotations
 
@@ -29,10 +29,16 @@ def analyses_folder(runs: str | None) -> Path:
     return ANALYSES if folder.resolve() == RUNS else folder / "analyses"
 
 
-def mirror_of(data: DataSection) -> str | None:
-    """Return the mirror to try first: `data.mirror`, ADANORM_MIRROR, or ../shared/data if it exists."""
-    beside = PROJECT.parent / "shared" / "data"
-    return data.mirror or os.environ.get("ADANORM_MIRROR") or (str(beside) if beside.is_dir() else None)
+def mirrors_of(data: DataSection) -> list[str]:
+    """Return the folders and URLs to try before the canonical addresses, in their order.
+
+    They are `data.mirror`, else ADANORM_MIRROR, else those of `data.mirrors` that exist: folders
+    relative to the checkout, or URLs.
+    """
+    if named := data.mirror or os.environ.get("ADANORM_MIRROR"):
+        return [named]
+    places = [entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors]
+    return [place for place in places if "://" in place or Path(place).is_dir()]
 
 
 def cache_of(data: DataSection) -> Path:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from adanorm.config.outside_norms import find_outside
+from adanorm.metrics.table import METRICS
 
 Param = bool | int | float | str
 Positive = Annotated[int, Field(gt=0)]
@@ -26,7 +27,7 @@ class Task(Section):
     """What is solved, and the validation metric that picks the best weights."""
 
     name: str
-    kind: Literal["classification", "translation", "char_lm", "parsing", "regression"]
+    kind: str
     metric: str
     goal: Literal["max", "min"]
     selected_by: str | None = None  # validation metric that `goal` is of; null: `metric`
@@ -35,6 +36,11 @@ class Task(Section):
     def criterion(self) -> str:
         """The validation metric that picks the best weights."""
         return self.selected_by or self.metric
+
+    @property
+    def selects_highest(self) -> bool:
+        """Whether the best weights have the highest value of `criterion`, not the lowest."""
+        return METRICS[self.criterion].higher_is_better
 
 
 class Norm(Section):

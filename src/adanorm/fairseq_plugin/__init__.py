@@ -15,6 +15,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel
 
+from adanorm.config.model_sections import FairseqTransformer
 from adanorm.config.sections import Norm
 from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_compatibility import why_undefined
@@ -56,7 +57,7 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         placement = args.norm_placement if is_word else args.norm_placement.split(",")
         norm = Norm(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
         make_norm = norm_factory(norm)
-        reason = why_undefined(make_norm.trial, {"name": "fairseq_transformer"})
+        reason = why_undefined(make_norm.trial, FairseqTransformer.norm_sites)
         if reason is not None:
             raise ValueError(f"--norm {args.norm}: {reason}")
         model, _ = build_with_norms(partial(replace_norms, model), make_norm, placement)

@@ -1,1 +1,21 @@
 """The models, which see of a norm nothing but make_norm(dim, *, site, after, closes_stack)."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+
+from torch import nn
+
+from adanorm.config.model_sections import MODELS, ModelSection
+from adanorm.models.norm_sites import PlacedNorms
+
+
+def build_model(settings: ModelSection, make_norm: PlacedNorms, **sizes: Any) -> nn.Module:
+    """Return the model that a configuration describes, initialized from torch's global generator.
+
+    `sizes` are what its data decide, such as the number of `classes`.
+    """
+    built = resolve_name(MODELS[type(settings)])
+    model: nn.Module = built(make_norm, **sizes, **settings.model_dump(exclude={"name"}))
+    return model

@@ -5,29 +5,37 @@ from __future__ import annotations
 import argparse
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from adanorm.config.model_sections import FairseqTransformer
 from adanorm.fairseq_library import fairseq
 from adanorm.models.norm_sites import PlacedNorms
 
 CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
 
 
-def build(settings: FairseqTransformer, dictionaries: tuple[Any, Any], make_norm: PlacedNorms) -> nn.Module:
+def build(
+    make_norm: PlacedNorms,
+    *,
+    dictionaries: tuple[Any, Any],
+    share_embeddings: Literal["all", "decoder", "none"],
+    init: Literal["km", "xavier", "released"],
+    **settings: Any,
+) -> nn.Module:
     """Return the encoder-decoder; its call gives the logits (N, V) of the N target ids that count.
 
-    Raises ValueError where shared embeddings lack a shared dictionary.
+    `settings` are the others of the configuration's section. Raises ValueError where shared
+    embeddings lack a shared dictionary.
     """
     source, target = dictionaries
-    if settings.share_embeddings == "all" and source != target:
+    if share_embeddings == "all" and source != target:
         raise ValueError("model.share_embeddings=all needs data.joined_dictionary=true")
     task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-    model: nn.Module = _transformer().build_model(_arguments(settings), task)
+    arguments = _arguments(SimpleNamespace(share_embeddings=share_embeddings, **settings))
+    model: nn.Module = _transformer().build_model(arguments, task)
     replace_norms(model, make_norm)
-    initialize(model, settings.init)
+    initialize(model, init)
     return model
 
 
@@ -54,7 +62,7 @@ def _transformer() -> Any:
     return Transformer
 
 
-def _arguments(settings: FairseqTransformer) -> argparse.Namespace:
+def _arguments(settings: SimpleNamespace) -> argparse.Namespace:
     """Return what fairseq's command line would have made of the settings."""
     chosen: dict[str, Any] = {
         "dropout": settings.dropout,

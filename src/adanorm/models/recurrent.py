@@ -7,7 +7,7 @@ which no norm can remove then.
 
 One step is one product and a dozen small operations, unlike torch.nn.LSTM, whose loop is compiled: with
 norms in the gates none of that can be had. On a busy CPU torch's own LSTM was 3 times as fast with 128
-features, 2 with 256, and as fast with 1,024 (`python -m adanorm.bench.recurrent`).
+features, 2 with 256, and as fast with 1,024 (`python -m scripts.benchmarks.recurrent`).
 """
 
 from __future__ import annotations

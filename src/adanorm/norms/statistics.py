@@ -19,7 +19,7 @@ def wide(x: Tensor) -> Tensor:
     return x if x.dtype == torch.float64 else x.float()
 
 
-def moments(
+def counted_moments(
     x: Tensor, dims: Sequence[int], rows: Tensor | None = None, *, synchronized: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, biased variance and count over `dims` (kept, of size 1) of the rows that count.

@@ -6,8 +6,7 @@ import csv
 from functools import cache
 from typing import NamedTuple
 
-from adanorm.config.compose_cache import cached_experiment
-from adanorm.config.paths import PROJECT, choices
+from adanorm.config.paths import PROJECT
 
 
 class Published(NamedTuple):
@@ -48,22 +47,3 @@ def published(task: str, norm: str) -> Published | None:
 def published_tasks() -> list[str]:
     """Return the tasks of the paper in the order of its columns."""
     return list(dict.fromkeys(task for task, _ in _rows()))
-
-
-def published_metric(task: str) -> str:
-    """Return the paper's metric of a task, or an empty string."""
-    number = published(task, "layernorm")
-    return number.metric if number else ""
-
-
-def lower_is_better(task: str) -> bool:
-    """Return whether a smaller score of a task is a better one, as of bits per character.
-
-    Of a task that the paper has no number of, its configuration says it, where the goal is of the metric.
-    """
-    if metric := published_metric(task):
-        return metric == "BPC"
-    if task not in choices("task"):
-        return False
-    target = cached_experiment([f"task={task}"]).task
-    return target.goal == "min" and target.criterion == target.metric

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from adanorm.config.experiment import Experiment
-from adanorm.metrics.rounding import decimals
+from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
@@ -55,7 +55,7 @@ class Cell:
         if not self.scores:
             return "failed"
         mean = fmean(self.scores)
-        digits = decimals(mean)
+        digits = METRICS[self.metric].decimals(mean)
         spread = f" ± {stdev(self.scores):.{digits}f}" if len(self.scores) > 1 else ""
         lacking = f" ({len(self.scores)}/{self.wanted} seeds)" if len(self.scores) < self.wanted else ""
         return f"{mean:.{digits}f}{spread}{lacking}"
@@ -123,7 +123,7 @@ def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
         results = [reader.result(run.folder()) for run in runs]
         target = runs[0].task
         valid = [r.valid_score(target.criterion) for r in results if r is not None and r.status == "done"]
-        sign = 1 if target.goal == "max" else -1
+        sign = 1 if target.selects_highest else -1
         mean = sign * fmean(valid) if valid else -math.inf
         scores.append((None not in results, len(valid) == len(runs), mean))
     index = max(range(len(scores)), key=scores.__getitem__)

@@ -1,40 +1,31 @@
-"""Norms and tasks as the paper writes them."""
+"""What figures and tables call norms and tasks, and how they show a task's metric."""
 
 from __future__ import annotations
 
-TITLES = {
-    "none": "w/o Norm",
-    "layernorm": "LayerNorm",
-    "layernorm-simple": "LayerNorm-simple",
-    "detachnorm": "DetachNorm",
-    "detach-mean": "Detach Mean",
-    "detach-var": "Detach Variance",
-    "adanorm": "AdaNorm",
-    "batchnorm": "BatchNorm",
-    "batchnorm-noisy": "noisy BatchNorm",
-    "powernorm": "PowerNorm",
-    "instancenorm": "InstanceNorm",
-    "groupnorm": "GroupNorm",
-    "rmsnorm": "RMSNorm",
-    "partial-rmsnorm": "partial RMSNorm",
-    "scalenorm": "ScaleNorm",
-    "dynamic-tanh": "DyT",
-    "weightnorm": "WeightNorm",
-    "en-de": "En-De",
-    "de-en": "De-En",
-    "en-vi": "En-Vi",
-    "enwik8": "Enwiki8",
-    "enwik8-lstm": "Enwiki8, LSTM",
-    "enwik8-gru": "Enwiki8, GRU",
-    "rt": "RT",
-    "sst5": "SST5",
-    "mnist": "MNIST",
-    "ptb": "PTB",
-    "gaussian": "Gaussian",
-    "cifar10": "CIFAR-10",
-}
+from functools import cache
+
+import yaml
+
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.paths import CONF, choices
+from adanorm.metrics.table import METRICS, Metric
 
 
 def title(name: str) -> str:
-    """Return the name of a norm or a task as the paper writes it; another name as it is."""
-    return TITLES.get(name, name)
+    """Return the title that a norm or a task has in its configuration; any other name as it is."""
+    return _titles().get(name, name)
+
+
+@cache
+def _titles() -> dict[str, str]:
+    found = {}
+    for name in choices("norm"):
+        found[name] = yaml.safe_load((CONF / "norm" / f"{name}.yaml").read_text()).get("title", name)
+    for name in choices("task"):
+        found[name] = yaml.safe_load((CONF / "task" / f"{name}.yaml").read_text())["task"].get("title", name)
+    return found
+
+
+def task_metric(task: str) -> Metric:
+    """Return the test metric of a task; raises ValueError for an unknown task."""
+    return METRICS[cached_experiment([f"task={task}"]).task.metric]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from adanorm.config.experiment import Experiment
-from adanorm.metrics.rounding import decimals
 from adanorm.records import reader
 from adanorm.records.folder import shown
+from adanorm.records.outcome import outcome
 from adanorm.records.published import Published, published
-from adanorm.records.result import Result
 from adanorm.reporting.cell import Cell, cell
 
 
@@ -26,22 +25,12 @@ def beside_the_paper(experiment: Experiment) -> str:
     result = reader.result(experiment.folder())
     assert result is not None, "asked only after a run has ended"
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
-    lines = [f"{name} seed {experiment.seed}: {_ending(experiment, result)}"]
+    lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
     seeds = ", ".join(str(run.seed) for run in runs)
     paper = published(experiment.task.name, experiment.norm.name)
     lines.append(f"cell: {found.text} (test {found.metric}, seeds {seeds}){_paper(experiment, found, paper)}")
     lines.append(f"record: {shown(experiment.folder())}")
     return "\n".join(lines)
-
-
-def _ending(experiment: Experiment, result: Result) -> str:
-    metric = experiment.task.metric
-    if result.status == "done":
-        criterion = experiment.task.criterion
-        validation = f"validation {criterion if criterion != metric else ''}".rstrip()
-        test, valid = result.test_score(metric), result.valid_score(criterion)
-        return f"test {metric} {test:.{decimals(test)}f}, {validation} {valid:.{decimals(valid)}f}"
-    return f"{result.status}: {result.reason}"
 
 
 def _paper(experiment: Experiment, found: Cell, paper: Published | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from adanorm.config.experiment import Experiment
-from adanorm.metrics.rounding import decimals
+from adanorm.metrics.table import METRICS
 from adanorm.records import loggers
 from adanorm.records.folder import Recording, RunFolder
 from adanorm.records.result import Result
@@ -92,11 +92,11 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
 
 
 def _line(experiment: Experiment, row: Row) -> str:
-    valid = row[f"valid_{experiment.task.criterion}"]
+    criterion = experiment.task.criterion
     return (
         f"{experiment.task.name} {experiment.norm.name} seed {experiment.seed}"
         f"  epoch {row['epoch']:>3}  update {row['update']:>6}  loss {row['train_loss']:.4f}"
-        f"  valid {valid:.{decimals(valid)}f}"
+        f"  valid {METRICS[criterion].text(row[f'valid_{criterion}'])}"
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from adanorm.files import write_whole
 from adanorm.records import reader
 from adanorm.records.folder import is_locked, shown
+from adanorm.records.outcome import outcome
 from adanorm.studies.grid import Planned
 from adanorm.studies.launchers import Launch
 
@@ -26,11 +27,10 @@ def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Plann
     What a run came to is read from its record. A run that another process holds is waited for, and
     made here if that process left it unfinished. The jobs' logs go into `folder`.
     """
-    local = launch.launcher in ("local", "submitit-local")
     plan = {
         "cwd": os.getcwd(),
-        "devices": launch.devices if local else [],
-        "aloud": launch.launcher == "local" and launch.workers == 1,
+        "devices": launch.devices if launch.facts.local else [],
+        "aloud": launch.aloud,
         "runs": [run.arguments for run in runs],
     }
     folder.mkdir(parents=True)
@@ -62,9 +62,8 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
     plan = f"plan={json.dumps(str(folder.resolve()))}"
     job = [sys.executable, "-m", "adanorm.studies.job", "-m"]
     command = [*job, f"index={indices}", plan, *launch.overrides()]
-    aloud = launch.launcher == "local" and launch.workers == 1
     with (folder / "launcher.log").open("a") as log:
-        output = None if aloud else log
+        output = None if launch.aloud else log
         with subprocess.Popen(command, stdout=output, stderr=output) as process:
             while waited:
                 working = process.poll() is None  # asked before the jobs, the last of which may just end
@@ -88,9 +87,14 @@ def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
     code = ended.read_text() if ended.exists() else "no exit code"
     state = _state(runs[index])
     text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
-    tail = log.read_text().strip().splitlines() if log.exists() else []
-    said = [line for line in tail if ": test " in line][-1:] or tail[-3:]
     lines = [f"[{index + 1}/{len(runs)}] {runs[index].name}: {text}"]
-    for line in said if state != "held" else []:
+    experiment = runs[index].experiment
+    result = reader.result(experiment.folder())
+    details: list[str] = []
+    if result is not None and (state == "made" or code == "1"):  # 1: it broke in training, which is recorded
+        details = [outcome(experiment.task, result)]
+    elif state == "failed" and log.exists():
+        details = log.read_text().strip().splitlines()[-3:]
+    for line in details:
         lines += textwrap.wrap(line, 80, initial_indent="  ", subsequent_indent="    ")
     print("\n".join(lines), flush=True)

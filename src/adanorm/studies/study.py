@@ -15,6 +15,9 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Section
 from adanorm.records.published import published_tasks
 
+# README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
+Role = Literal["readme", "curves", "norm-guide"]
+
 
 class StudyRow(Section):
     """A row of a study: a norm, and what else sets the row apart."""
@@ -43,6 +46,8 @@ class Study(Section):
     budget: tuple[str, ...] = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
     shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
+    roles: tuple[Role, ...] = ()  # what is made of its runs besides its table and figures
+    order: int = 100  # its place in the report; studies of one order by name
 
     @field_validator("rows", mode="before")
     @classmethod
@@ -102,6 +107,20 @@ def load_study(name: str) -> Study:
             if entry not in study.rows:
                 raise ValueError(f"study {name}: improvement of {entry!r}, which is not among the rows")
     return study
+
+
+def load_studies() -> dict[str, Study]:
+    """Return every study of conf/study by its name, in the report's order; raises ValueError as above."""
+    studies = {name: load_study(name) for name in choices("study")}
+    return dict(sorted(studies.items(), key=lambda entry: entry[1].order))
+
+
+def study_of_role(role: Role) -> Study:
+    """Return the one study that has a role; raises ValueError where several have it, or none."""
+    found = {n: study for n, study in load_studies().items() if role in study.roles}
+    if len(found) != 1:
+        raise ValueError(f"conf/study: one study must have the role {role}, not {', '.join(found) or 'none'}")
+    return next(iter(found.values()))
 
 
 def _check(study: str, kind: str, entries: Sequence[str], known: Sequence[str] | set[str]) -> None:

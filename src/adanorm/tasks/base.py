@@ -91,6 +91,10 @@ class TrainingTask(ABC):
         """
         return {}
 
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return, by name, the metrics on a split of what needs no training, such as the majority class."""
+        return {}
+
     def scored(self, outputs: Sequence[str]) -> Sequence[float]:
         """Return what each test example adds to the task's metric, given a run's recorded outputs.
 

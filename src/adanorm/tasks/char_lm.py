@@ -6,19 +6,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.config.data_sections import ByteText
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import Recurrent as RecurrentSection
-from adanorm.config.model_sections import TransformerXl as TransformerXlSection
 from adanorm.config.sections import Segment
-from adanorm.data.bytes.streams import IGNORED, SegmentBatch, Segments, load_streams
+from adanorm.data.bytes.streams import IGNORED, SPLITS, SegmentBatch, Segments, load_streams
+from adanorm.metrics.ngram import bits_per_byte
+from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.recurrent import Recurrent
-from adanorm.models.transformer_xl import TransformerXl
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 
@@ -42,11 +41,7 @@ class CharLm(TrainingTask):
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the Transformer-XL, the LSTM or the GRU that the configuration describes."""
-        assert isinstance(self._model, TransformerXlSection | RecurrentSection)
-        settings = self._model.model_dump(exclude={"name"})
-        if isinstance(self._model, RecurrentSection):
-            return Recurrent(make_norm, **settings)
-        return TransformerXl(make_norm, **settings)
+        return build_model(self._model, make_norm)
 
     def train_batches(self, epoch: int) -> Segments:
         """Return the training text from its start, a segment of every stream at a time."""
@@ -64,6 +59,16 @@ class CharLm(TrainingTask):
     def derived(self, train_loss: float) -> dict[str, float]:
         """Return the training loss in bits a byte."""
         return {"bpc": train_loss / math.log(2)}
+
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return bits a byte under the frequencies of bytes, and under 5-grams (Witten & Bell 1991)."""
+        parts = {name: part.numpy().astype(np.int64) for name, part in self.corpus.splits.items()}
+        before = np.concatenate([parts[name] for name in SPLITS[: SPLITS.index(split)]])
+        found = {}
+        for name, context in (("unigram", 0), ("5-gram", 4)):
+            bits = bits_per_byte(parts["train"], parts[split], context=context, before=before)
+            found[name] = {"bpc": bits, "loss": bits * math.log(2)}
+        return found
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return bits and nats a byte; every byte of the split is scored once.

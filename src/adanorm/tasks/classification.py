@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.data_sections import ColourImages, Images, Text
+from adanorm.config.data_sections import ColourImages, DataSection, Images, Text
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import MnistCnn, Vgg
-from adanorm.data.examples import Batch, Batches
+from adanorm.data.examples import Batch, Batches, Splits
 from adanorm.data.images.color import load_color_images
 from adanorm.data.images.grey import load_grey_images
 from adanorm.data.sentences.labeled import load_sentences
-from adanorm.models import mnist_cnn, sentence_encoder, vgg
+from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+
+READERS: dict[type[DataSection], Callable[[Any], Splits]] = {
+    Images: load_grey_images,
+    ColourImages: load_color_images,
+    Text: load_sentences,
+}
 
 
 class Classification(TrainingTask):
     """One label an example; accuracy in percent, loss in nats an example."""
 
     def __init__(self, experiment: Experiment) -> None:
-        data = experiment.data
-        if isinstance(data, Images):
-            self.splits = load_grey_images(data)
-        elif isinstance(data, ColourImages):
-            self.splits = load_color_images(data)
-        else:
-            assert isinstance(data, Text), "the configuration pairs models and readers"
-            self.splits = load_sentences(data)
+        self.splits = READERS[type(experiment.data)](experiment.data)
         self.sizes = {split: len(self.splits[split]) for split in ("train", "valid", "test")}
         self.checksums = self.splits.checksums
         self._settings = experiment.model
@@ -40,15 +39,9 @@ class Classification(TrainingTask):
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the network that the configuration names, with as many outputs as labels."""
-        settings = self._settings.model_dump(exclude={"name"})
-        classes = len(self.splits.labels)
-        if isinstance(self._settings, MnistCnn):
-            return mnist_cnn.MnistCnn(make_norm, classes=classes, **settings)
-        if isinstance(self._settings, Vgg):
-            return vgg.Vgg(make_norm, classes=classes, **settings)
-        return sentence_encoder.SentenceEncoder(
-            make_norm, vocabulary=len(self.splits.vocabulary), classes=classes, **settings
-        )
+        words = len(self.splits.vocabulary)
+        sizes = {"classes": len(self.splits.labels), **({"vocabulary": words} if words else {})}
+        return build_model(self._settings, make_norm, **sizes)
 
     def train_batches(self, epoch: int) -> Batches[Batch]:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
@@ -75,6 +68,13 @@ class Classification(TrainingTask):
         accuracy = 100 * int((predicted == examples.targets).sum()) / len(examples)
         outputs = [self.splits.labels[label] for label in predicted.tolist()]
         return Evaluation({"accuracy": accuracy, "loss": total / len(examples)}, outputs)
+
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return the accuracy (%) of the label that is most frequent in training."""
+        most = self.splits.train.targets.bincount().argmax()
+        return {
+            "majority class": {"accuracy": 100 * float((self.splits[split].targets == most).float().mean())}
+        }
 
     def scored(self, outputs: Sequence[str]) -> list[float]:
         """Return 100 for each test example whose label is right, else 0."""

@@ -19,7 +19,7 @@ from adanorm.data.treebanks.conll import load_treebank
 from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read_vectors
 from adanorm.data.treebanks.trees import Tree, is_projective, projectivized
 from adanorm.metrics.attachment import attachment, left_out
-from adanorm.models import arc_standard, transition_parser
+from adanorm.models import arc_standard, build_model
 from adanorm.models.arc_standard import LABELLED, WORDS, States
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -39,6 +39,8 @@ class Parsing(TrainingTask):
         self.vocabulary = Vocabulary.of(
             self.trees["train"], lowercase=self._data.lowercase, min_count=self._data.min_count
         )
+        if experiment.task.metric.startswith("las") and not self.vocabulary.labels:
+            raise ValueError(f"task.metric={experiment.task.metric}: the training trees have no labels")
         self._vectors: dict[int, Tensor] = {}
         if "vectors" in (local := self._data.local_files()):
             assert isinstance(self._model, TransitionParserSection)
@@ -72,17 +74,16 @@ class Parsing(TrainingTask):
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the classifier that the configuration describes, on given word vectors if there are."""
-        assert isinstance(self._model, TransitionParserSection)
-        model = transition_parser.TransitionParser(
+        model = build_model(
+            self._model,
             make_norm,
             vocabulary=len(self.vocabulary),
             features=width(self.vocabulary),
             actions=1 + 2 * self.vocabulary.kinds,
-            **self._model.model_dump(exclude={"name"}),
         )
         with torch.no_grad():
             for index, vector in self._vectors.items():
-                model.embedding.weight[index] = vector
+                model.get_parameter("embedding.weight")[index] = vector
         return model
 
     def train_batches(self, epoch: int) -> Batches[Batch]:
@@ -136,6 +137,18 @@ class Parsing(TrainingTask):
                 )
                 parsed.append(([head - 1 for head in heads], [names[label] for label in labels]))
         return parsed
+
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return attachment scores (%) of every word under its neighbor, the outermost under the root."""
+        trees = self.trees[split]
+        labels = [["_"] * len(tree) for tree in trees]
+        left = [list(range(len(tree))) for tree in trees]
+        right = [[*range(2, len(tree) + 1), 0] for tree in trees]
+        sides = {"left neighbor": left, "right neighbor": right}
+        return {
+            name: attachment(trees, list(zip(heads, labels, strict=True)), self._data.scoring).metrics
+            for name, heads in sides.items()
+        }
 
     def scored(self, outputs: Sequence[str]) -> list[float]:
         """Return each test sentence's share of UAS: its right heads over the words of a mean sentence."""

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from adanorm.config.data_sections import Gaussian
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import DeepLinear
 from adanorm.config.user_files import SPLITS
 from adanorm.data import synthetic
 from adanorm.data.examples import ArrayExamples, Batch, Batches
-from adanorm.models import deep_linear
+from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
@@ -24,7 +23,6 @@ class Regression(TrainingTask):
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, Gaussian), "the configuration pairs models and readers"
-        assert isinstance(experiment.model, DeepLinear)
         self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
         self.splits = examples(experiment.data)
         self.sizes = {split: len(self.splits[split]) for split in SPLITS}
@@ -32,10 +30,7 @@ class Regression(TrainingTask):
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the network, with as many outputs as targets."""
-        settings = self._model.model_dump(exclude={"name"})
-        return deep_linear.DeepLinear(
-            make_norm, inputs=self._data.inputs, outputs=self._data.outputs, **settings
-        )
+        return build_model(self._model, make_norm, inputs=self._data.inputs, outputs=self._data.outputs)
 
     def train_batches(self, epoch: int) -> Batches[Batch]:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
@@ -58,6 +53,11 @@ class Regression(TrainingTask):
         predictions = torch.cat(parts)
         error = (predictions - chosen.targets).double().square().mean().item()
         return Evaluation({"loss": error}, [" ".join(map(repr, row)) for row in predictions.tolist()])
+
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return the mean squared error of the mean training target."""
+        mean = self.splits["train"].targets.mean(0)
+        return {"mean": {"loss": (self.splits[split].targets - mean).double().square().mean().item()}}
 
     def scored(self, outputs: Sequence[str]) -> list[float]:
         """Return the mean squared error of each test example, given its predictions."""

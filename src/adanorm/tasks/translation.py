@@ -12,14 +12,13 @@ from torch import Tensor, nn
 
 from adanorm.config.data_sections import Parallel
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import FairseqTransformer
 from adanorm.config.sections import Decoding
 from adanorm.data.examples import Batches
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.data.translation.tokenization import Subwords
 from adanorm.fairseq_library import fairseq
 from adanorm.metrics.bleu import KINDS, bleu, sides
-from adanorm.models import fairseq_transformer
+from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.tasks.label_smoothing import label_smoothed_loss
@@ -31,6 +30,8 @@ class Translation(TrainingTask):
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, Parallel)
         self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
+        if experiment.task.metric == "compound_bleu" and self._data.languages[1] != "de":
+            raise ValueError("task.metric=compound_bleu: counts German compounds, so only into German")
         if experiment.decoding is None:
             raise ValueError("decoding: translation needs beam, length_penalty, max_ratio, max_extra")
         self._decoding = experiment.decoding
@@ -41,8 +42,7 @@ class Translation(TrainingTask):
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return fairseq's Transformer with the norms that make_norm places."""
-        assert isinstance(self._model, FairseqTransformer)
-        return fairseq_transformer.build(self._model, self.corpus.dictionaries, make_norm)
+        return build_model(self._model, make_norm, dictionaries=self.corpus.dictionaries)
 
     def train_batches(self, epoch: int) -> Batches[PairBatch]:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
@@ -79,19 +79,30 @@ class Translation(TrainingTask):
 
     def score(self, model: nn.Module, split: str) -> Evaluation:
         """Return the kinds of BLEU of a split's translations (%), and these as words."""
-        pairs, corpus = self.corpus.splits[split], self.corpus
+        pairs = self.corpus.splits[split]
         outputs: list[str] = [""] * len(pairs)
         for indices in pairs.order(self._decoding.batch_tokens, None):
             found = self.translate(model, pairs.sources(indices))
             for index, translation in zip(indices, found, strict=True):
                 outputs[int(index)] = translation
-        words, text = corpus.beside_references(split, outputs)
+        scores, signatures = self._bleu(split, outputs)
+        return Evaluation(scores, outputs, signatures)
+
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return the kinds of BLEU (%) of the source sentences taken for their translations."""
+        dictionary, source = self.corpus.dictionaries[0], self.corpus.splits[split].dataset.src
+        copied = [Subwords.join(dictionary.string(source[i])) for i in range(len(source))]
+        return {"copied source": self._bleu(split, copied)[0]}
+
+    def _bleu(self, split: str, outputs: list[str]) -> tuple[dict[str, float], dict[str, str]]:
+        """Return the kinds of BLEU of a split's translations, and their signatures."""
+        words, text = self.corpus.beside_references(split, outputs)
         kinds = [kind for kind in KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
         scores, signatures = {}, {}
         for kind in kinds:
             compared = sides(kind, words, text)
             scores[kind], signatures[kind] = bleu(kind, *compared, lowercase=self._data.lowercase)
-        return Evaluation(scores, outputs, signatures)
+        return scores, signatures
 
     def encode(self, line: str) -> Tensor:
         """Return the source ids (S,) of a line of text, with their end."""

@@ -9,7 +9,7 @@ from types import TracebackType
 from tqdm import tqdm
 
 from adanorm.config.sections import Training
-from adanorm.metrics.rounding import decimals
+from adanorm.metrics.table import METRICS
 from adanorm.training.state import State
 
 SECONDS = 0.5  # between two looks of the bar
@@ -46,7 +46,7 @@ class Progress:
             best = (
                 ""
                 if state.best_score is None
-                else f", best {self._metric} {state.best_score:.{decimals(state.best_score)}f}"
+                else f", best {self._metric} {METRICS[self._metric].text(state.best_score)}"
             )
             self._text = f"loss {state.loss_sum / state.loss_units:.3f}{best}"
         self._bar.set_postfix_str(self._text)

@@ -211,11 +211,12 @@ DRAWN_ELSEWHERE = """
 import json, sys
 from pathlib import Path
 from typing import Any
-from adanorm.compose import experiment
-from adanorm.reporting import curves, figures
+from adanorm.config.compose import compose_experiment
+from adanorm.reporting.figures.curves import curves
+from adanorm.reporting.figures.style import write_figure
 overrides = json.loads(sys.argv[1])
 cells = {norm: [compose_experiment(run) for run in runs] for norm, runs in overrides.items()}
-figures.write(curves("curves-rt-paper", cells), Path(sys.argv[2]))
+write_figure(curves("curves-rt-paper", cells), Path(sys.argv[2]))
 """
 
 

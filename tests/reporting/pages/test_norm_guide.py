@@ -23,10 +23,13 @@ between
 COSTS = "norm,rows,features,to_layernorm\nrmsnorm,4096,512,1.5\nrmsnorm,4096,128,0.875\n"
 
 
-def test_every_norm_has_its_place_in_the_guide_and_none_is_twice() -> None:
+def test_every_section_of_the_guide_is_of_a_norm_and_no_norm_has_two() -> None:
+    """A norm may be without a section: facts are written where there is one."""
     marks = re.findall(r"<!-- facts: (\S+) -->", GUIDE.read_text())
-    assert sorted(marks) == choices("norm")
-    assert sorted(re.findall(r"^### (\S+)$", GUIDE.read_text(), re.MULTILINE)) == choices("norm")
+    assert marks
+    assert len(set(marks)) == len(marks)
+    assert set(marks) <= set(choices("norm"))
+    assert re.findall(r"^### (\S+)$", GUIDE.read_text(), re.MULTILINE) == marks
 
 
 def test_the_facts_are_the_records_the_bench_and_the_invariances(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.paths import choices
-from adanorm.records.published import published_tasks
 from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.reporting.verdicts.claims import Claim, evaluate_claim, load_claims
+from adanorm.reporting.verdicts.claims import evaluate_claim
+from adanorm.reporting.verdicts.preregistration import Claim
 from tests.conftest import Command
 from tests.reporting.records import record
 
@@ -100,13 +99,6 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
             rows = [{"valid_loss": 9.0}, {"valid_loss": 1 + seed / 50 + lift * (1 + seed / 100)}]
             (run.folder() / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert judged(claim, tmp_path)["all"] == "supported"
-
-
-def test_the_papers_claims_name_norms_and_tasks_that_are_there() -> None:
-    for claim in load_claims():
-        for task in claim.tasks:
-            assert task in published_tasks()
-            assert set(claim.norms(task)) <= {*choices("norm")}
 
 
 def test_the_claims_table_says_what_was_found(tmp_path: Path) -> None:

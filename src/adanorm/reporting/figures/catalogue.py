@@ -17,9 +17,8 @@ from adanorm.reporting.figures.style import Drawing
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import Study, load_study
+from adanorm.studies.study import Study, load_studies
 
-CURVES = {"paper": "overview", "mini": "mini-all"}  # the study whose runs are drawn of a scale
 Draw: TypeAlias = Callable[[str, str | None], Drawing | None]  # of a figure's name and the runs' folder
 
 
@@ -61,15 +60,15 @@ def draw_figure(name: str, *, runs: str | None = None) -> Drawing | None:
 
 @cache
 def _every() -> dict[str, Draw]:
-    known = {name: load_study(name) for name in choices("study")}
     found: dict[str, Draw] = {}
-    for name, study in known.items():
+    for name, study in load_studies().items():
         if study.shows == "curves":
             found |= {f"{name}-{task}": partial(_curves, study, task) for task in study.columns}
         else:
             found[f"norms-{name}"] = partial(_scores, study)
-    for scale, name in CURVES.items():
-        found |= {f"curves-{task}-{scale}": partial(_curves, known[name], task) for task in choices("task")}
+        if "curves" in study.roles:
+            for task in choices("task"):
+                found[f"curves-{task}-{study.scale}"] = partial(_curves, study, task)
     for analysis in map(load_analysis, analysis_names()):
         found |= {figure_of(analysis, t): partial(_analysis, analysis, t) for t in analysis.tasks or [""]}
     return found

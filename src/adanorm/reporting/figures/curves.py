@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
+from adanorm.metrics.table import KINDS
 from adanorm.records import reader
 from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
 from adanorm.reporting.names import title
@@ -21,22 +21,6 @@ if TYPE_CHECKING:
 PARTS = {"train": "training", "valid": "validation"}
 
 
-class Quantity(NamedTuple):
-    """What the curves of a kind of task show: a metric of metrics.jsonl, a factor, the unit then."""
-
-    metric: str
-    factor: float
-    unit: str
-
-
-QUANTITIES = {
-    "char_lm": Quantity("bpc", 1, "bits per character"),
-    # The paper's loss is to base 2, as fairseq prints it; the records' is in nats.
-    "translation": Quantity("loss", 1 / math.log(2), "loss (bits per subword)"),
-    "classification": Quantity("loss", 1, "loss (nats per example)"),
-    "parsing": Quantity("loss", 1, "loss (nats per transition)"),
-    "regression": Quantity("loss", 1, "mean squared error"),
-}
 PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where it may differ from ours
 
 
@@ -58,7 +42,7 @@ class Curves(NamedTuple):
 def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
     """Return the curves of each norm's runs that are done or diverged, over epochs or updates."""
     (first, *_), *_ = cells.values()
-    metric, factor, _ = QUANTITIES[first.task.kind]
+    quantity = KINDS[first.task.kind].curve
     over = "epoch" if first.training.evaluate_every is None else "update"
     found: dict[tuple[str, str], list[Curve]] = {}
     for norm, runs in cells.items():
@@ -68,7 +52,7 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
                 continue
             rows = reader.metrics(run.folder())
             for part in PARTS:
-                y = [row[f"{part}_{metric}"] * factor for row in rows]
+                y = [row[f"{part}_{quantity.metric}"] * quantity.factor for row in rows]
                 curve = Curve([row[over] for row in rows], y, result.status == "diverged")
                 found.setdefault((norm, part), []).append(curve)
     return Curves(over, found)
@@ -96,7 +80,7 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> Drawing | No
     if not ours.by_norm:
         return None
     (run, *_), *_ = cells.values()
-    task, unit = run.task.name, QUANTITIES[run.task.kind].unit
+    task, unit = run.task.name, KINDS[run.task.kind].curve.label
     rows = {"ours": (ours, unit)}
     if theirs := published_curves(task):
         rows["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
@@ -155,7 +139,7 @@ def _caption(
     counts = {norm: ours.by_norm.get((norm, "valid"), []) for norm in cells}
     wanted = max(map(len, cells.values()))
     sentences = [
-        f"{title(run.task.name)} at {run.scale} scale: {QUANTITIES[run.task.kind].unit} by {ours.over};"
+        f"{title(run.task.name)} at {run.scale} scale: {KINDS[run.task.kind].curve.label} by {ours.over};"
         f" lines are means over seeds, bands reach from the lowest to the highest."
         " Training values are means since the evaluation before.",
     ]

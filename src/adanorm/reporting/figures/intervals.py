@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from adanorm.records.published import lower_is_better
+from adanorm.metrics.table import Metric
 from adanorm.reporting.cell import Cell
 from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
 from adanorm.reporting.names import title
 from adanorm.reporting.statistics import t_interval
-from adanorm.reporting.tables.formats import unit
 from adanorm.reporting.tables.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LABELS = {"accuracy": "accuracy (%)", "UAS": "UAS (%)"}
 SEED = "0.45"
 LEGEND: dict[str, dict[str, Any]] = {
     "mean, 95 % interval": {"color": SEED, "marker": "o"},
@@ -51,7 +49,7 @@ def norm_scores(name: str, table: Table) -> Drawing | None:
                 if cell := ended.get((norm, task)):
                     paper = cell.paper.value if cell.paper and table.comparable else None
                     needs |= _draw(axes, height, cell, paper, look[norm])
-            _label(axes, task, unit(table, task), list(study.rows))
+            _label(axes, task, table.metric_of(task), list(study.rows))
         for axes in grid.flat[len(tasks) :]:
             axes.set_axis_off()
         handles = [Line2D([], [], label=text, **LEGEND[text]) for text in LEGEND if text in needs]
@@ -80,11 +78,11 @@ def _draw(axes: Axes, height: int, cell: Cell, paper: float | None, look: Look) 
     return needs
 
 
-def _label(axes: Axes, task: str, metric: str, norms: Sequence[str]) -> None:
+def _label(axes: Axes, task: str, metric: Metric, norms: Sequence[str]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.set_title(title(task))
-    axes.set_xlabel(f"{LABELS.get(metric, metric)}{', lower is better' * lower_is_better(task)}")
+    axes.set_xlabel(metric.axis)
     axes.set_yticks(range(len(norms)), [title(norm) for norm in norms])
     axes.set_ylim(len(norms) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

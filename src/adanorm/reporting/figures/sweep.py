@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from adanorm.records.published import lower_is_better
 from adanorm.reporting.cell import Cell
 from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
 from adanorm.reporting.names import title
-from adanorm.reporting.tables.formats import unit
 from adanorm.reporting.tables.table import Table
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ def _label(axes: Axes, table: Table, task: str) -> None:
 
     values = sorted({row.at for row in table.study.rows.values() if row.at is not None})
     axes.set_title(title(task))
-    axes.set_ylabel(f"{unit(table, task)}{', lower is better' * lower_is_better(task)}")
+    axes.set_ylabel(table.metric_of(task).axis)
     axes.set_xlabel(table.study.over or "")
     if values[0] > 0:
         axes.set_xscale("log", base=2)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
-from adanorm.records.published import lower_is_better
 from adanorm.reporting.analysis_cell import unchanged_with
 from adanorm.reporting.names import title
 from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import study_of_role
 
 GUIDE = PROJECT / "docs" / "norms.md"
 BASELINE = "layernorm"
@@ -79,7 +78,7 @@ def _scores(table: Table, norm: str) -> list[str]:
         line = f"{title(task)}: {table.ours(norm, task)}"
         if task in compared:
             gap, p = compared[task].mean, corrected.get(task)
-            verdict = _verdict(gap, p, better_below=lower_is_better(task))
+            verdict = _verdict(gap, p, better_below=not table.metric_of(task).higher_is_better)
             line += f", {gap:+.2f} to LayerNorm: {verdict}"
         lines.append(line)
     return lines
@@ -95,7 +94,7 @@ def _verdict(gap: float, p: float | None, *, better_below: bool) -> str:
 
 def guide(runs: str | None = None) -> str:
     """Return docs/norms.md with what the records in a folder say of each norm."""
-    study = load_study("beyond")
+    study = study_of_role("norm-guide")
     table = Table(study, study_grid(study, runs=runs))
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")

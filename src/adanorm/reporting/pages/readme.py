@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adanorm.reporting.names import title
-from adanorm.reporting.tables.formats import _run, unit
+from adanorm.reporting.tables.formats import _run
 from adanorm.reporting.tables.markdown import markdown_row
 from adanorm.reporting.tables.table import Table
 
@@ -14,7 +14,7 @@ def summary_table(table: Table) -> str:
     """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
     study = table.study
     tasks = _run(table)
-    header = ["Model", *(f"{title(task)} ({unit(table, task)})" for task in tasks)]
+    header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in tasks)]
     lines = [markdown_row(header), markdown_row(["---"] * len(header))]
     for norm in study.rows:
         cells = [f"{table.ours(norm, task)} [{table.paper(norm, task)}]" for task in tasks]

@@ -12,16 +12,16 @@ from typing import Any
 
 from jinja2 import Environment
 
-from adanorm.config.paths import PROJECT, choices
+from adanorm.config.paths import PROJECT
 from adanorm.records.folder import shown
 from adanorm.records.result import STATUSES, Result
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row
-from adanorm.reporting.tables.formats import notes, unit
+from adanorm.reporting.tables.formats import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_studies
 
 TEMPLATE = Path(__file__).with_name("report.html")
 CURVE_POINTS = 60
@@ -127,7 +127,7 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
     return {
         "name": name,
         "title": study.title,
-        "columns": [f"{title(task)} ({unit(table, task)})" for task in study.columns],
+        "columns": [f"{title(task)} ({table.metric_of(task).label})" for task in study.columns],
         "rows": rows,
         "notes": [note.replace("*", "").replace("`", "") for note in notes(table)],
     }
@@ -215,9 +215,6 @@ def build_report(runs: str | None = None) -> str:
 
     Default: results/runs, with the figures of results/figures.
     """
-    tables = {}
-    for name in sorted(choices("study"), key=lambda name: (name != "overview", not name[-1].isdecimal())):
-        study = load_study(name)
-        tables[name] = Table(study, study_grid(study, runs=runs))
+    tables = {name: Table(study, study_grid(study, runs=runs)) for name, study in load_studies().items()}
     figures = PROJECT / "results" / "figures"
     return report_page(tables, claim_results(runs), drawn(figures) if runs is None else ())

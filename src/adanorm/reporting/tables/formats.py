@@ -8,7 +8,7 @@ import re
 from statistics import fmean
 
 from adanorm.config.paths import CONF, choices
-from adanorm.records.published import published_metric
+from adanorm.metrics.table import METRICS
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_row
 from adanorm.reporting.tables.table import UNCONFIRMED, Table
@@ -20,7 +20,7 @@ def notes(table: Table) -> list[str]:
         f"Test score at the best validation step, mean ± standard deviation over seeds"
         f" {', '.join(map(str, table.study.seeds))}; `-`: not run. Scale: {table.study.scale}."
     ]
-    if any(unit(table, task) in ("BLEU", "bleu") for task in table.study.columns):
+    if any(table.metric_of(task) == METRICS["bleu"] for task in table.study.columns):
         found.append(
             "BLEU: on the corpus's own words, without smoothing, as multi-bleu and fairseq-score count it"
             " (sacrebleu: tok:none, smooth:none). `adanorm tables NAME metric=sacrebleu` prints"
@@ -91,7 +91,7 @@ def _grid(table: Table, *, bold: str) -> list[list[str]]:
 def table_markdown(table: Table) -> str:
     """Return the table in Markdown, in the paper's layout."""
     study = table.study
-    header = ["Model", *(f"{title(task)} ({unit(table, task)})" for task in study.columns)]
+    header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in study.columns)]
     lines = [f"# {study.title}", "", markdown_row(header), markdown_row(["---"] * len(header))]
     lines += [markdown_row(row) for row in _grid(table, bold="**{}**")]
     return "\n".join([*lines, "", "\n\n".join(notes(table)), ""])
@@ -101,12 +101,6 @@ def _run(table: Table) -> list[str]:
     """Return the tasks of which some run has ended."""
     ended = {task for (_, task), found in table.cells.items() if found is not None and found.results}
     return [task for task in table.study.columns if task in ended]
-
-
-def unit(table: Table, task: str) -> str:
-    """Return the name of the metric that a table shows of a task."""
-    own = next((c.metric for (_, t), c in table.cells.items() if c and t == task), "")
-    return own if own == table.metric else published_metric(task) or own
 
 
 def table_csv(table: Table) -> str:
@@ -125,7 +119,7 @@ def table_csv(table: Table) -> str:
             [
                 task,
                 norm,
-                unit(table, task),
+                table.metric_of(task).label,
                 table.study.scale,
                 " ".join(f"{score:.4f}" for score in scores),
                 f"{fmean(scores):.4f}" if scores else "",
@@ -178,7 +172,7 @@ def table_text(table: Table) -> str:
     for task in study.columns:
         if task not in _run(table):
             continue
-        lines.append(f"{title(task)}, test {unit(table, task)}, {table.study.scale}")
+        lines.append(f"{title(task)}, test {table.metric_of(task).label}, {table.study.scale}")
         for norm in study.rows:
             paper = table.paper(norm, task)
             quoted = f"paper {paper:<8} {table.verdict(norm, task)}" if paper else ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from adanorm.metrics.rounding import decimals
-from adanorm.records.published import Published, lower_is_better, published
+from adanorm.metrics.table import METRICS, Metric
+from adanorm.records.published import Published, published
 from adanorm.reporting.cell import Cell, best, cell
+from adanorm.reporting.names import task_metric
 from adanorm.reporting.statistics import significantly_best
 from adanorm.studies.grid import StudyGrid
 from adanorm.studies.study import Study
@@ -45,6 +46,11 @@ class Table:
         if metric is not None and all(c is None or c.metric != metric for c in self.cells.values()):
             raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
 
+    def metric_of(self, task: str) -> Metric:
+        """Return the metric shown of a task: the table's own where its runs have it, else the task's."""
+        shown = {cell.metric for (_, column), cell in self.cells.items() if cell and column == task}
+        return METRICS[self.metric] if self.metric in shown else task_metric(task)
+
     def ours(self, norm: str, task: str) -> str:
         """Return the text of a cell; `-` where no run has ended."""
         if self.study.rows[norm].undefined:
@@ -73,7 +79,7 @@ class Table:
         if any(c is None or len(c.scores) < len(c.results) or not c.scores for c in found.values()):
             return None
         scores = {norm: c.by_seed for norm, c in found.items() if c is not None}
-        return significantly_best(scores, lower_is_better=lower_is_better(task))
+        return significantly_best(scores, lower_is_better=not self.metric_of(task).higher_is_better)
 
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
         """Return by how much `after` is better than `before`: ours, then the paper's."""
@@ -81,8 +87,11 @@ class Table:
         means = [fmean(c.scores) for c in cells if c is not None and c.scores]
         paper = [published(task, self.study.rows[norm].norm) for norm in (before, after)]
         values = [number.value for number in paper if number is not None and number.value is not None]
-        sign = -1 if lower_is_better(task) else 1
+        metric = self.metric_of(task)
+        sign = 1 if metric.higher_is_better else -1
         digits = max((len(n.text.partition(".")[2]) for n in paper if n is not None and n.value), default=2)
-        ours = f"{sign * (means[1] - means[0]) + 0:+.{decimals(means[0])}f}" if len(means) == 2 else "-"
+        ours = (
+            f"{sign * (means[1] - means[0]) + 0:+.{metric.decimals(means[0])}f}" if len(means) == 2 else "-"
+        )
         theirs = f"{sign * (values[1] - values[0]) + 0:+.{digits}f}" if len(values) == 2 else "-"
         return ours, theirs if self.shows_paper else ""

@@ -4,40 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
-
-import yaml
-from pydantic import Field
+from typing import Literal
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import CONF, choices
-from adanorm.config.sections import Section
+from adanorm.config.paths import choices
 from adanorm.records import reader
-from adanorm.records.published import lower_is_better, published_metric
 from adanorm.records.result import Result
+from adanorm.reporting.names import task_metric
 from adanorm.reporting.statistics import CONFIDENCE, Difference, difference, holm_by
+from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 
 SEEDS = (1, 2, 3)
 Verdict = Literal["supported", "contradicted", "undecided", "not run"]
-
-
-class Claim(Section):
-    """One claim of conf/claims.yaml: `better` does better than `worse`, on each of `tasks`."""
-
-    id: str
-    text: str
-    source: str
-    better: str | dict[str, str]
-    worse: str | dict[str, str]
-    bound: Literal["better", "no_worse"] = "better"
-    quantity: Literal["test", "last_train_loss", "last_valid_loss"] = "test"
-    tasks: Annotated[list[str], Field(min_length=1)]
-
-    def norms(self, task: str) -> tuple[str, str]:
-        """Return the norm that is claimed to be better on a task, and the worse."""
-        better, worse = (n if isinstance(n, str) else n[task] for n in (self.better, self.worse))
-        return better, worse
 
 
 @dataclass(frozen=True)
@@ -92,11 +71,6 @@ class ClaimResult:
         return "supported" if verdicts == {"supported"} else "undecided"
 
 
-def load_claims() -> list[Claim]:
-    """Return the claims of conf/claims.yaml."""
-    return [Claim.model_validate(entry) for entry in yaml.safe_load((CONF / "claims.yaml").read_text())]
-
-
 def evaluate_claim(claim: Claim, *, scale: str, seeds: Sequence[int], runs: str | None = None) -> ClaimResult:
     """Return what the records of a scale say of a claim, over runs paired by seed.
 
@@ -117,8 +91,8 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
         for side in sides
     ]
     paired = sorted(values[0].keys() & values[1].keys())
-    metric = published_metric(task)
-    sign = -1 if claim.quantity != "test" or lower_is_better(task) else 1
+    metric = task_metric(task)
+    sign = 1 if claim.quantity == "test" and metric.higher_is_better else -1
     better, worse = ([sign * side[seed] for seed in paired] for side in values)
     ended = [len(side) for side in sides]
     diverged = [sum(result.status == "diverged" for _, result in side) for side in sides]
@@ -126,7 +100,7 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
         task=task,
         better=norms[0],
         worse=norms[1],
-        quantity=metric if claim.quantity == "test" else claim.quantity.replace("_", " "),
+        quantity=metric.label if claim.quantity == "test" else claim.quantity.replace("_", " "),
         gap=difference(worse, better) if paired else None,
         ended=(ended[0], ended[1]),
         diverged=(diverged[0], diverged[1]),
@@ -155,5 +129,5 @@ def claim_results(runs: str | None = None) -> list[ClaimResult]:
     return [
         evaluate_claim(claim, scale=scale, seeds=SEEDS, runs=runs)
         for scale in ("paper", "mini")
-        for claim in load_claims()
+        for claim in preregistration().claims
     ]

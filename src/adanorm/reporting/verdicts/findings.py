@@ -1,4 +1,4 @@
-"""What older papers report of norms, held against the records of the analyses (conf/findings.yaml)."""
+"""What older papers report of norms, held against records of analyses (conf/claims/earlier-papers.yaml)."""
 
 from __future__ import annotations
 
@@ -45,8 +45,11 @@ class Row(NamedTuple):
 
 
 def load_findings() -> list[Finding]:
-    """Return the findings of conf/findings.yaml."""
-    return [Finding.model_validate(entry) for entry in yaml.safe_load((CONF / "findings.yaml").read_text())]
+    """Return the findings of conf/claims/earlier-papers.yaml."""
+    return [
+        Finding.model_validate(entry)
+        for entry in yaml.safe_load((CONF / "claims" / "earlier-papers.yaml").read_text())
+    ]
 
 
 def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[Row]:

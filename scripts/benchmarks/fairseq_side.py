@@ -1,0 +1,106 @@
+"""fairseq's own training and decoding, as its command line sets them up; the other side of translation.py."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import FairseqTransformer
+from adanorm.data.examples import Indices
+from adanorm.fairseq_library import fairseqs_command_line
+from adanorm.tasks.translation import Translation
+
+DECODED_TOKENS = 12_000  # a batch: what fairseq-generate takes where nothing is said
+
+
+class FairseqSide:
+    """fairseq's trainer and task around the model that its command line builds."""
+
+    def __init__(self, experiment: Experiment, task: Translation, weights: dict[str, torch.Tensor]) -> None:
+        from fairseq import options
+        from fairseq import tasks as fairseq_tasks
+        from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+        from fairseq.trainer import Trainer as FairseqTrainer
+
+        with fairseqs_command_line():
+            arguments = [str(task.corpus.folder), *training_arguments(experiment)]
+            parsed = options.parse_args_and_arch(options.get_training_parser(), arguments)
+            config = convert_namespace_to_omegaconf(parsed)
+        self.task = fairseq_tasks.setup_task(config.task)
+        self.model = self.task.build_model(config.model)
+        self.model.load_state_dict(weights)
+        criterion = self.task.build_criterion(config.criterion)
+        self.trainer = FairseqTrainer(config, self.task, self.model, criterion)
+        self.trainer.begin_epoch(1)
+        self._generator: Any = None
+
+    def train(self, dataset: Any, order: Sequence[Indices]) -> None:
+        """Update on each batch, as fairseq-train does; data are collated in this process."""
+        from fairseq.logging import metrics
+
+        with metrics.aggregate("train_inner"):
+            for indices in order:
+                self.trainer.train_step([dataset.collater([dataset[int(index)] for index in indices])])
+
+    def generate(self, dataset: Any, chosen: Indices, experiment: Experiment) -> None:
+        """Translate sentences as fairseq-generate does."""
+        from fairseq import utils
+        from fairseq.dataclass.configs import GenerationConfig
+
+        decoding = experiment.decoding
+        assert decoding is not None
+        options = Namespace(**vars(GenerationConfig()))
+        options.beam, options.lenpen = decoding.beam, decoding.length_penalty
+        options.max_len_a, options.max_len_b = decoding.max_ratio, decoding.max_extra
+        self.model.eval()
+        if self._generator is None:  # once: the post-processing below adds words to its dictionary
+            self._generator = self.task.build_generator([self.model], options)
+        for indices in dataset.batch_by_size(chosen, max_tokens=DECODED_TOKENS):
+            sample = dataset.collater([dataset[int(index)] for index in indices])
+            for found in self.task.inference_step(self._generator, [self.model], sample):
+                utils.post_process_prediction(
+                    hypo_tokens=found[0]["tokens"].int().cpu(),
+                    src_str="",
+                    alignment=None,
+                    align_dict=None,
+                    tgt_dict=self.task.target_dictionary,
+                    remove_bpe="subword_nmt",
+                )
+        self.model.train()
+
+
+def training_arguments(experiment: Experiment) -> list[str]:
+    """Return fairseq-train's arguments, data aside, for the model and optimizer of an experiment."""
+    settings, training = experiment.model, experiment.training
+    assert isinstance(settings, FairseqTransformer)
+    arguments = [
+        f"--arch={settings.architecture}",
+        "--cpu",
+        "--share-all-embeddings",
+        f"--dropout={settings.dropout}",
+        f"--attention-dropout={settings.attention_dropout}",
+        f"--activation-dropout={settings.activation_dropout}",
+        "--criterion=label_smoothed_cross_entropy",
+        f"--label-smoothing={training.label_smoothing}",
+        "--optimizer=adam",
+        f"--lr={training.lr}",
+        f"--adam-betas=({', '.join(str(beta) for beta in training.betas)})",
+        f"--weight-decay={training.weight_decay}",
+        "--lr-scheduler=inverse_sqrt",
+        f"--warmup-updates={training.warmup_updates}",
+        f"--warmup-init-lr={training.warmup_from}",
+        "--max-tokens=1024",
+    ]
+    for side in ("encoder", "decoder"):
+        arguments += [
+            f"--{side}-normalize-before",
+            f"--{side}-layers={settings.layers}",
+            f"--{side}-embed-dim={settings.dim}",
+            f"--{side}-ffn-embed-dim={settings.ffn_dim}",
+            f"--{side}-attention-heads={settings.heads}",
+        ]
+    return arguments

@@ -1,0 +1,225 @@
+"""How every benchmark compares: rounds that take turns, ratios with their spread, rows with their processor.
+
+A benchmark is a file with a function that yields rows, and `run_benchmark(measure, rounds=...)` at its end;
+`python -m scripts.benchmarks.NAME --help` shows its keys. A ratio is a `Spread`, and a row with one is
+written with the spread, the rounds, the threads and the processor.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import torch
+
+from adanorm.cli.command import whole_number
+from adanorm.records.environment import describe
+
+SideT = TypeVar("SideT")
+Row = dict[str, Any]
+
+
+class Spread(NamedTuple):
+    """The median of a number over rounds, and how far the rounds lie apart."""
+
+    median: float
+    lowest: float
+    lower_quartile: float
+    upper_quartile: float
+    highest: float
+    rounds: int
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> Spread:
+        """Return the spread of one number a round."""
+        lower, middle, upper = quantiles(numbers, method="inclusive") if len(numbers) > 1 else [*numbers] * 3
+        return cls(middle, min(numbers), lower, upper, max(numbers), len(numbers))
+
+    def columns(self, name: str) -> dict[str, float]:
+        """Return the CSV columns of a number of this name; those of `ratio` have no prefix."""
+        prefix = "" if name == "ratio" else f"{name}_"
+        spread = {f"{prefix}{key}": rounded(value) for key, value in list(self._asdict().items())[1:-1]}
+        return {name: rounded(self.median), **spread}
+
+    def __str__(self) -> str:
+        if self.rounds == 1:
+            return f"{self.median:.3f} (one round)"
+        return (
+            f"{self.median:.3f} (quartiles {self.lower_quartile:.3f} to {self.upper_quartile:.3f},"
+            f" all {self.lowest:.3f} to {self.highest:.3f}, {self.rounds} rounds)"
+        )
+
+
+@dataclass(frozen=True)
+class Rounds(Generic[SideT]):
+    """What each side spent in each round, in seconds or another unit that is better small."""
+
+    spent: Mapping[SideT, Sequence[float]]
+
+    def median(self, side: SideT) -> float:
+        """Return the median over rounds of what a side spent."""
+        return median(self.spent[side])
+
+    def ratio(self, side: SideT, other: SideT) -> Spread:
+        """Return the ratios of each round, what `side` spent : what `other` did."""
+        pairs = zip(self.spent[side], self.spent[other], strict=True)
+        return Spread.of([mine / theirs for mine, theirs in pairs])
+
+
+def order_of(sides: Sequence[SideT], round_: int) -> list[SideT]:
+    """Return the order of the sides in a round: each goes first in turn, two of them AB, BA, AB.
+
+    Who follows whom shows in the caches, and a machine that slows down would favor who always goes first.
+    """
+    first = round_ % len(sides)
+    return [*sides[first:], *sides[:first]]
+
+
+def take_turns(sides: Mapping[SideT, Callable[[], float]], rounds: int, *, warm_up: int = 1) -> Rounds[SideT]:
+    """Return what the sides spent as they take turns; the first `warm_up` rounds are not counted.
+
+    A side is called once a round and returns what it spent.
+    """
+    spent: dict[SideT, list[float]] = {side: [] for side in sides}
+    for round_ in range(warm_up + rounds):
+        for side in order_of(list(sides), round_):
+            found = sides[side]()
+            if round_ >= warm_up:
+                spent[side].append(found)
+    return Rounds(spent)
+
+
+def timed(
+    work: Callable[[], Any], *, clock: Callable[[], float] = time.perf_counter, cuda: bool = False
+) -> Callable[[], float]:
+    """Return a side of `take_turns` that does the work and returns its seconds by the clock.
+
+    `time.process_time` counts the processor time of this process and its threads; with `cuda` the clock
+    stops when the GPU has done what it was given.
+    """
+
+    def side() -> float:
+        if cuda:
+            torch.cuda.synchronize()
+        started = clock()
+        work()
+        if cuda:
+            torch.cuda.synchronize()
+        return clock() - started
+
+    return side
+
+
+def rounded(value: float) -> float:
+    """Return a number with four significant digits."""
+    return float(f"{value:.4g}")
+
+
+def flat(row: Row) -> dict[str, Any]:
+    """Return the columns of a row, its spreads taken apart.
+
+    Raises ValueError for a row that does not say over how many rounds it is.
+    """
+    columns: dict[str, Any] = {}
+    for name, value in row.items():
+        columns |= value.columns(name) if isinstance(value, Spread) else {name: value}
+    for name, value in row.items():
+        if isinstance(value, Spread) and columns.setdefault("rounds", value.rounds) != value.rounds:
+            columns[f"{name}_rounds"] = value.rounds
+    if "rounds" not in columns:
+        raise ValueError(f"a row without rounds or spread: {row}")
+    return columns
+
+
+def where_and_when() -> dict[str, Any]:
+    """Return what every row of a CSV ends in: threads, processor, load, date, torch's version, commit."""
+    threads = torch.get_num_threads()
+    place = describe(device=torch.device("cpu"), precision="", processes=1, threads=threads)
+    return {
+        "threads": threads,
+        "processor": place["device"],
+        "load": round(os.getloadavg()[0], 1),
+        "date": datetime.now(UTC).date().isoformat(),
+        "torch": place["packages"]["torch"],
+        "commit": place["commit"],
+        "dirty": place["dirty"],
+    }
+
+
+def write(path: Path, rows: Iterable[Row]) -> None:
+    """Write rows to a CSV; some may lack a column that others have."""
+    facts = where_and_when()
+    written = [{**flat(row), **facts} for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        names = dict.fromkeys(name for row in written for name in row if name not in facts)
+        writer = csv.DictWriter(file, [*names, *facts], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(written)
+
+
+def line(row: Row) -> str:
+    """Return a row as it is printed."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in row.items() if value is not None)
+
+
+def parse_keys(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """Return the `key=value` arguments over their defaults; raises ValueError for any other argument."""
+    given = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals or key not in defaults:
+            known = ", ".join(f"{key}={value}" for key, value in defaults.items())
+            raise ValueError(f"unknown argument {argument!r}: the keys and their defaults are {known}")
+        given[key] = value
+    return {**defaults, **given}
+
+
+class Options(NamedTuple):
+    """A benchmark's command line: the number of rounds and its other keys."""
+
+    rounds: int
+    keys: dict[str, str]
+
+
+def run_benchmark(
+    measure: Callable[[Options], Iterable[Row]],
+    *,
+    rounds: int,
+    threads: int | None = 1,
+    output: str = "results/bench",
+    keys: Mapping[str, str] | None = None,
+    shown: Callable[[Row], str] = line,
+) -> Path:
+    """Measure as the command line says, write and return <output>/<name of the benchmark>.csv.
+
+    The arguments are the keys' defaults; `threads` None is as many as torch takes here. Ends the process
+    after --help, and with one line and code 2 at the user's mistakes.
+    """
+    name, about = Path(sys.argv[0]).stem, sys.modules["__main__"].__doc__
+    used = threads or torch.get_num_threads()
+    defaults = {"rounds": str(rounds), "threads": str(used), "output": output, **(keys or {})}
+    if {"-h", "--help"} & {*sys.argv[1:]}:
+        print(f"{about}\nKeys: {' '.join(f'{key}={value}' for key, value in defaults.items())}")
+        raise SystemExit(0)
+    rows = []
+    try:
+        given = parse_keys(sys.argv[1:], defaults)
+        torch.set_num_threads(whole_number("threads", given["threads"]))
+        for row in measure(Options(whole_number("rounds", given["rounds"]), given)):
+            print(shown(row), flush=True)
+            rows.append(row)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    path = Path(given["output"]) / f"{name}.csv"
+    write(path, rows)
+    return path

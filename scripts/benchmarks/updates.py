@@ -1,0 +1,162 @@
+"""Updates and validation passes of this checkout against another's, each task at its committed settings.
+
+    python -m scripts.benchmarks.updates baseline=/path/to/other/checkout tasks=rt,mnist rounds=21
+
+A process of each checkout builds task, model and optimizer by its own code and makes updates when it is told
+to; the two take turns, on the same batches, each with one thread, under the allocator's settings of the
+Makefile. A ratio is processor time here : there, so below 1 this checkout is faster. `seconds` is the length
+of a turn, `evaluations` the rounds of validation passes (0: none), `scale` one for all tasks. It also says
+whether both computed the same losses and scores. Data are prepared in `data/` of each checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from adanorm.cli.command import whole_number
+from adanorm.config.paths import PROJECT
+from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns
+
+# At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.
+SCALES = {"rt": "paper", "sst5": "paper", "mnist": "paper", "ptb": "mini", "enwik8": "mini", "de-en": "mini"}
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_TRIM_THRESHOLD_": "1000000000",
+    "MALLOC_MMAP_THRESHOLD_": "1000000000",
+}
+WARM_UP = 5  # updates of each side that are not counted; they also say how many make a turn
+
+
+class Child:
+    """The process of one checkout, which works only when it is asked."""
+
+    def __init__(self, checkout: Path, settings: list[str], folder: Path) -> None:
+        self.checkout = checkout
+        folder.mkdir()
+        script, self._errors = Path(__file__).with_name("updates_child.py"), folder / "errors.txt"
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(script), *settings, f"runs={folder}"],
+                env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(checkout / "src")},
+                cwd=checkout,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()  # its records lie in a temporary folder
+        self._process.communicate()
+
+    def wait(self) -> None:
+        """Return when the run is set up; raises ValueError if it cannot be or is of other code."""
+        code = Path(self._answer()["code"])
+        if not code.is_relative_to(self.checkout):
+            raise ValueError(f"{self.checkout}: its process imports {code}")
+
+    def ask(self, request: str) -> dict[str, Any]:
+        """Return the answer to `update N` or `evaluate`: its seconds and what was found."""
+        assert self._process.stdin is not None
+        print(request, file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise ValueError(f"{self.checkout}: {self._errors.read_text().strip().splitlines()[-1]}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def measure(options: Options) -> Iterator[Row]:
+    """Yield a row for the updates and one for the validation passes of each task."""
+    keys = options.keys
+    other, tasks = Path(keys["baseline"]).resolve(), keys["tasks"].split(",")
+    if not keys["baseline"] or not (other / "src" / "adanorm").is_dir():
+        raise ValueError(f"baseline={keys['baseline']}: must be another checkout of this project")
+    if unknown := [task for task in tasks if task not in SCALES]:
+        raise ValueError(f"tasks={unknown[0]}: choose from {', '.join(SCALES)}")
+    for task in tasks:
+        scale = keys["scale"] or SCALES[task]
+        settings = [f"task={task}", f"norm={keys['norm']}", f"scale={scale}", "device=cpu", "threads=1"]
+        place = {"task": task, "norm": keys["norm"], "scale": scale, "baseline": _commit(other)}
+        for row in _compared({"here": PROJECT, "there": other}, settings, options):
+            yield place | row
+
+
+def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
+    with ExitStack() as stack:
+        runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        children = {
+            side: stack.enter_context(Child(path, settings, runs / side)) for side, path in checkouts.items()
+        }
+        for child in children.values():
+            child.wait()
+        first = [child.ask(f"update {WARM_UP}") for child in children.values()]  # compiles, fills caches
+        first = [child.ask(f"update {WARM_UP}") for child in children.values()]
+        slowest = max(answer["seconds"] for answer in first) / WARM_UP
+        count = max(1, round(float(options.keys["seconds"]) / slowest))
+        yield _row("update", children, f"update {count}", options.rounds, count=count)
+        evaluations = whole_number("evaluations", options.keys["evaluations"], at_least=0)
+        if evaluations:
+            yield _row("validation pass", children, "evaluate", evaluations, count=1)
+
+
+def _row(what: str, children: Mapping[str, Child], request: str, rounds: int, *, count: int) -> Row:
+    found: dict[str, list[Any]] = {side: [] for side in children}
+
+    def side(name: str) -> Callable[[], float]:
+        def spent() -> float:
+            answer = children[name].ask(request)
+            found[name].append(answer["found"])
+            return float(answer["seconds"]) / count
+
+        return spent
+
+    spent = take_turns({name: side(name) for name in children}, rounds)
+    ratio: Spread = spent.ratio("here", "there")
+    return {
+        "what": what,
+        "a_turn": count,
+        "here_per_second": round(1 / spent.median("here"), 3),
+        "there_per_second": round(1 / spent.median("there"), 3),
+        "ratio": ratio,
+        "same_results": found["here"] == found["there"],
+    }
+
+
+def _commit(checkout: Path) -> str | None:
+    """Return the commit of a checkout, None where it is no repository."""
+    found = subprocess.run(
+        ["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() or None
+
+
+if __name__ == "__main__":
+    run_benchmark(
+        measure,
+        rounds=21,
+        output="outputs/bench",
+        keys={
+            "baseline": "",
+            "tasks": ",".join(SCALES),
+            "scale": "",
+            "norm": "adanorm",
+            "seconds": "0.5",
+            "evaluations": "5",
+        },
+    )

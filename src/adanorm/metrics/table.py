@@ -1,0 +1,122 @@
+"""The table of metrics: how each is named and shown, which way it points, which kind of task yields it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of test or validation; `label` is what tables and figures call it."""
+
+    label: str
+    higher_is_better: bool
+    unit: str = ""  # behind the label on an axis; of a loss, its kind of task says it
+
+    @property
+    def goal(self) -> Literal["max", "min"]:
+        """What a configuration calls its direction."""
+        return "max" if self.higher_is_better else "min"
+
+    @property
+    def axis(self) -> str:
+        """The label of an axis: with the unit, and a word where lower is better."""
+        unit = f" ({self.unit})" if self.unit else ""
+        return f"{self.label}{unit}{'' if self.higher_is_better else ', lower is better'}"
+
+    def decimals(self, score: float) -> int:
+        """Return how many decimals a score is shown with: two, and below 1 as many as make three digits.
+
+        Scores in percent or bits keep their two; a squared error of 0.0123 is not shown as 0.01.
+        """
+        size = abs(score)
+        return 2 if size >= 1 or size < 1e-9 or not math.isfinite(size) else 2 - math.floor(math.log10(size))
+
+    def text(self, score: float) -> str:
+        """Return a score as it is shown."""
+        return f"{score:.{self.decimals(score)}f}"
+
+
+METRICS = {
+    "accuracy": Metric("accuracy", higher_is_better=True, unit="%"),
+    "bleu": Metric("BLEU", higher_is_better=True),
+    "sacrebleu": Metric("sacreBLEU", higher_is_better=True),
+    "compound_bleu": Metric("compound BLEU", higher_is_better=True),
+    "bpc": Metric("BPC", higher_is_better=False),
+    "uas": Metric("UAS", higher_is_better=True, unit="%"),
+    "uas_all": Metric("UAS with punctuation", higher_is_better=True, unit="%"),
+    "las": Metric("LAS", higher_is_better=True, unit="%"),
+    "las_all": Metric("LAS with punctuation", higher_is_better=True, unit="%"),
+    "loss": Metric("loss", higher_is_better=False),
+    "nll": Metric("negative log-likelihood", higher_is_better=False, unit="nats"),
+    "perplexity": Metric("perplexity", higher_is_better=False),
+}
+
+
+@dataclass(frozen=True)
+class CurveQuantity:
+    """What the curves of training and validation show: a metric, a factor, and the axis' label then."""
+
+    metric: str
+    label: str
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class KindMetrics:
+    """The metrics that a kind of task yields on the test set and in validation, and its curves."""
+
+    test: tuple[str, ...]
+    valid: tuple[str, ...]
+    curve: CurveQuantity
+
+
+KINDS = {
+    "classification": KindMetrics(
+        test=("accuracy", "loss"),
+        valid=("accuracy", "loss"),
+        curve=CurveQuantity("loss", "loss (nats per example)"),
+    ),
+    "translation": KindMetrics(
+        test=("bleu", "sacrebleu", "compound_bleu"),
+        valid=("loss", "nll", "perplexity"),
+        # The paper's loss is to base 2, as fairseq prints it; the records' is in nats.
+        curve=CurveQuantity("loss", "loss (bits per subword)", factor=1 / math.log(2)),
+    ),
+    "char_lm": KindMetrics(
+        test=("bpc", "loss"),
+        valid=("bpc", "loss"),
+        curve=CurveQuantity("bpc", "bits per character"),
+    ),
+    "parsing": KindMetrics(
+        test=("uas", "uas_all", "las", "las_all"),
+        valid=("uas", "uas_all", "las", "las_all", "loss"),
+        curve=CurveQuantity("loss", "loss (nats per transition)"),
+    ),
+    "regression": KindMetrics(
+        test=("loss",),
+        valid=("loss",),
+        curve=CurveQuantity("loss", "mean squared error"),
+    ),
+}
+
+
+def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) -> None:
+    """Raise ValueError, naming the choices, for a metric, selection metric or goal that a task cannot have.
+
+    `selected_by` is the validation metric that picks the best weights, None for `metric`; `goal` is its
+    direction.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"task.kind={kind}: choose from {', '.join(KINDS)}")
+    test, valid = KINDS[kind].test, KINDS[kind].valid
+    if metric not in test:
+        raise ValueError(f"task.metric={metric}: the test of {kind} yields {', '.join(test)}")
+    chosen = selected_by or metric
+    if chosen not in valid:
+        given = selected_by or f"null (so {metric})"
+        raise ValueError(f"task.selected_by={given}: the validation of {kind} yields {', '.join(valid)}")
+    if goal != METRICS[chosen].goal:
+        raise ValueError(f"task.goal={goal}: the goal of {chosen} is {METRICS[chosen].goal}")

@@ -1,0 +1,125 @@
+"""The table of metrics against what runs of every kind record, and against wrong configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from adanorm import tasks
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import choices
+from adanorm.metrics.table import KINDS, METRICS
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import NormChoice, norm_factory
+from adanorm.tasks.base import TrainingTask
+from tests.conftest import Command
+from tests.data.treebanks.test_conll import UD
+
+OF_KIND = {  # a task of each kind
+    "classification": "rt",
+    "translation": "de-en",
+    "char_lm": "enwik8",
+    "parsing": "ptb",
+    "regression": "gaussian",
+}
+GERMAN_ALONE = {"compound_bleu"}
+
+
+def labeled_trees(folder: Path) -> list[str]:
+    """The settings of a treebank with labels, which the synthetic trees lack."""
+    for split in ("train", "valid", "test"):
+        (folder / f"{split}.conllu").write_text((UD + "\n") * 3)
+    return [f"data.{split}={folder / split}.conllu" for split in ("train", "valid", "test")]
+
+
+def untrained(run: Experiment) -> tuple[TrainingTask, nn.Module]:
+    torch.manual_seed(0)
+    task = tasks.build(run)
+    return task, task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
+
+
+def test_every_kind_of_task_is_in_the_table() -> None:
+    assert set(KINDS) == set(tasks.KINDS) == set(OF_KIND)
+    assert {compose_experiment([f"task={task}"]).task.kind for task in choices("task")} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_yields_the_metrics_that_the_table_says(
+    smoke: Callable[..., Experiment], tmp_path: Path, kind: str
+) -> None:
+    run = smoke(f"task={OF_KIND[kind]}", *(labeled_trees(tmp_path) if kind == "parsing" else ()))
+    assert run.task.kind == kind
+    task, model = untrained(run)
+    assert set(task.evaluate(model, "test").metrics) == {*KINDS[kind].test} - GERMAN_ALONE
+    valid = set(task.evaluate(model, "valid").metrics)
+    assert valid == {*KINDS[kind].valid}
+    assert KINDS[kind].curve.metric in valid
+    assert KINDS[kind].curve.metric in {"loss", *task.derived(1.0)}, "training has it too"
+    assert {*KINDS[kind].test, *valid} <= set(METRICS)
+
+
+def test_a_score_is_shown_with_two_decimals_and_a_small_one_with_three_digits() -> None:
+    loss = METRICS["loss"]
+    shown = [loss.text(score) for score in (99.354, 1.0449, 0.51234, -0.034567, 0.0, 1e-12)]
+    assert shown == ["99.35", "1.04", "0.512", "-0.0346", "0.00", "0.00"]
+    assert loss.decimals(float("inf")) == loss.decimals(float("nan")) == 2
+
+
+def test_an_axis_says_unit_and_direction() -> None:
+    assert METRICS["accuracy"].axis == "accuracy (%)"
+    assert METRICS["bpc"].axis == "BPC, lower is better"
+
+
+@pytest.mark.parametrize(
+    ("task", "override", "message"),
+    [
+        ("rt", "task.metric=acc", "task.metric=acc: the test of classification yields accuracy, loss"),
+        ("rt", "task.metric=bleu", "task.metric=bleu: the test of classification yields accuracy, loss"),
+        ("rt", "task.goal=min", "task.goal=min: the goal of accuracy is max"),
+        ("rt", "task.selected_by=loss", "task.goal=max: the goal of loss is min"),
+        (
+            "de-en",
+            "task.selected_by=bleu",
+            "task.selected_by=bleu: the validation of translation yields loss",
+        ),
+        ("de-en", "task.selected_by=null", "task.selected_by=null (so bleu): the validation of translation"),
+        ("rt", "task.kind=clasification", "task.kind=clasification: choose from classification, translation"),
+        (
+            "rt",
+            "task.kind=parsing task.metric=uas",
+            "task.kind=parsing: data.reader=text is for classification",
+        ),
+        ("rt", "model.name=vgg2", "model.name=vgg2: choose from mnist_cnn, vgg, deep_linear"),
+        ("rt", "data.reader=images2", "data.reader=images2: choose from images, colour_images, gaussian"),
+    ],
+)
+def test_a_metric_that_a_kind_does_not_have_is_named_with_the_choices(
+    task: str, override: str, message: str
+) -> None:
+    prefix = "+" if "selected_by" in override and task == "rt" else ""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        compose_experiment([f"task={task}", *(prefix + part for part in override.split())])
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_metric_that_these_data_do_not_have_is_refused_before_training(
+    smoke: Callable[..., Experiment], tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"task.metric=compound_bleu: .* only into German"):
+        tasks.build(smoke("task=de-en", "task.metric=compound_bleu"))
+    assert tasks.build(smoke("task=en-de", "task.metric=compound_bleu"))
+    with pytest.raises(ValueError, match=r"task.metric=las: the training trees have no labels"):
+        tasks.build(smoke("task=ptb", "task.metric=las"))
+    assert tasks.build(smoke("task=ptb", "task.metric=las", *labeled_trees(tmp_path)))
+
+
+def test_a_wrong_metric_ends_a_command_before_any_work(tmp_path: Path, command: Command) -> None:
+    done = command("run", "task=mnist", "scale=smoke", "task.metric=f1", f"runs={tmp_path}/runs")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: task.metric=f1: the test of classification yields accuracy, loss\n"

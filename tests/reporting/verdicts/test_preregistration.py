@@ -1,0 +1,45 @@
+"""The file of claims, margins and the stopping rule."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from adanorm.config.paths import choices
+from adanorm.records.published import published_tasks
+from adanorm.reporting.verdicts.preregistration import Claim, Preregistration, preregistration
+
+
+def test_every_task_of_the_paper_has_a_margin_with_its_reason() -> None:
+    margins = preregistration().margins
+    assert set(margins) == {*published_tasks()}
+    assert all(len(margin.reason) > 20 for margin in margins.values())
+
+
+def test_the_claims_name_norms_and_tasks_that_are_there() -> None:
+    for claim in preregistration().claims:
+        for task in claim.tasks:
+            assert task in published_tasks()
+            assert set(claim.norms(task)) <= {*choices("norm")}
+            assert set(claim.norms(task)) <= {*preregistration().norms}, "they share the task's variance"
+
+
+def test_a_margin_moved_after_the_fact_changes_the_digest() -> None:
+    registered = preregistration()
+    values = registered.model_dump()
+    values["margins"]["rt"]["test"] = 2.0
+    assert Preregistration.model_validate(values).digest != registered.digest
+    assert Preregistration.model_validate(registered.model_dump()).digest == registered.digest
+
+
+def test_a_comparison_without_a_margin_is_refused() -> None:
+    values = preregistration().model_dump()
+    values["claims"][0]["quantity"] = "last_valid_loss"  # RT has no margin of losses
+    with pytest.raises(ValidationError, match="affine: no margin of last_valid_loss on en-de"):
+        Preregistration.model_validate(values)
+
+
+def test_a_claim_cannot_need_more_tasks_than_it_names() -> None:
+    claim = preregistration().claims[0].model_dump() | {"at_least": 9}
+    with pytest.raises(ValidationError, match="at_least 9, of 8 tasks"):
+        Claim.model_validate(claim)
