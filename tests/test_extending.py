@@ -16,7 +16,7 @@ from adanorm.config.paths import PROJECT
 NEEDED = ("src", "conf", "tests", "docs/norms.md", "pyproject.toml", "results/published.csv")
 CLASS = '''
 
-class HalfNorm(nn.Module):
+class HalfNorm(Norm):
     """Rows centered and divided by a power of their variance."""
 
     def __init__(self, dim: int, *, power: float = 0.5) -> None:

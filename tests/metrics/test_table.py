@@ -15,7 +15,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.metrics.table import KIND_METRICS, METRICS
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.base import TrainingTask
 from tests.conftest import Command
 from tests.data.treebanks.test_conll import UD
@@ -40,7 +40,7 @@ def labeled_trees(folder: Path) -> list[str]:
 def untrained(run: Experiment) -> tuple[TrainingTask, nn.Module]:
     torch.manual_seed(0)
     task = tasks.build(run)
-    return task, task.build_model(PlacedNorms(norm_factory("layernorm"), "all")).eval()
+    return task, task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
 
 
 def test_every_kind_of_task_is_in_the_table() -> None:

@@ -21,6 +21,7 @@ COMMANDS = {
     "trace": "print the runs behind a table's cell and how to repeat them",
     "list": "show tasks, norms, scales, studies, and what is completed",
     "data": "download, verify and prepare the data of a task",
+    "baselines": "score what needs no training, such as the majority class",
     "check-norm": "test a norm against the contract of a norm",
     "tables": "write results/tables from the records",
     "figures": "write results/figures from the records",

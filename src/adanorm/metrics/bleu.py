@@ -46,7 +46,8 @@ def bleu(
     """Return the corpus BLEU of outputs against one reference each, in percent, and its signature."""
     metric = scorer(kind, lowercase=lowercase)
     score: float = metric.corpus_score(list(outputs), [list(references)]).score
-    return score, str(metric.get_signature())
+    split = "|compounds:split at hyphens" if kind == "compound_bleu" else ""  # before sacrebleu counts
+    return score, f"{metric.get_signature()}{split}"
 
 
 def paired_bootstrap(

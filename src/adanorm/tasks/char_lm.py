@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,7 +14,8 @@ from torch.nn import functional as F
 from adanorm.config.data_sections import ByteText
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import Segment
-from adanorm.data.bytes.streams import IGNORED, SegmentBatch, Segments, load_streams
+from adanorm.data.bytes.streams import IGNORED, SPLITS, SegmentBatch, Segments, load_streams
+from adanorm.metrics.ngram import bits_per_byte
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -35,8 +38,6 @@ class CharLm(TrainingTask):
                 f"{next(iter(self.checksums))}: {self.sizes['train']:,} bytes to train on, shorter than one"
                 f" segment of every stream ({self._data.streams} x {self._segments.train.length})"
             )
-        # The memory that the last training batch left, a row a stream.
-        self.carried: list[Tensor] = []
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the Transformer-XL, the LSTM or the GRU that the configuration describes."""
@@ -49,15 +50,25 @@ class CharLm(TrainingTask):
         whole = text[: len(text) // self._data.streams * self._data.streams]
         return Segments(whole, 0, self._data.streams, self._segments.train.length)
 
-    def loss(self, model: nn.Module, batch: SegmentBatch) -> Loss:
-        """Return the cross-entropy summed over bytes in nats, and their number; moves the memory on."""
-        memory = [] if batch.first else self.carried
-        logits, self.carried = model(batch.segment, memory, **told(self._segments.train))
-        return Loss(_cross_entropy(logits, batch.target), batch.units)
+    def loss(self, model: nn.Module, batch: SegmentBatch, carried: Sequence[Tensor] = ()) -> Loss:
+        """Return the cross-entropy summed over bytes in nats, their number, and the new memory."""
+        memory = [] if batch.first else carried
+        logits, memory = model(batch.segment, memory, **told(self._segments.train))
+        return Loss(_cross_entropy(logits, batch.target), batch.units, memory)
 
     def derived(self, train_loss: float) -> dict[str, float]:
         """Return the training loss in bits a byte."""
         return {"bpc": train_loss / math.log(2)}
+
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return bits a byte under the frequencies of bytes, and under 5-grams (Witten & Bell 1991)."""
+        parts = {name: part.numpy().astype(np.int64) for name, part in self.corpus.splits.items()}
+        before = np.concatenate([parts[name] for name in SPLITS[: SPLITS.index(split)]])
+        found = {}
+        for name, context in (("unigram", 0), ("5-gram", 4)):
+            bits = bits_per_byte(parts["train"], parts[split], context=context, before=before)
+            found[name] = {"bpc": bits, "loss": bits * math.log(2)}
+        return found
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return bits and nats a byte; every byte of the split is scored once.

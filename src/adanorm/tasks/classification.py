@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.config.data_sections import ColourImages, DataSection, Images, Text
@@ -48,7 +48,7 @@ class Classification(TrainingTask):
         train = self.splits.train
         return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy summed over the batch in nats, and its size."""
         logits = model(batch.inputs)
         return Loss(F.cross_entropy(logits.float(), batch.targets, reduction="sum"), len(batch.targets))
@@ -68,6 +68,13 @@ class Classification(TrainingTask):
         accuracy = 100 * int((predicted == examples.targets).sum()) / len(examples)
         outputs = [self.splits.labels[label] for label in predicted.tolist()]
         return Evaluation({"accuracy": accuracy, "loss": total / len(examples)}, outputs)
+
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return the accuracy (%) of the label that is most frequent in training."""
+        most = self.splits.train.targets.bincount().argmax()
+        return {
+            "majority class": {"accuracy": 100 * float((self.splits[split].targets == most).float().mean())}
+        }
 
     def scored(self, outputs: Sequence[str]) -> list[float]:
         """Return 100 for each test example whose label is right, else 0."""

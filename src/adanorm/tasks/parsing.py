@@ -91,7 +91,7 @@ class Parsing(TrainingTask):
         train = self.examples["train"]
         return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy summed over transitions in nats, and their number."""
         logits = model(batch.inputs)
         return Loss(
@@ -137,6 +137,18 @@ class Parsing(TrainingTask):
                 )
                 parsed.append(([head - 1 for head in heads], [names[label] for label in labels]))
         return parsed
+
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return attachment scores (%) of every word under its neighbor, the outermost under the root."""
+        trees = self.trees[split]
+        labels = [["_"] * len(tree) for tree in trees]
+        left = [list(range(len(tree))) for tree in trees]
+        right = [[*range(2, len(tree) + 1), 0] for tree in trees]
+        sides = {"left neighbor": left, "right neighbor": right}
+        return {
+            name: attachment(trees, list(zip(heads, labels, strict=True)), self._data.scoring).metrics
+            for name, heads in sides.items()
+        }
 
     def scored(self, outputs: Sequence[str]) -> list[float]:
         """Return each test sentence's share of UAS: its right heads over the words of a mean sentence."""

@@ -50,7 +50,7 @@ class Translation(TrainingTask):
         random = np.random.default_rng((self._seed, epoch))
         return Batches(train, train.order(self._data.batch_tokens, random))
 
-    def loss(self, model: nn.Module, batch: PairBatch) -> Loss:
+    def loss(self, model: nn.Module, batch: PairBatch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the label-smoothed cross-entropy summed over target subwords in nats, and their number.
 
         As fairseq defines it (after Szegedy et al. 2016): a share of the probability is spread over
@@ -79,19 +79,30 @@ class Translation(TrainingTask):
 
     def score(self, model: nn.Module, split: str) -> Evaluation:
         """Return the kinds of BLEU of a split's translations (%), and these as words."""
-        pairs, corpus = self.corpus.splits[split], self.corpus
+        pairs = self.corpus.splits[split]
         outputs: list[str] = [""] * len(pairs)
         for indices in pairs.order(self._decoding.batch_tokens, None):
             found = self.translate(model, pairs.sources(indices))
             for index, translation in zip(indices, found, strict=True):
                 outputs[int(index)] = translation
-        words, text = corpus.beside_references(split, outputs)
+        scores, signatures = self._bleu(split, outputs)
+        return Evaluation(scores, outputs, signatures)
+
+    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+        """Return the kinds of BLEU (%) of the source sentences taken for their translations."""
+        dictionary, source = self.corpus.dictionaries[0], self.corpus.splits[split].dataset.src
+        copied = [Subwords.join(dictionary.string(source[i])) for i in range(len(source))]
+        return {"copied source": self._bleu(split, copied)[0]}
+
+    def _bleu(self, split: str, outputs: list[str]) -> tuple[dict[str, float], dict[str, str]]:
+        """Return the kinds of BLEU of a split's translations, and their signatures."""
+        words, text = self.corpus.beside_references(split, outputs)
         kinds = [kind for kind in KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
         scores, signatures = {}, {}
         for kind in kinds:
             compared = sides(kind, words, text)
             scores[kind], signatures[kind] = bleu(kind, *compared, lowercase=self._data.lowercase)
-        return Evaluation(scores, outputs, signatures)
+        return scores, signatures
 
     def encode(self, line: str) -> Tensor:
         """Return the source ids (S,) of a line of text, with their end."""

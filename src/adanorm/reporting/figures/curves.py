@@ -48,12 +48,12 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
     for norm, runs in cells.items():
         for run in runs:
             result = reader.result(run.folder())
-            if result is None or result["status"] == "failed":
+            if result is None or result.status == "failed":
                 continue
             rows = reader.metrics(run.folder())
             for part in PARTS:
                 y = [row[f"{part}_{quantity.metric}"] * quantity.factor for row in rows]
-                curve = Curve([row[over] for row in rows], y, result["status"] == "diverged")
+                curve = Curve([row[over] for row in rows], y, result.status == "diverged")
                 found.setdefault((norm, part), []).append(curve)
     return Curves(over, found)
 

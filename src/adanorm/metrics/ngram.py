@@ -1,30 +1,10 @@
-"""What counting bytes comes to on enwik8's first million: `python -m scripts.benchmarks.ngram`.
-
-The number that a language model at mini scale must beat clearly.
-"""
+"""Bits a byte of a text under n-gram models: what counting bytes comes to, without a network."""
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
-from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import ByteText
-from adanorm.data.bytes.streams import load_streams
-
 Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
-
-
-def main() -> None:
-    """Print bits a byte of interpolated n-gram models on the validation and test parts."""
-    data = cast(ByteText, compose_experiment(["task=enwik8", "scale=mini"]).data)
-    parts = {split: text.numpy().astype(np.int64) for split, text in load_streams(data).splits.items()}
-    for context in range(6):
-        valid = bits_per_byte(parts["train"], parts["valid"], context=context)
-        seen = np.concatenate([parts["train"], parts["valid"]])
-        test = bits_per_byte(parts["train"], parts["test"], context=context, before=seen)
-        print(f"{context} bytes of context: validation {valid:.3f}, test {test:.3f} bits a byte")
 
 
 def bits_per_byte(train: Bytes, text: Bytes, *, context: int, before: Bytes | None = None) -> float:
@@ -60,7 +40,3 @@ def _looked_up(wanted: Bytes, keys: Bytes, values: Bytes) -> Bytes:
     """Return the values of wanted keys, 0 where there is none."""
     place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
     return np.where(keys[place] == wanted, values[place], 0)
-
-
-if __name__ == "__main__":
-    main()

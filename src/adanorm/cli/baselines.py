@@ -1,0 +1,30 @@
+"""Score what needs no training on the data of a task, and record it in results/baselines.json.
+
+The majority class, frequencies of bytes and 5-grams, the neighboring word as head, the source taken for its
+translation. A run that is no better than the best of them has not learned, and tables say so.
+"""
+
+from __future__ import annotations
+
+from adanorm.cli.command import Arguments, Usage
+from adanorm.metrics.table import METRICS
+from adanorm.records.baselines import PATH, add_baselines
+from adanorm.records.folder import shown
+from adanorm.runs.auto_scale import experiment_of
+
+USAGE = Usage(settings="of a run", examples=("task=rt", "task=enwik8 scale=mini"))
+
+
+def main(arguments: Arguments) -> None:
+    """Compute and record the baselines of the data that the command line names."""
+    run = experiment_of(arguments.settings)
+    from adanorm import tasks
+
+    task = tasks.build(run)
+    found = {split: task.baselines(split) for split in ("valid", "test")}
+    add_baselines(run, found)
+    metric = METRICS[run.task.metric]
+    for name, metrics in found["test"].items():
+        score = metrics[run.task.metric]
+        print(f"{run.task.name} {run.scale}, {name}: test {metric.label} {metric.text(score)}")
+    print(shown(PATH))

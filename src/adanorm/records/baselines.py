@@ -1,0 +1,68 @@
+"""Trivial baselines of each data set (results/baselines.json): what a run must beat to have learned."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, NamedTuple
+
+from adanorm.config.digest import digest_of
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import PROJECT
+from adanorm.files import write_whole
+from adanorm.metrics.table import METRICS
+
+PATH = PROJECT / "results" / "baselines.json"
+BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams"}  # no part of a data set
+
+
+class Baseline(NamedTuple):
+    """The best of a data set's trivial baselines in a metric."""
+
+    name: str
+    score: float
+
+
+def data_digest(run: Experiment) -> str:
+    """Return eight hexadecimal digits that identify the data set of a run."""
+    data = run.identity()["data"]
+    return digest_of({key: value for key, value in data.items() if key not in BATCHING})
+
+
+@cache
+def _entries() -> dict[str, dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(PATH.read_text()) if PATH.exists() else []
+    return {entry["data"]: entry for entry in listed}
+
+
+def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]]) -> None:
+    """Record the baselines of a run's data set, {split: {name: metrics}}, in place of older ones."""
+    entry: dict[str, Any] = {"task": run.task.name, "scale": run.scale, "data": data_digest(run), **splits}
+    entries = {**_entries(), entry["data"]: entry}
+    ordered = sorted(entries.values(), key=lambda found: (found["task"], found["scale"], found["data"]))
+    write_whole(PATH, (json.dumps(ordered, indent=1) + "\n").encode())
+    _entries.cache_clear()
+
+
+def baselines(run: Experiment, split: str = "test") -> dict[str, dict[str, float]]:
+    """Return the recorded baselines of a run's data set, {name: metrics}; empty where there are none."""
+    found: dict[str, dict[str, float]] = _entries().get(data_digest(run), {}).get(split, {})
+    return found
+
+
+def best_baseline(run: Experiment, metric: str, split: str = "test") -> Baseline | None:
+    """Return the best recorded baseline of a run's data set; None where none has the metric."""
+    sign = 1 if METRICS[metric].higher_is_better else -1
+    scores = {name: found[metric] for name, found in baselines(run, split).items() if metric in found}
+    if not scores:
+        return None
+    name = max(scores, key=lambda name: sign * scores[name])
+    return Baseline(name, scores[name])
+
+
+def has_learned(run: Experiment, score: float) -> bool:
+    """Return whether a test score is better than every recorded baseline of the run's data set."""
+    metric = run.task.metric
+    baseline = best_baseline(run, metric)
+    sign = 1 if METRICS[metric].higher_is_better else -1
+    return baseline is None or sign * score > sign * baseline.score

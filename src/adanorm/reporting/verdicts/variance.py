@@ -1,0 +1,132 @@
+"""How far scores spread over seeds: a comparison's own variance, with the task's other norms as a prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from statistics import fmean
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+Scores: TypeAlias = Mapping[str, Mapping[int, float]]  # norm -> seed -> score
+FEWEST_PAIRS = 3  # of norms, whose variances say something of their spread
+NO_SPREAD = 1e-9  # what equal gaps differ by in floating point
+
+
+class Spread(NamedTuple):
+    """A standard deviation and the degrees of freedom that it is known with."""
+
+    sd: float
+    df: float
+
+
+@dataclass(frozen=True)
+class TaskVariance:
+    """The variance of a task's scores over seeds, which are blocks: score = norm + seed + noise.
+
+    `resolution` is the step of a score, such as 0.2 for the accuracy on 500 images, 0 where it has
+    none; a rounded score has a variance of at least resolution² / 12. `prior_df_at_most` bounds
+    what the other norms count for in a comparison.
+    """
+
+    scores: Scores
+    prior_df_at_most: float
+    resolution: float = 0.0
+
+    def shared(self, first: str, second: str) -> list[int]:
+        """Return the seeds that two norms both have a score of."""
+        return sorted(self.scores.get(first, {}).keys() & self.scores.get(second, {}).keys())
+
+    def gaps(self, first: str, second: str) -> list[float]:
+        """Return by how much the second norm scores above the first, a number a shared seed."""
+        seeds = self.shared(first, second)
+        return [self.scores[second][seed] - self.scores[first][seed] for seed in seeds]
+
+    def of_difference(self, first: str, second: str) -> Spread | None:
+        """Return the spread of a seed's difference between two norms; None where nothing tells it.
+
+        Moderated after Smyth (2004): with r the sum of squares that the difference leaves in all
+        norms' residuals, f its degrees of freedom, and d = min(prior_df, f),
+        s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d), on n - 1 + d degrees of freedom.
+        """
+        gaps = self.gaps(first, second)
+        if not gaps:
+            return None
+        own, own_df = float(np.var(gaps)) * len(gaps) / 2, len(gaps) - 1
+        squares, df = self._residual
+        rest, rest_df = max(0.0, squares - own), df - own_df
+        borrowed = min(self.prior_df, rest_df)
+        if own_df + borrowed <= 0:
+            return None
+        squares = own + (rest * borrowed / rest_df if borrowed else 0.0)
+        least = self.resolution**2 / 6  # of a difference
+        sd = math.sqrt(max(2 * squares / (own_df + borrowed), least))
+        return Spread(sd, own_df + borrowed) if sd > NO_SPREAD else None
+
+    @cached_property
+    def prior_df(self) -> float:
+        """Return the degrees of freedom that the other norms count for (Smyth 2004, section 6.2).
+
+        From the spread of the logarithms of the variances of all pairs of norms: few where some
+        norms are far noisier than others, `prior_df_at_most` where they spread no more than
+        chance has them do.
+        """
+        from scipy.special import digamma, polygamma
+
+        pairs = [self.gaps(*pair) for pair in combinations(self.scores, 2)]
+        known = [(float(np.var(gaps, ddof=1)), len(gaps) - 1) for gaps in pairs if len(gaps) > 1]
+        if len(known) < FEWEST_PAIRS:
+            return self.prior_df_at_most
+        least = max(self.resolution**2 / 6, 1e-4 * fmean(variance for variance, _ in known))
+        if least == 0:
+            return self.prior_df_at_most
+        halves = np.array([df for _, df in known]) / 2
+        logs = np.log([max(variance, least) for variance, _ in known]) - digamma(halves) + np.log(halves)
+        excess = float(logs.var(ddof=1) - polygamma(1, halves).mean())
+        return self._df_of_excess(excess)
+
+    def _df_of_excess(self, excess: float) -> float:
+        """Return the d with trigamma(d / 2) = excess, at most `prior_df_at_most`."""
+        from scipy.optimize import brentq
+        from scipy.special import polygamma
+
+        def difference(df: float) -> float:
+            return float(polygamma(1, df / 2)) - excess
+
+        most, fewest = self.prior_df_at_most, 1e-3
+        if difference(most) >= 0:  # as little spread as at most degrees of freedom, or less
+            return most
+        return float(brentq(difference, fewest, most)) if difference(fewest) > 0 else fewest
+
+    @cached_property
+    def residual(self) -> Spread | None:
+        """Return the spread of a score but for its norm and its seed, pooled over norms."""
+        squares, df = self._residual
+        return Spread(math.sqrt(max(squares / df, self.resolution**2 / 12)), df) if df else None
+
+    @cached_property
+    def within(self) -> Spread | None:
+        """Return the spread of a norm's scores over seeds, pooled over norms: of one more run."""
+        groups = [list(scores.values()) for scores in self.scores.values() if scores]
+        df = sum(len(group) - 1 for group in groups)
+        squares = sum(float(np.var(group)) * len(group) for group in groups)
+        return Spread(math.sqrt(max(squares / df, self.resolution**2 / 12)), df) if df else None
+
+    @cached_property
+    def _residual(self) -> tuple[float, int]:
+        """Return the squares that norms and seeds leave, by least squares, and their degrees of freedom."""
+        places = [(norm, seed) for norm, scores in self.scores.items() for seed in scores]
+        if not places:
+            return 0.0, 0
+        effects = {effect: index for index, effect in enumerate(dict.fromkeys(e for p in places for e in p))}
+        design = np.zeros((len(places), len(effects)))
+        for row, (norm, seed) in enumerate(places):
+            design[row, [effects[norm], effects[seed]]] = 1
+        values = np.array([self.scores[norm][seed] for norm, seed in places])
+        values -= values.mean()
+        found, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
+        return float(np.square(values - design @ found).sum()), len(places) - int(rank)

@@ -1,0 +1,75 @@
+"""The paper's number in the distribution of one more run, against simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from adanorm.reporting.verdicts.prediction import column_shift, error_rates, place
+from adanorm.reporting.verdicts.variance import Spread
+
+
+@pytest.mark.parametrize(
+    ("number", "verdict"),
+    [(75.0, "consistent"), (77.0, "inconclusive"), (79.0, "differs"), (71.0, "differs")],
+)
+def test_a_number_is_consistent_inconclusive_or_differs(number: float, verdict: str) -> None:
+    found = place(number, rounding=0.005, mean=75.0, count=3, spread=Spread(1.0, 12))
+    assert found.verdict == verdict
+    assert (found.percentile > 50) == (number > 75)
+
+
+def test_a_number_that_was_rounded_is_nearer() -> None:
+    spread = Spread(0.02, 12)
+    exact = place(1.07, rounding=0.0, mean=1.115, count=3, spread=spread)
+    assert place(1.07, rounding=0.005, mean=1.115, count=3, spread=spread).p > exact.p
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.5, 3.0])
+def test_the_printed_error_rates_are_those_of_drawn_cells(shift: float) -> None:
+    random = np.random.default_rng(0)
+    count, df, draws = 3, 14, 3000
+    means = random.normal(0, 1 / math.sqrt(count), draws)
+    sds = np.sqrt(random.chisquare(df, draws) / df)
+    numbers = random.normal(shift, 1, draws)
+    verdicts = [
+        place(x, rounding=0, mean=m, count=count, spread=Spread(s, df)).verdict
+        for x, m, s in zip(numbers.tolist(), means.tolist(), sds.tolist(), strict=True)
+    ]
+    expected = error_rates(count, df, shift)
+    assert sum(expected.values()) == pytest.approx(1)
+    for verdict, rate in expected.items():
+        assert verdicts.count(verdict) / draws == pytest.approx(rate, abs=0.03)
+
+
+def columns(ours: np.ndarray) -> dict[str, dict[int, float]]:
+    return {f"norm{k}": dict(enumerate(row.tolist())) for k, row in enumerate(ours)}
+
+
+def test_a_column_that_lies_low_is_told_and_a_shared_seed_makes_it_less_sure() -> None:
+    # Seeds that move all norms by one point, and noise that moves each norm by half a point.
+    ours = 75 + np.array([-1.0, 0.0, 1.0]) + 0.5 * np.random.default_rng(2).standard_normal((7, 3))
+    low = column_shift(columns(ours), {f"norm{k}": 76.2 for k in range(7)})
+    assert low is not None
+    assert low.mean == pytest.approx(ours.mean() - 76.2)
+    assert low.p_shared is not None
+    assert low.p_apart < 0.05 < low.p_shared
+    assert column_shift(columns(ours), {}) is None
+    assert column_shift(columns(ours[:, :1]), {"norm0": 76.0}) is None, "one seed"
+
+
+@pytest.mark.parametrize("of_seeds", [0.0, 1.0])
+def test_a_column_test_errs_as_often_as_it_says(of_seeds: float) -> None:
+    random = np.random.default_rng(1)
+    wrong, draws = 0, 1500
+    for _ in range(draws):
+        ours = random.normal(0, 1, (7, 3)) + random.normal(0, of_seeds, 3)
+        paper = random.normal(0, 1, 7) + random.normal(0, of_seeds)
+        found = column_shift(columns(ours), {f"norm{k}": number for k, number in enumerate(paper.tolist())})
+        assert found is not None
+        p = found.p_shared if of_seeds else found.p_apart
+        assert p is not None
+        wrong += p < 0.05
+    assert 0.038 < wrong / draws < 0.062

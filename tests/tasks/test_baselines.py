@@ -1,0 +1,114 @@
+"""The trivial baselines of each kind of task, and what has learned nothing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adanorm import tasks
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.metrics.bleu import bleu
+from adanorm.records import baselines as recorded
+from adanorm.tasks.char_lm import CharLm
+from adanorm.tasks.classification import Classification
+from adanorm.tasks.parsing import Parsing
+from adanorm.tasks.regression import Regression
+from adanorm.tasks.translation import Translation
+
+
+def smoke(task: str, *overrides: str) -> Experiment:
+    return compose_experiment([f"task={task}", "scale=smoke", "norm=none", *overrides])
+
+
+def test_the_majority_class_is_that_of_training() -> None:
+    task = tasks.build(smoke("rt"))
+    assert isinstance(task, Classification)
+    most, _ = Counter(task.splits.train.targets.tolist()).most_common(1)[0]
+    right = [target == most for target in task.splits.test.targets.tolist()]
+    assert task.baselines("test") == {
+        "majority class": {"accuracy": pytest.approx(100 * sum(right) / len(right))}
+    }
+
+
+def test_the_unigram_is_the_cross_entropy_of_smoothed_frequencies() -> None:
+    task = tasks.build(smoke("enwik8"))
+    assert isinstance(task, CharLm)
+    train, test = (task.corpus.splits[split].tolist() for split in ("train", "test"))
+    counts = Counter(train)
+    kinds = len(counts)
+    bits = [-math.log2((counts[b] + kinds / 256) / (len(train) + kinds)) for b in test]
+    found = task.baselines("test")
+    assert found["unigram"]["bpc"] == pytest.approx(sum(bits) / len(bits))
+    assert found["5-gram"]["bpc"] < found["unigram"]["bpc"]
+    assert found["5-gram"]["loss"] == pytest.approx(found["5-gram"]["bpc"] * math.log(2))
+
+
+def test_every_word_is_attached_to_its_neighbor() -> None:
+    task = tasks.build(smoke("ptb"))
+    assert isinstance(task, Parsing)
+    found = task.baselines("test")
+    for name, step in (("left neighbor", -1), ("right neighbor", 1)):
+        counted = right = 0
+        for tree in task.trees["test"]:
+            for word, (head, out) in enumerate(zip(tree.heads, tree.punctuation, strict=True), 1):
+                guess = word + step if word + step <= len(tree) else 0
+                counted += not out
+                right += not out and head == guess
+        assert found[name]["uas"] == pytest.approx(100 * right / counted)
+
+
+def test_the_source_is_scored_as_its_own_translation() -> None:
+    task = tasks.build(smoke("de-en"))
+    assert isinstance(task, Translation)
+    dictionary, sources = task.corpus.dictionaries[0], task.corpus.splits["test"].dataset.src
+    copied = [dictionary.string(sources[i], bpe_symbol="@@ ") for i in range(len(sources))]
+    score, _ = bleu("bleu", copied, task.corpus.references("test", "words"), lowercase=False)
+    assert task.baselines("test")["copied source"]["bleu"] == pytest.approx(score)
+
+
+def test_the_mean_of_training_is_the_baseline_of_regression() -> None:
+    task = tasks.build(smoke("gaussian"))
+    assert isinstance(task, Regression)
+    mean = task.splits["train"].targets.mean(0)
+    errors = (task.splits["test"].targets - mean).square()
+    assert task.baselines("test")["mean"]["loss"] == pytest.approx(errors.double().mean().item(), rel=1e-6)
+
+
+@pytest.fixture
+def own_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A record of baselines that no other test sees."""
+    monkeypatch.setattr(recorded, "PATH", tmp_path / "baselines.json")
+    recorded._entries.cache_clear()
+    yield tmp_path / "baselines.json"
+    recorded._entries.cache_clear()
+
+
+def test_a_run_no_better_than_the_best_baseline_has_not_learned(own_record: Path) -> None:
+    run = smoke("enwik8")
+    assert recorded.has_learned(run, 9.0), "nothing is known of these data"
+    scores = {"unigram": {"bpc": 5.03}, "5-gram": {"bpc": 3.0}}
+    recorded.add_baselines(run, {"test": scores, "valid": scores})
+    assert recorded.best_baseline(run, "bpc") == ("5-gram", 3.0)
+    assert recorded.has_learned(run, 2.9)
+    assert not recorded.has_learned(run, 3.0)
+    assert not recorded.has_learned(run, 4.8)
+
+
+def test_baselines_are_of_a_data_set_and_not_of_its_batches(own_record: Path) -> None:
+    run = smoke("rt")
+    recorded.add_baselines(run, {"test": {"majority class": {"accuracy": 50.0}}})
+    assert recorded.best_baseline(smoke("rt", "data.batch_tokens=99", "norm=adanorm"), "accuracy") is not None
+    assert recorded.best_baseline(smoke("rt", "data.train_fraction=0.5"), "accuracy") is None
+    assert recorded.best_baseline(smoke("mnist"), "accuracy") is None
+
+
+def test_the_committed_baselines_are_of_the_data_that_have_records() -> None:
+    for chosen in ("rt paper", "mnist paper", "enwik8 mini", "ptb mini", "de-en mini"):
+        task, scale = chosen.split()
+        run = compose_experiment([f"task={task}", f"scale={scale}"])
+        assert recorded.best_baseline(run, run.task.metric) is not None, f"adanorm baselines {chosen}"
