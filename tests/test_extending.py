@@ -11,7 +11,7 @@ __all__ = ["copy"]  # the fixture
 
 CLASS = '''
 
-class HalfNorm(nn.Module):
+class HalfNorm(Norm):
     """Rows centered and divided by a power of their variance."""
 
     def __init__(self, dim: int, *, power: float = 0.5) -> None:
