@@ -11,7 +11,7 @@ from adanorm.cli.compare import compare_examples
 from adanorm.config.compose import compose_experiment
 from adanorm.records.folder import RunFolder
 from tests.conftest import Command
-from tests.reporting.test_cell import record
+from tests.reporting.records import record
 
 
 def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:

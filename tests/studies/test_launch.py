@@ -20,6 +20,7 @@ from adanorm.records import reader
 from adanorm.studies.job import devices_of_its_own
 from adanorm.training import checkpoint
 from tests.conftest import Command
+from tests.reporting.records import record
 
 MNIST = ["task=mnist", "norm=layernorm", "scale=smoke"]
 ROWS = "title: t\nrows: {ROWS}\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n"
@@ -111,7 +112,7 @@ def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: P
     subprocess.run(["kill", f"-{signal.SIGUSR2.value}", job], check=True)
     said, _ = process.communicate(timeout=200)
     assert process.returncode == 0, said
-    assert reader.is_made(folder)
+    assert reader.is_complete(folder)
     assert rows.read_text().splitlines()[:2] == before, "started anew"
     (log,) = tmp_path.glob("runs/studies/*/.submitit/*/*_log.err")
     assert "this job is preempted" in log.read_text()
@@ -196,9 +197,7 @@ def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
     runs = {n: compose_experiment(["task=mnist", f"norm={n}", "scale=smoke", f"runs={tmp_path / 'runs'}"])
             for n in ("none", "layernorm", "detachnorm", "adanorm")}  # fmt: skip
     for norm, status in (("none", "diverged"), ("layernorm", "done"), ("detachnorm", "failed")):
-        runs[norm].folder().mkdir(parents=True)
-        result = {"schema": 1, "status": status, "seconds": 100}
-        (runs[norm].folder() / "result.json").write_text(json.dumps(result))
+        record(runs[norm], status=status, seconds=100)
     folder = runs["adanorm"].folder()
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text('{"seconds": 40}\n')

@@ -7,35 +7,34 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
-from adanorm.records.published import published_tasks
 from adanorm.reporting.figures.catalogue import figure_names
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.studies.grid import plan_runs, study_grid
 from adanorm.studies.study import load_studies, load_study, study_of_role
 from tests.conftest import Command
 
-TASKS = published_tasks()
-
 
 @pytest.mark.parametrize("name", choices("study"))
 def test_every_study_loads_and_its_runs_compose(name: str) -> None:
-    study = load_study(name, known_tasks=TASKS)
+    study = load_study(name)
     grid = study_grid(study)
     assert list(grid) == [(norm, task) for task in study.columns for norm in study.rows]
-    for (row, task), runs in grid.items():
+    for (row, task), plan in grid.items():
         only = study.rows[row].only
         there_is = task in choices("task") and (only is None or task in only)
         there_is = there_is and study.rows[row].undefined is None
-        assert len(runs) == (len(study.seeds) * (len(study.budget) or 1) if there_is else 0)
-    planned = plan_runs(study, grid)
-    assert {run.experiment.folder() for run in planned} == {run.folder() for c in grid.values() for run in c}
+        assert len(plan.runs) == (len(study.seeds) * (len(study.budget) or 1) if there_is else 0)
+    planned = plan_runs(grid)
+    assert {run.experiment.folder() for run in planned} == {
+        run.folder() for plan in grid.values() for run in plan.runs
+    }
     assert planned[0].experiment.seed == study.seeds[0]
     for run in planned[:: max(1, len(planned) // 8)]:
         assert compose_experiment(run.arguments).digest() == run.experiment.digest()
 
 
 def test_a_role_is_of_one_study_and_one_study_a_scale_gives_the_curves() -> None:
-    studies = load_studies(known_tasks=TASKS)
+    studies = load_studies()
     for role in ("readme", "norm-guide"):
         assert sum(role in study.roles for study in studies.values()) == 1
     scales = [study.scale for study in studies.values() if "curves" in study.roles]
@@ -56,11 +55,11 @@ def test_a_role_that_two_studies_have_or_none_is_an_error(
         for name in names:
             (tmp_path / "study" / f"{name}.yaml").write_text(f"{own}roles: [readme]\n")
         with pytest.raises(ValueError, match=f"one study must have the role readme, not {found}"):
-            study_of_role("readme", known_tasks=TASKS)
+            study_of_role("readme")
 
 
 def test_studies_come_in_the_order_that_they_say_and_then_by_name() -> None:
-    names = list(load_studies(known_tasks=TASKS))
+    names = list(load_studies())
     assert names[:7] == ["overview", "figure1", "figure2", "table1", "table2", "table3", "table4"]
     assert names[7:] == sorted(names[7:])
 
@@ -90,15 +89,15 @@ def test_a_mistake_in_a_row_is_named_before_any_work(
 
 
 def test_every_cell_gets_its_first_seed_before_any_gets_its_second() -> None:
-    study = load_study("ablation-k", known_tasks=TASKS)
-    seeds = [run.experiment.seed for run in plan_runs(study, study_grid(study))]
+    study = load_study("ablation-k")
+    seeds = [run.experiment.seed for run in plan_runs(study_grid(study))]
     assert seeds == [1] * 30 + [2] * 30 + [3] * 30
 
 
 def test_rows_that_share_a_run_make_it_once() -> None:
-    study = load_study("ablation-k", known_tasks=TASKS)
+    study = load_study("ablation-k")
     twice = study.model_copy(update={"rows": {**study.rows, "again": study.rows["k=0.1"]}})
-    assert len(plan_runs(twice, study_grid(twice))) == 90
+    assert len(plan_runs(study_grid(twice))) == 90
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ def test_a_mistake_in_a_study_is_named(
     monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
     monkeypatch.setattr("adanorm.studies.study.CONF", tmp_path)
     with pytest.raises(ValueError, match=message):
-        load_study("own", known_tasks=TASKS)
+        load_study("own")
 
 
 @pytest.mark.parametrize(

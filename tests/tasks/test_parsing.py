@@ -20,7 +20,7 @@ from adanorm.data.treebanks.conll import read_treebank
 from adanorm.data.treebanks.trees import Tree
 from adanorm.metrics.attachment import attachment
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.parsing import Parsing
 from scripts.benchmarks import plain_parser
 from scripts.benchmarks.parsing import baselines
@@ -35,7 +35,7 @@ def built(*overrides: str) -> tuple[Parsing, torch.nn.Module]:
     task = tasks.build(compose_experiment(["task=ptb", "scale=smoke", "norm=layernorm", *overrides]))
     assert isinstance(task, Parsing)
     torch.manual_seed(0)
-    return task, task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all")).eval()
+    return task, task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
 
 
 def as_ud(trees: list[Tree]) -> list[Tree]:

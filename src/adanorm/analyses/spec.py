@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from adanorm.config.compose import outside_norms
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment, first_problem
+from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
-from adanorm.config.paths import CONF, PROJECT, choices
+from adanorm.config.paths import CONF, analyses_folder, choices
 from adanorm.config.sections import EachOnce, Param, Positive, Section, Seeds
 from adanorm.config.yaml_file import read_yaml, read_yaml_file
 
@@ -163,8 +163,7 @@ class AnalysisRecord(NamedTuple):
     def folder(self) -> Path:
         """Return the folder of the record; it need not exist."""
         run, analysis = self.experiment, self.analysis
-        kept = Path(run.runs) if run.runs else PROJECT / "results"
-        folder, digest = kept / "analyses" / analysis.name, digest_of(self.identity())
+        folder, digest = analyses_folder(run.runs) / analysis.name, digest_of(self.identity())
         if not analysis.tasks:
             return folder / run.norm.name / f"seed{run.seed}-{digest}"
         return folder / run.task.name / run.norm.name / f"{run.scale}-seed{run.seed}-{digest}"
@@ -186,7 +185,7 @@ def analysis_grid(
 ) -> AnalysisGrid:
     """Return the records of every cell, made or not; without tasks the one column is named "".
 
-    `runs` is the folder that holds `analyses/`, and `overrides` are of every run. Raises ValueError
+    `runs` is the folder of the runs' records, and `overrides` are of every run. Raises ValueError
     as composing does.
     """
     changes = [*analysis.overrides, *overrides]

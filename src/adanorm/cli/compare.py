@@ -50,7 +50,8 @@ def main(arguments: Arguments) -> None:
     }
     for cell in runs.values():
         for run in cell:
-            if (reader.result(run.folder()) or {}).get("status") != "done":
+            found = reader.result(run.folder())
+            if found is None or found.status != "done":
                 raise ValueError(f"{shown(run.folder())}: no completed run; `adanorm run` makes it")
     if isinstance(next(iter(runs.values()))[0].data, Parallel):
         for alike in zip(*runs.values(), strict=True):

@@ -48,7 +48,7 @@ def main(arguments: Arguments) -> int:
     grid = study_grid(study, runs=runs_folder)
     settings = [entry for entry in arguments.settings if entry.startswith("launcher.")]
     runs = _planned(study, name, grid, [entry for entry in arguments.settings if entry not in settings])
-    missing = [run for run in runs if not reader.is_made(run.experiment.folder())]
+    missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
     counts = f"{name}: {len(runs)} runs, {len(runs) - len(missing)} completed before, {len(missing)} to run"
     failed = []
     if not missing:
@@ -76,12 +76,12 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
 
     Raises ValueError for a setting that would make a run another run: a study's runs are its YAML's.
     """
-    runs = plan_runs(study, grid)
+    runs = plan_runs(grid)
     if not settings:
         return runs
     check_fixed(settings)
     places = runs[0].experiment.runs
-    changed = plan_runs(study, study_grid(study, runs=places, settings=settings), settings)
+    changed = plan_runs(study_grid(study, runs=places, settings=settings), settings)
     if any(
         run.experiment.folder() != ours.experiment.folder() for run, ours in zip(runs, changed, strict=True)
     ):

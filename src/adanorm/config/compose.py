@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 
 import yaml
 from hydra import compose, initialize_config_dir
@@ -14,15 +13,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from adanorm.config.errors import one_line
 from adanorm.config.experiment import Experiment, parse_experiment
+from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import parsed, quote_place
 from adanorm.config.paths import CONF, choices
 
 GROUPS = ("task", "norm", "scale", "preset", "logger", "task_norm", "task_scale")
-
-
-def outside_norms() -> list[str]:
-    """Return the names of norms that installed packages offer as entry points, sorted."""
-    return sorted(point.name for point in entry_points(group="adanorm.norms"))
 
 
 def prepare_overrides(overrides: Sequence[str]) -> list[str]:

@@ -10,8 +10,9 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from adanorm.config.compose import compose_experiment, outside_norms
+from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, PROJECT, choices
 from adanorm.files import write_whole
 

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from adanorm.config.digest import digest_of, sha256
 from adanorm.config.model_sections import AnyData, AnyModel
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import runs_folder
 from adanorm.config.sections import (
     Cost,
     Decoding,
@@ -106,9 +106,8 @@ class Experiment(Section):
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
-        runs = Path(self.runs) if self.runs else PROJECT / "results" / "runs"
         name = f"{self.scale}-seed{self.seed}-{self.digest()}"
-        return runs / self.task.name / self.norm.name / name
+        return runs_folder(self.runs) / self.task.name / self.norm.name / name
 
 
 def parse_experiment(config: DictConfig) -> Experiment:

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from adanorm.config.data_sections import DataSection
+if TYPE_CHECKING:
+    from adanorm.config.data_sections import DataSection
 
 PROJECT = Path(__file__).resolve().parents[3]
 CONF = PROJECT / "conf"
+RUNS = PROJECT / "results" / "runs"
+ANALYSES = PROJECT / "results" / "analyses"
+
+
+def runs_folder(runs: str | None) -> Path:
+    """Return the folder of the runs' records, <task>/<norm>/...: `runs`, or the repository's."""
+    return Path(runs) if runs else RUNS
+
+
+def analyses_folder(runs: str | None) -> Path:
+    """Return the folder of the records of analyses, <analysis>/...: `analyses` in that of the runs.
+
+    The repository keeps its own beside its runs.
+    """
+    folder = runs_folder(runs)
+    return ANALYSES if folder.resolve() == RUNS else folder / "analyses"
 
 
 def mirrors_of(data: DataSection) -> list[str]:

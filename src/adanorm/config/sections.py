@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from adanorm.config.outside_norms import find_outside
 from adanorm.metrics.table import METRICS
 
 Param = bool | int | float | str
@@ -93,6 +94,14 @@ class Norm(Section):
         """Leave out what is null: it is the norm's own default, and no part of a run's identity."""
         is_mapping = isinstance(params, dict)
         return {key: value for key, value in params.items() if value is not None} if is_mapping else params
+
+    @property
+    def outside(self) -> Any:
+        """The class of a norm of another package, None for the suite's own.
+
+        Raises ValueError for a path where there is no class.
+        """
+        return find_outside(self.name, self.path)
 
     @model_validator(mode="after")
     def _placement_is_known(self) -> Norm:

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.nn import functional as joint
 
+from adanorm.norms.base import Norm
+
 
 def wide(x: Tensor) -> Tensor:
     """Return x in float32 at least: what statistics are computed in."""
@@ -44,7 +46,7 @@ def _over_processes(total: Tensor, synchronized: bool) -> Tensor:
     return summed
 
 
-class Affine(nn.Module):
+class Affine(Norm):
     """A gain of ones and a bias of zeros, each (H,), or without one or both: None."""
 
     def __init__(self, dim: int, *, gain: bool, bias: bool) -> None:

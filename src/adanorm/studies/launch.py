@@ -13,7 +13,7 @@ from pathlib import Path
 from adanorm.config.overrides import assigned
 from adanorm.files import write_whole
 from adanorm.records import reader
-from adanorm.records.folder import is_held, shown
+from adanorm.records.folder import is_locked, shown
 from adanorm.records.outcome import outcome
 from adanorm.studies import lifeline
 from adanorm.studies.grid import Planned
@@ -52,8 +52,8 @@ def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Plann
 
 def _state(run: Planned) -> str:
     folder = run.experiment.folder()
-    held = is_held(folder)  # asked first: a run may end in between
-    return "made" if reader.is_made(folder) else "held" if held else "failed"
+    held = is_locked(folder)  # asked first: a run may end in between
+    return "made" if reader.is_complete(folder) else "held" if held else "failed"
 
 
 def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, folder: Path) -> None:

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
-from adanorm.config.compose import outside_norms
 from adanorm.config.experiment import first_problem
+from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import EachOnce, Section, Seeds
 from adanorm.config.yaml_file import read_yaml_file
+from adanorm.records.published import published_tasks
 
 
 def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
@@ -90,11 +91,11 @@ class Study(Section):
         return bool(self.overrides or self.budget or any(row.overrides for row in self.rows.values()))
 
 
-def load_study(name: str, *, known_tasks: Sequence[str]) -> Study:
+def load_study(name: str) -> Study:
     """Return the study conf/study/<name>.yaml, or that of a path that ends in .yaml.
 
     Raises ValueError for an unknown study, for a key or value it cannot have, and for a column
-    that is neither a task of conf/task nor among `known_tasks` (the paper's, not all built yet).
+    that is neither a task of conf/task nor one of the paper's, not all of which need be built.
     """
     file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
     if not file.is_file():
@@ -110,7 +111,7 @@ def load_study(name: str, *, known_tasks: Sequence[str]) -> Study:
     norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is looked for later
     known_norms = {*choices("norm"), *outside_norms()}
     columns = [task for row in rows for task in row.only or ()]
-    _check(name, "task", study.columns, {*choices("task"), *known_tasks})
+    _check(name, "task", study.columns, {*choices("task"), *published_tasks()})
     _check(name, "norm", norms, known_norms)
     _check(name, "column", columns, study.columns)
     for pair in study.improvements:
@@ -120,15 +121,15 @@ def load_study(name: str, *, known_tasks: Sequence[str]) -> Study:
     return study
 
 
-def load_studies(*, known_tasks: Sequence[str]) -> dict[str, Study]:
+def load_studies() -> dict[str, Study]:
     """Return every study of conf/study by its name, in the report's order; raises ValueError as above."""
-    studies = {name: load_study(name, known_tasks=known_tasks) for name in choices("study")}
+    studies = {name: load_study(name) for name in choices("study")}
     return dict(sorted(studies.items(), key=lambda entry: entry[1].order))
 
 
-def study_of_role(role: Role, *, known_tasks: Sequence[str]) -> Study:
+def study_of_role(role: Role) -> Study:
     """Return the one study that has a role; raises ValueError where several have it, or none."""
-    found = {n: study for n, study in load_studies(known_tasks=known_tasks).items() if role in study.roles}
+    found = {n: study for n, study in load_studies().items() if role in study.roles}
     if len(found) != 1:
         raise ValueError(f"conf/study: one study must have the role {role}, not {', '.join(found) or 'none'}")
     return next(iter(found.values()))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from adanorm.analyses.along_training import begin, updates
+from adanorm.analyses.along_training import updates
 from adanorm.analyses.observers import noisy_batchnorm
-from tests.analyses.conftest import Records
+from tests.analyses.conftest import Records, begin
 
 
 def test_features_are_summed_up_by_their_means_and_variances() -> None:

@@ -13,7 +13,7 @@ from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.verdicts.claims import evaluate_claim
 from adanorm.reporting.verdicts.preregistration import Claim
 from tests.conftest import Command
-from tests.reporting.test_cell import record
+from tests.reporting.records import record
 
 ADANORM = Claim(
     id="a", text="AdaNorm is better.", source="here", better="adanorm", worse="layernorm",

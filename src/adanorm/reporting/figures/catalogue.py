@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, analysis_names, load_analysis
 from adanorm.config.paths import choices
-from adanorm.records.published import published_tasks
 from adanorm.reporting.figures.bands import bands
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.intervals import norm_scores
@@ -62,7 +61,7 @@ def draw_figure(name: str, *, runs: str | None = None) -> Drawing | None:
 @cache
 def _every() -> dict[str, Draw]:
     found: dict[str, Draw] = {}
-    for name, study in load_studies(known_tasks=published_tasks()).items():
+    for name, study in load_studies().items():
         if study.shows == "curves":
             found |= {f"{name}-{task}": partial(_curves, study, task) for task in study.columns}
         else:
@@ -82,7 +81,7 @@ def _scores(study: Study, name: str, runs: str | None) -> Drawing | None:
 
 def _curves(study: Study, task: str, name: str, runs: str | None) -> Drawing | None:
     grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
-    return curves(name, {study.rows[label].norm: cell for (label, _), cell in grid.items() if cell})
+    return curves(name, {study.rows[plan.label].norm: plan.runs for plan in grid.values() if plan.runs})
 
 
 def _analysis(analysis: Analysis, task: str, name: str, runs: str | None) -> Drawing | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.records import reader
+from adanorm.records.result import Result
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.statistics import CONFIDENCE, Difference, difference, holm_by
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
@@ -86,7 +87,7 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
     norms = claim.norms(task)
     sides = [_results(task, norm, scale, seeds, runs) if task in choices("task") else [] for norm in norms]
     values = [
-        {run.seed: _value(claim, run, result) for run, result in side if result["status"] == "done"}
+        {run.seed: _value(claim, run, result) for run, result in side if result.status == "done"}
         for side in sides
     ]
     paired = sorted(values[0].keys() & values[1].keys())
@@ -94,7 +95,7 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
     sign = 1 if claim.quantity == "test" and metric.higher_is_better else -1
     better, worse = ([sign * side[seed] for seed in paired] for side in values)
     ended = [len(side) for side in sides]
-    diverged = [sum(result["status"] == "diverged" for _, result in side) for side in sides]
+    diverged = [sum(result.status == "diverged" for _, result in side) for side in sides]
     return TaskComparison(
         task=task,
         better=norms[0],
@@ -109,7 +110,7 @@ def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: st
 
 def _results(
     task: str, norm: str, scale: str, seeds: Sequence[int], runs: str | None
-) -> list[tuple[Experiment, dict[str, Any]]]:
+) -> list[tuple[Experiment, Result]]:
     """Return the results of the runs that have ended."""
     first = cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"], runs=runs)
     made = [first.model_copy(update={"seed": seed}) for seed in seeds]
@@ -117,9 +118,9 @@ def _results(
     return [(run, result) for run, result in found if result is not None]
 
 
-def _value(claim: Claim, run: Experiment, result: dict[str, Any]) -> float:
+def _value(claim: Claim, run: Experiment, result: Result) -> float:
     if claim.quantity == "test":
-        return float(result["test"][run.task.metric])
+        return result.test_score(run.task.metric)
     return float(reader.metrics(run.folder())[-1][claim.quantity.removeprefix("last_")])
 
 
