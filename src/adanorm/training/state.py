@@ -58,7 +58,7 @@ class State:
     best_score: float | None = None
     best_update: int = 0
     worse_than_start: int = 0  # evaluations in a row
-    rows: int = 0  # logged
+    rows: list[dict[str, Any]] = field(default_factory=list)  # logged, by the first process
     diverged: str | None = None
     loss_sum: float = 0.0
     loss_units: int = 0
