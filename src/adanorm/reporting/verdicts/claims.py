@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Literal
 
 from adanorm.records.published import published, published_tasks
@@ -19,7 +20,7 @@ from adanorm.reporting.verdicts.conjunction import (
     sign_test,
     signed_ranks,
 )
-from adanorm.reporting.verdicts.evidence import Quantity, evidence
+from adanorm.reporting.verdicts.evidence import Evidence, evidence
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 
 SCALES = ("paper", "mini")
@@ -140,9 +141,13 @@ def claim_results(runs: str | None = None) -> list[ClaimResult]:
     return [found for scale in SCALES for found in evaluated(preregistration().claims, scale, runs=runs)]
 
 
-def evaluated(claims: list[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
+def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
     """Return what the records of a scale say of claims, each corrected for their number."""
-    found = [evaluate_claim(claim, scale, runs=runs) for claim in claims]
+    read = cache(partial(evidence, scale=scale, runs=runs))  # claims share tasks
+    found = [
+        ClaimResult(claim, scale, tuple(_task_result(claim, t, read) for t in claim.tasks))
+        for claim in claims
+    ]
     begun = [index for index, result in enumerate(found) if result.run]
     columns = zip(*(corrected(ps) for ps in zip(*(found[i].ps for i in begun), strict=True)), strict=True)
     for index, family in zip(begun, columns, strict=True):
@@ -150,23 +155,18 @@ def evaluated(claims: list[Claim], scale: str, *, runs: str | None = None) -> li
     return found
 
 
-def evaluate_claim(claim: Claim, scale: str, *, runs: str | None = None) -> ClaimResult:
-    """Return what the records of a scale say of a claim, over all seeds that its norms share."""
-    return ClaimResult(claim, scale, tuple(_task_result(claim, task, scale, runs) for task in claim.tasks))
-
-
-def _task_result(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult:
+def _task_result(claim: Claim, task: str, read: Callable[..., Evidence]) -> TaskResult:
     better, worse = claim.norms(task)
     margin = preregistration().margin(task, claim.quantity)
     assert margin is not None, "checked with the file"
-    found = evidence(task, scale, claim.quantity, runs=runs, norms=(better, worse))
+    others = tuple(norm for norm in (better, worse) if norm not in preregistration().norms)
+    found = read(task, quantity=claim.quantity, norms=others)
     result = TaskResult(
         claim, task, pair(found, better, worse, margin=margin, paper=paper_gap(found, better, worse))
     )
     if claim.quantity != "test":
         return result
-    quantities: tuple[Quantity, Quantity] = ("valid_best", "valid_level")
-    seen = [evidence(task, scale, quantity, runs=runs, norms=(better, worse)) for quantity in quantities]
+    seen = [read(task, quantity=quantity, norms=others) for quantity in ("valid_best", "valid_level")]
     best_epoch, level = (pair(shown, better, worse, margin=margin) for shown in seen)
     return replace(result, best_epoch=best_epoch, level=level)
 

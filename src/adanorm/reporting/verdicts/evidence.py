@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from statistics import median
 from typing import Literal, TypeAlias
 
@@ -128,10 +129,12 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
         if value is not None:
             scores[run.seed] = sign * value
     return NormRuns(
-        scores,
-        *(tuple(ended[status]) for status in ("diverged", "failed", "unlearned")),
-        median(seconds) if seconds else None,
-        tuple(made),
+        scores=scores,
+        diverged=tuple(ended["diverged"]),
+        failed=tuple(ended["failed"]),
+        unlearned=tuple(ended["unlearned"]),
+        seconds=median(seconds) if seconds else None,
+        runs=tuple(made),
     )
 
 
@@ -160,7 +163,5 @@ def resolution(run: Experiment, quantity: Quantity) -> float:
 
 @cache
 def _accuracy_step(task: str, scale: str, folder: str) -> float:
-    from pathlib import Path
-
     path = Path(folder)
     return 100 / len(reader.outputs(path)) if (path / "predictions.txt.gz").exists() else 0.0
