@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
-from adanorm.records.comparisons import read_comparison
+from adanorm.records.comparisons import ComparisonRecord, read_comparison
 from adanorm.records.published import READ_OFF, published, published_last_loss
 from adanorm.reporting.verdicts.comparison import Comparison, PaperGap
 from adanorm.reporting.verdicts.evidence import Evidence, NormRuns, Quantity, lower_is_better
 from adanorm.reporting.verdicts.planning import Prospect, prospect
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.sequential import levels_at
+from adanorm.reporting.verdicts.variance import TaskVariance
 
 Answer = Literal["better", "worse", "equivalent", "open", "not run"]
 
@@ -91,7 +92,10 @@ def pair(
     sides = found.norms[better], found.norms[worse]
     seeds = found.variance.shared(worse, better)[: registered.stopping.most]
     gaps = [sides[0].scores[seed] - sides[1].scores[seed] for seed in seeds]
-    comparison = _comparison(found, better, worse, gaps, margin=margin, paper=paper)
+    noise = None
+    if gaps and found.quantity == "test":
+        noise = read_comparison(*(side.runs[0] for side in sides))
+    comparison = compared(found.variance, better, worse, gaps, margin=margin, paper=paper, noise=noise)
     seconds = [side.seconds for side in sides]
     ahead = None
     if comparison is not None:
@@ -117,20 +121,26 @@ def pair(
     )
 
 
-def _comparison(
-    found: Evidence, better: str, worse: str, gaps: Sequence[float], *, margin: float, paper: PaperGap | None
+def compared(
+    variance: TaskVariance,
+    better: str,
+    worse: str,
+    gaps: Sequence[float],
+    *,
+    margin: float,
+    paper: PaperGap | None = None,
+    noise: ComparisonRecord | None = None,
 ) -> Comparison | None:
-    spread = found.variance.of_difference(worse, better) if gaps else None
+    """Return a comparison of gaps, one a seed; None without a variance. `noise` is that of examples."""
+    spread = variance.of_difference(worse, better) if gaps else None
     if spread is None:
         return None
     registered = preregistration()
     levels = levels_at(len(gaps), level=registered.level, **registered.stopping.model_dump())
-    read = Comparison(fmean(gaps), *spread, len(gaps), margin, levels, registered.level, paper=paper)
-    first, second = (found.norms[norm].runs[0] for norm in (worse, better))
-    examples = read_comparison(first, second) if found.quantity == "test" else None
-    if examples is None:
-        return read
-    return replace(read, example_error=examples.example_error, examples=examples.examples)
+    read = Comparison(
+        fmean(gaps), spread.sd, spread.df, len(gaps), margin, levels, registered.level, paper=paper
+    )
+    return replace(read, example_error=noise.example_error, examples=noise.examples) if noise else read
 
 
 def _divergence(sides: tuple[NormRuns, NormRuns]) -> float | None:
