@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from adanorm import tasks
-from adanorm.cli.compare import compare_examples
+from adanorm.cli.compare import compare
 from adanorm.config.compose import compose_experiment
+from adanorm.records.comparisons import ComparisonRecord, read_comparison
 from adanorm.records.folder import RunFolder
 from tests.conftest import Command
 from tests.reporting.records import record
@@ -29,17 +31,37 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
         for run in runs[norm]:
             record(run, test={"accuracy": 100 * right / 32})
             RunFolder(run.folder()).write_outputs([*gold[:right], *wrong[right:]])
-    title, _, base, other = compare_examples(runs)
-    assert title == "rt smoke, test accuracy, seeds 1, 2, 32 examples"
-    assert base.split() == ["layernorm", "50.00"]
-    norm, score, gap, low, _, high, p, by_examples, by_seeds = other.split()
-    assert (norm, score, gap, by_seeds) == ("adanorm", "75.00", "+25.00", "0.00")
-    assert 5 < float(low) < 15
-    assert 35 < float(high) < 45
-    # Eight examples differ, all one way: a sign-flip test gives 2 / 2^8.
-    assert float(p) == pytest.approx(2 / 2**8, abs=0.003)
-    assert float(by_examples) == pytest.approx(100 * (0.25 * 0.75 / 31) ** 0.5, abs=0.01)
-    assert len(other) <= 80
+    lines = compare({norm: made[0] for norm, made in runs.items()}, [("layernorm", "adanorm")])
+    assert lines[0] == "rt smoke, test accuracy"
+    assert lines[1] == "  adanorm over layernorm, seeds 1, 2, 32 examples"
+    # Seeds agree, so that all the error is the examples': eight of them differ, all one way.
+    by_examples = 100 * (0.25 * 0.75 / 31) ** 0.5
+    assert f"standard errors: examples {by_examples:.3f}, seeds" in lines[3]
+    (path,) = (tmp_path / "comparisons" / "rt").glob("*.json")
+    written = ComparisonRecord.model_validate_json(path.read_bytes())
+    assert (written.gap, written.seeds, written.examples) == (25.0, [1, 2], 32)
+    assert written.example_error == pytest.approx(by_examples)
+    assert written.test_set == {}, "fewer than five seeds"
+    assert read_comparison(runs["adanorm"][0], runs["layernorm"][0]) == written, "in either order"
+    assert read_comparison(runs["adanorm"][0], runs["adanorm"][0]) is None
+    assert max(map(len, lines)) <= 80
+
+
+def test_from_five_seeds_on_the_spread_of_each_norm_is_split(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    chosen = ["task=rt", "scale=smoke", f"runs={tmp_path}"]
+    norms = {norm: compose_experiment([*chosen, f"norm={norm}"]) for norm in ("layernorm", "adanorm")}
+    task = tasks.build(norms["layernorm"])
+    gold = [task.splits.labels[target] for target in task.splits.test.targets]  # type: ignore[attr-defined]
+    for run in norms.values():
+        for seed in range(1, 6):
+            right = random.random(len(gold)) < 0.7
+            guesses = [g if r else str(1 - int(g)) for g, r in zip(gold, right, strict=True)]
+            one = run.model_copy(update={"seed": seed})
+            record(one, test={"accuracy": 100 * right.mean()})
+            RunFolder(one.folder()).write_outputs(guesses)
+    lines = compare(norms, [("layernorm", "adanorm")])
+    assert sum("on its distribution" in line for line in lines) == 2
 
 
 @pytest.mark.parametrize(
@@ -47,11 +69,12 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
     [
         (["task=enwik8", "norm=none,adanorm", "scale=smoke"], "no completed run; `adanorm run` makes it"),
         (["task=rt", "norm=adanorm"], "name two norms or more"),
+        (["task=rt", "scale=smoke"], "no completed runs"),
+        (["task=gaussian", "scale=smoke"], "no claim is of it"),
         (["task=rt", "norm=adanorm,adanorm"], "norm=adanorm,adanorm: adanorm is named twice"),
         (["task=rt", "norm=none,adanorm", "seed=1,1,1"], "seed 1 is named twice"),
         (["task=rt", "norm=none,adanorm", "++norm.name=layernorm"], "may not change the norm.name of a run"),
         (["task=rt", "norm=none,adanorm", "+seed=3"], "may not change the seed of a run"),
-        (["task=rt", "norm=none,adanorm", "metric=chrf"], "unknown metric 'chrf': choose from bleu"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(
@@ -68,4 +91,4 @@ def test_a_metric_that_is_no_mean_over_examples_is_not_compared(tmp_path: Path) 
         for norm in ("none", "adanorm")
     ]
     with pytest.raises(ValueError, match="no mean over examples"):
-        tasks.build(runs[0]).scored([])
+        tasks.build(runs[0]).scored([], "bpc")

@@ -161,7 +161,7 @@ def test_given_vectors_are_where_training_starts(tmp_path: Path) -> None:
 def test_what_each_sentence_adds_is_the_score_in_the_mean() -> None:
     task, model = built()
     found = task.evaluate(model, "test")
-    assert np.mean(task.scored(found.outputs)) == pytest.approx(found.metrics["uas"])
+    assert np.mean(task.scored(found.outputs, "uas")) == pytest.approx(found.metrics["uas"])
 
 
 def test_baselines_attach_to_neighbours() -> None:

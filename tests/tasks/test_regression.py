@@ -73,7 +73,7 @@ def test_the_loss_is_a_sum_of_squared_errors_and_the_metric_their_mean() -> None
     evaluation = task.evaluate(model, "test")
     assert evaluation.metrics == {"loss": pytest.approx(expected.item())}
     assert len(evaluation.outputs) == 64
-    per_example = task.scored(evaluation.outputs)
+    per_example = task.scored(evaluation.outputs, "loss")
     torch.testing.assert_close(
         torch.tensor(per_example), (model(test.inputs) - test.targets).square().mean(1), atol=1e-6, rtol=1e-5
     )

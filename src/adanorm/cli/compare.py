@@ -1,9 +1,9 @@
-"""Compare the recorded test outputs of completed runs, example by example.
+"""Compare norms on the same test examples, from the recorded outputs of completed runs.
 
-Each norm is compared with the first. Accuracy and UAS: the seeds are averaged example by example;
-p is of a sign-flip permutation test over examples, and the standard error is split into what the
-choice of test examples and what the choice of seeds adds. BLEU: sacrebleu's paired bootstrap, a
-seed at a time; its p says nothing of the seed.
+Seeds and examples are crossed: the interval of a difference allows for both, and their standard errors are
+printed and recorded, so that the claims allow for them too. The variance over seeds is each comparison's
+own, with the task's other norms as a prior. Without `norm` the comparisons of the task's claims are made.
+From five seeds on, each norm's spread is split into that on this test set and that on its distribution.
 """
 
 from __future__ import annotations
@@ -12,113 +12,165 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from adanorm.cli.command import Arguments, Key, Usage, seed_list, whole_number
+from adanorm.cli.command import Arguments, Key, Usage, seed_list
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import Parallel
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
-from adanorm.data.translation.pairs import load_pairs
-from adanorm.metrics.bleu import KINDS, paired_bootstrap, sides
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
+from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
 from adanorm.records.folder import shown
-from adanorm.reporting.statistics import over_examples
+from adanorm.reporting.verdicts.answers import compared
+from adanorm.reporting.verdicts.comparison import Comparison
+from adanorm.reporting.verdicts.crossed import Values, components, seed_split
+from adanorm.reporting.verdicts.evidence import norm_runs, variance_of
+from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.runs.auto_scale import resolve_auto
 
 RUN_KEYS = ("task", "scale", "runs")  # of all the runs that are compared
 
 USAGE = Usage(
     keys={
-        "norm": Key("two norms or more; each is compared with the first", also=("norms",)),
-        "seed": Key("the seeds of the runs, such as 1,2,3", "1", also=("seeds",)),
-        "metric": Key(f"of translations: {', '.join(KINDS)}", "bleu"),
-        "samples": Key("bootstrap samples of translations", "1000"),
+        "norm": Key("two norms or more, each compared with the first (default: of claims)", also=("norms",)),
+        "seed": Key("such as 1,2,3 (default: all that two norms share)", also=("seeds",)),
+        "metric": Key("of translations: bleu, sacrebleu or compound_bleu (default: the task's)"),
     },
     settings="of the runs",
-    examples=("task=rt norm=layernorm,adanorm seed=1,2,3", "task=de-en scale=mini norm=none,adanorm"),
+    examples=("task=rt norm=layernorm,adanorm seed=1,2,3", "task=de-en scale=mini", "task=rt scale=paper"),
 )
 
 
 def main(arguments: Arguments) -> None:
-    """Print scores, differences and p-values of the runs named on the command line."""
-    norms, seeds, samples = _choices(arguments)
+    """Print and record the differences of the norms that the command line names."""
+    given = arguments.keys
     check_fixed([setting for setting in arguments.settings if setting.partition("=")[0] not in RUN_KEYS])
     overrides = resolve_auto(arguments.settings)
-    runs = {
-        norm: [compose_experiment([*overrides, f"norm={norm}", f"seed={seed}"]) for seed in seeds]
-        for norm in norms
-    }
-    for cell in runs.values():
-        for run in cell:
-            found = reader.result(run.folder())
-            if found is None or found.status != "done":
-                raise ValueError(f"{shown(run.folder())}: no completed run; `adanorm run` makes it")
-    if isinstance(next(iter(runs.values()))[0].data, Parallel):
-        for alike in zip(*runs.values(), strict=True):
-            for line in compare_bleu(alike, kind=arguments.keys["metric"], samples=samples):
-                print(line)
-    else:
-        for line in compare_examples(runs):
-            print(line)
+    seeds = seed_list(given["seed"]) if given["seed"] else None
+    pairs = _named_pairs(given["norm"]) if given["norm"] else _claimed_pairs(compose_experiment(overrides))
+    norms = dict.fromkeys([*preregistration().norms, *(norm for pair in pairs for norm in pair)])
+    runs = {norm: compose_experiment([*overrides, f"norm={norm}"]) for norm in norms}
+    if not given["norm"]:
+        pairs = [pair for pair in pairs if _shared_seeds(runs, pair, seeds)]
+        if not pairs:
+            first = next(iter(runs.values()))
+            raise ValueError(f"{first.task.name} {first.scale}: no completed runs of two norms of a claim")
+    for line in compare(runs, pairs, seeds=seeds, metric=given["metric"]):
+        print(line)
 
 
-def _choices(arguments: Arguments) -> tuple[list[str], list[int], int]:
-    """Return norms, seeds and bootstrap samples; raises ValueError for what they cannot be."""
-    given = arguments.keys
-    if given["metric"] not in KINDS:
-        raise ValueError(f"unknown metric {given['metric']!r}: choose from {', '.join(KINDS)}")
-    norms = given["norm"].split(",")
+def _named_pairs(text: str) -> list[tuple[str, str]]:
+    first, *others = norms = text.split(",")
     if twice := next((norm for norm in norms if norms.count(norm) > 1), None):
-        raise ValueError(f"norm={given['norm']}: {twice} is named twice")
-    if len(norms) < 2:
+        raise ValueError(f"norm={text}: {twice} is named twice")
+    if not others:
         raise ValueError("name two norms or more, such as norm=layernorm,adanorm")
-    return norms, seed_list(given["seed"]), whole_number("samples", given["samples"])
+    return [(first, other) for other in others]
 
 
-def compare_examples(runs: Mapping[str, Sequence[Experiment]]) -> list[str]:
-    """Return a line a norm: its mean score over seeds, and its difference from the first norm's.
+def _claimed_pairs(run: Experiment) -> list[tuple[str, str]]:
+    """Return the pairs of norms that claims of a task's score compare, the worse first."""
+    claims = [c for c in preregistration().claims if c.quantity == "test" and run.task.name in c.tasks]
+    if not claims:
+        raise ValueError(
+            f"task={run.task.name}: no claim is of it; name norms, such as norm=layernorm,adanorm"
+        )
+    return list(dict.fromkeys((worse, better) for better, worse in (c.norms(run.task.name) for c in claims)))
 
-    `runs` are finished ones by norm, entry i of each with one seed. Raises ValueError for a task
-    whose metric is no mean over examples.
+
+def _shared_seeds(
+    runs: Mapping[str, Experiment], pair: tuple[str, str], seeds: Sequence[int] | None
+) -> list[int]:
+    """Return the seeds that both norms have done, of those that are named if there are such."""
+    done = [norm_runs(runs[norm]).scores.keys() for norm in pair]
+    return sorted(done[0] & done[1] if seeds is None else done[0] & done[1] & {*seeds})
+
+
+def compare(
+    runs: Mapping[str, Experiment],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    seeds: Sequence[int] | None = None,
+    metric: str = "",
+) -> Sequence[str]:
+    """Return lines on pairs of norms, and record each; `runs` are one run of each norm, whatever its seed.
+
+    Of a pair the second norm's difference from the first is shown. The other norms' runs, where there
+    are some, tell of the variance. Raises ValueError where a run is missing or has no outputs.
     """
     from adanorm import tasks
 
     first = next(iter(runs.values()))
-    task = tasks.build(first[0])
-    scores = {
-        norm: np.array([task.scored(reader.outputs(run.folder())) for run in made])
-        for norm, made in runs.items()
-    }
-    base_name, base = next(iter(scores.items()))
-    name, metric = first[0].task.name, first[0].task.metric
-    seeds = ", ".join(str(run.seed) for run in first)
-    lines = [f"{name} {first[0].scale}, test {metric}, seeds {seeds}, {base.shape[1]:,} examples"]
-    lines.append(
-        f"  {'norm':<16} {'score':>6} {'diff':>7}  {'95 % interval':<16} {'p':>6}  {'se: examples  seeds'}"
-    )
-    digits = METRICS[metric].decimals(float(base.mean()))
-    for norm, found in scores.items():
-        line = f"  {norm:<16} {found.mean():6.{digits}f}"
-        if norm != base_name:
-            gap = over_examples(base, found)
-            interval = f"{gap.interval.low:+.{digits}f} to {gap.interval.high:+.{digits}f}"
-            by_seed = "-" if gap.seed_error is None else f"{gap.seed_error:.{digits}f}"
-            line += f" {gap.mean:+7.{digits}f}  {interval:<16} {gap.p:6.4f}"
-            line += f"  {gap.example_error:12.{digits}f} {by_seed:>6}"
-        lines.append(line)
+    shown_metric = metric or first.task.metric
+    shared = {pair: _shared_seeds(runs, pair, seeds) for pair in pairs}
+    for pair, found in shared.items():
+        lacking = [seed for seed in seeds or ([] if found else [first.seed]) if seed not in found]
+        if lacking:
+            folders = [runs[norm].model_copy(update={"seed": lacking[0]}).folder() for norm in pair]
+            missing = next((f for f in folders if not (f / "result.json").exists()), folders[1])
+            raise ValueError(f"{shown(missing)}: no completed run; `adanorm run` makes it")
+    task = tasks.build(first)
+    values: dict[tuple[str, int], Values] = {}
+    for pair, found in shared.items():
+        for norm, seed in ((norm, seed) for norm in pair for seed in found):
+            outputs = reader.outputs(runs[norm].model_copy(update={"seed": seed}).folder())
+            values[norm, seed] = np.array(task.scored(outputs, shown_metric))
+    sides = {norm: norm_runs(run) for norm, run in runs.items()}
+    variance = variance_of({norm: side for norm, side in sides.items() if side.runs})
+    sign = 1 if METRICS[first.task.metric].higher_is_better else -1
+    lines = [f"{first.task.name} {first.scale}, test {METRICS[shown_metric].label}"]
+    for (worse, better), found in shared.items():
+        record = _record(runs, (worse, better), shown_metric, found, values)
+        lines += [
+            f"  {better} over {worse}, seeds {', '.join(map(str, found))}, {record.examples:,} examples"
+        ]
+        if shown_metric == first.task.metric:
+            write_comparison(comparison_path(runs[worse], runs[better]), record)
+        margin = preregistration().margin(first.task.name, "test")
+        gaps = [sign * float((values[better, s] - values[worse, s]).mean()) + 0.0 for s in found]
+        read = compared(variance, better, worse, gaps, margin=margin or 0.0, noise=record)
+        lines += _lines(record, read)
     return lines
 
 
-def compare_bleu(runs: Sequence[Experiment], *, kind: str, samples: int) -> list[str]:
-    """Return a line a finished run: its BLEU with the bootstrap's 95 % interval, and p against the first."""
-    first = runs[0]
-    assert isinstance(first.data, Parallel), "translations come of pairs"
-    corpus = load_pairs(first.data)
-    references: list[str] = []
-    systems: dict[str, list[str]] = {}
-    for run in runs:
-        words, text = corpus.beside_references("test", reader.outputs(run.folder()))
-        systems[run.norm.name], references = sides(kind, words, text)
-    found = paired_bootstrap(kind, systems, references, samples=samples, lowercase=first.data.lowercase)
-    name = f"{first.task.name} {first.scale} seed {first.seed}"
-    return [f"{name}, {kind} {KINDS[kind]}, {samples} bootstrap samples", *found]
+def _record(
+    runs: Mapping[str, Experiment],
+    pair: tuple[str, str],
+    metric: str,
+    seeds: Sequence[int],
+    values: Mapping[tuple[str, int], Values],
+) -> ComparisonRecord:
+    tables = [np.array([values[norm, seed] for seed in seeds]) for norm in pair]
+    found = components(tables[1] - tables[0])
+    splits = {norm: seed_split(table) for norm, table in zip(pair, tables, strict=True)}
+    first = runs[pair[0]]
+    return ComparisonRecord(
+        task=first.task.name,
+        scale=first.scale,
+        metric=metric,
+        norms=pair,
+        seeds=list(seeds),
+        examples=found.examples,
+        gap=float((tables[1] - tables[0]).mean()),
+        seed_variance=found.seed,
+        example_variance=found.example,
+        rest_variance=found.rest,
+        seed_error=found.seed_error,
+        example_error=found.example_error,
+        test_set={norm: split.test_set for norm, split in splits.items() if split},
+        distribution={norm: split.distribution for norm, split in splits.items() if split},
+    )
+
+
+def _lines(record: ComparisonRecord, read: Comparison | None) -> list[str]:
+    by_examples = f"standard errors: examples {record.example_error:.3f}"
+    lines = [f"    {record.gap:+.3f}, {by_examples}"]
+    if read is not None:
+        interval = f"95 % {read.interval.low:+.3f} to {read.interval.high:+.3f}, p {max(read.p, 0.0001):.4f}"
+        lines = [
+            f"    {read.gap + 0:+.3f}, {interval}: {read.answer}",
+            f"    {by_examples}, seeds {read.seed_error:.3f}; margin {read.margin:g}",
+        ]
+    for norm, spread in record.test_set.items():
+        rest = f"on its distribution {record.distribution[norm]:.3f}"
+        lines.append(f"    {norm}: standard deviation over seeds {spread:.3f} on this test set, {rest}")
+    return lines

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 _HYPHEN = re.compile(r"(?<=\S)-(?=\S)")
 
@@ -50,29 +52,17 @@ def bleu(
     return score, f"{metric.get_signature()}{split}"
 
 
-def paired_bootstrap(
-    kind: str,
-    systems: Mapping[str, list[str]],
-    references: list[str],
-    *,
-    samples: int,
-    lowercase: bool,
-) -> list[str]:
-    """Return a line a system: its score, 95 % interval and p against the first (Koehn 2004)."""
-    from sacrebleu.significance import PairedTest, Result
+def bleu_by_example(
+    kind: str, outputs: Sequence[str], references: Sequence[str], *, lowercase: bool
+) -> list[float]:
+    """Return what each pair adds to the corpus BLEU: jackknife pseudo-values, E B - (E - 1) B without it.
 
-    test = PairedTest(
-        list(systems.items()),
-        {"BLEU": scorer(kind, lowercase=lowercase)},
-        [references],
-        test_type="bs",
-        n_samples=samples,
-    )
-    signatures, table = test()
-    lines = []
-    for index, name in enumerate(table["System"]):
-        result = table["BLEU"][index]
-        assert isinstance(result, Result)
-        p = "" if result.p_value is None else f"  p = {result.p_value:.4f}"
-        lines.append(f"  {name:<18} {result.score:6.2f}  [{result.mean:.2f} ± {result.ci:.2f}]{p}")
-    return [*lines, f"  signature {signatures['BLEU']}"]
+    Their mean is BLEU less its bias, and the error of their mean that of BLEU over the choice of
+    examples (Efron & Tibshirani 1993, chapter 11).
+    """
+    metric = scorer(kind, lowercase=lowercase)
+    found = np.array(metric._extract_corpus_statistics(list(outputs), [list(references)]))
+    whole, count = found.sum(0), len(found)
+    score = metric._compute_score_from_stats(whole.tolist()).score
+    without = [metric._compute_score_from_stats((whole - one).tolist()).score for one in found]
+    return [count * score - (count - 1) * left for left in without]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from functools import cache
 from typing import NamedTuple
 
@@ -47,3 +48,40 @@ def published(task: str, norm: str) -> Published | None:
 def published_tasks() -> list[str]:
     """Return the tasks of the paper in the order of its columns."""
     return list(dict.fromkeys(task for task, _ in _rows()))
+
+
+class PublishedCurves(NamedTuple):
+    """The curves that the paper shows of a task: what x counts, and (x, y) by norm and part."""
+
+    over: str
+    points: dict[tuple[str, str], list[tuple[float, float]]]
+
+
+@cache
+def published_curves(task: str) -> PublishedCurves | None:
+    """Return the paper's curves of a task, `train` and `valid` of each norm; None where it shows none."""
+    path = PROJECT / "results" / "published-curves" / f"{task}.csv"
+    if not path.exists():
+        return None
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    over, *columns = rows[0]
+    points = {}
+    for column in columns:
+        norm, part = column.lower().split()
+        points[norm, part] = [(float(row[over]), float(row[column])) for row in rows if row[column]]
+    return PublishedCurves(over, points)
+
+
+READ_OFF = 0.0005  # how far a curve read off a drawing may be wrong, at the least
+
+
+def published_last_loss(task: str, norm: str, part: str) -> float | None:
+    """Return the last value of a curve of the paper in nats; None where it shows none.
+
+    Enwiki8's are in bits and De-En's to base 2; the unit of PTB's is not stated, and taken for nats.
+    """
+    curves = published_curves(task)
+    if curves is None or (norm, part) not in curves.points:
+        return None
+    return curves.points[norm, part][-1][1] * (1.0 if task == "ptb" else math.log(2))

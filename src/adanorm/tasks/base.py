@@ -100,10 +100,10 @@ class TrainingTask(ABC):
         """Return, by name, the metrics on a split of what needs no training, such as the majority class."""
         return {}
 
-    def scored(self, outputs: Sequence[str]) -> Sequence[float]:
-        """Return what each test example adds to the task's metric, given a run's recorded outputs.
+    def scored(self, outputs: Sequence[str], metric: str) -> Sequence[float]:
+        """Return what each test example adds to a metric, given a run's recorded outputs.
 
-        The mean over examples is the metric: paired comparisons of runs need it. Raises ValueError
-        where the metric is no such mean.
+        The mean over examples is the metric, to the jackknife's bias where it is no mean itself:
+        paired comparisons of runs need it. Raises ValueError where the metric has no parts by example.
         """
-        raise ValueError("the metric of this task is no mean over examples")
+        raise ValueError(f"{metric}: no mean over examples, of which there are no outputs on record")

@@ -82,7 +82,9 @@ class Classification(TrainingTask):
             "majority class": {"accuracy": 100 * float((self.splits[split].targets == most).float().mean())}
         }
 
-    def scored(self, outputs: Sequence[str]) -> list[float]:
+    def scored(self, outputs: Sequence[str], metric: str) -> list[float]:
         """Return 100 for each test example whose label is right, else 0."""
+        if metric != "accuracy":
+            raise ValueError(f"unknown metric {metric!r}: examples add to accuracy")
         labels, targets = self.splits.labels, self.splits.test.targets.tolist()
         return [100.0 * (labels[target] == output) for target, output in zip(targets, outputs, strict=True)]

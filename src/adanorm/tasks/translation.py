@@ -18,7 +18,7 @@ from adanorm.data.inspection import Inspection
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.data.translation.tokenization import Subwords
 from adanorm.fairseq_library import fairseq
-from adanorm.metrics.bleu import KINDS, bleu, sides
+from adanorm.metrics.bleu import KINDS, bleu, bleu_by_example, sides
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -109,6 +109,13 @@ class Translation(TrainingTask):
             compared = sides(kind, words, text)
             scores[kind], signatures[kind] = bleu(kind, *compared, lowercase=self._data.lowercase)
         return scores, signatures
+
+    def scored(self, outputs: Sequence[str], metric: str) -> list[float]:
+        """Return what each test pair adds to a kind of BLEU (%), by the jackknife."""
+        if metric not in KINDS:
+            raise ValueError(f"unknown metric {metric!r}: choose from {', '.join(KINDS)}")
+        compared = sides(metric, *self.corpus.beside_references("test", list(outputs)))
+        return bleu_by_example(metric, *compared, lowercase=self._data.lowercase)
 
     def encode(self, line: str) -> Tensor:
         """Return the source ids (S,) of a line of text, with their end."""

@@ -18,7 +18,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.figures.catalogue import draw_figure, figure_names
-from adanorm.reporting.figures.curves import curves, published_curves
+from adanorm.reporting.figures.curves import curves, curves_of_the_paper
 from adanorm.reporting.figures.intervals import norm_scores
 from adanorm.reporting.figures.style import LOOKS, Drawing, looks, svg, write_figure
 from adanorm.reporting.statistics import t_interval
@@ -126,7 +126,7 @@ def test_translation_is_drawn_in_bits_below_it_the_papers_curves(tmp_path: Path)
 
 def test_the_papers_curves_are_those_it_reports() -> None:
     def curve(task: str, norm: str, part: str) -> list[float]:
-        found = published_curves(task)
+        found = curves_of_the_paper(task)
         assert found is not None
         return found.by_norm[norm, part][0].y
 
@@ -134,7 +134,7 @@ def test_the_papers_curves_are_those_it_reports() -> None:
     assert curve("enwik8", "layernorm-simple", "valid")[-1] == pytest.approx(1.097, abs=5e-4)
     assert min(curve("ptb", "adanorm", "valid")) == pytest.approx(0.1123, abs=5e-5)
     assert min(curve("de-en", "layernorm", "valid")) == pytest.approx(3.847, abs=5e-4)
-    assert published_curves("rt") is None
+    assert curves_of_the_paper("rt") is None
 
 
 def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Cells) -> None:

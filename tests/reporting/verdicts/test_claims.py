@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
 from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.reporting.verdicts.claims import evaluate_claim
-from adanorm.reporting.verdicts.preregistration import Claim
+from adanorm.reporting.verdicts.claims import ClaimResult, claims_of_the_paper, evaluated
+from adanorm.reporting.verdicts.preregistration import Claim, preregistration
+from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
 from tests.conftest import Command
 from tests.reporting.records import record
 
@@ -19,95 +25,220 @@ ADANORM = Claim(
     id="a", text="AdaNorm is better.", source="here", better="adanorm", worse="layernorm",
     tasks=["rt", "sst5", "enwik8"],
 )  # fmt: skip
+NOISE = (-0.3, 0.4, -0.1)
+UNIT = {"rt": 1.0, "sst5": 1.0, "enwik8": 0.01}
+
+
+def run_of(folder: Path, task: str, norm: str, seed: int) -> Experiment:
+    return compose_experiment([f"task={task}", f"norm={norm}", f"seed={seed}", f"runs={folder}"])
 
 
 def made(folder: Path, task: str, norm: str, scores: list[float | None]) -> None:
     """Runs of seeds 1, 2, ... with these test scores; None: diverged."""
     for seed, score in enumerate(scores, 1):
-        run = compose_experiment([f"task={task}", f"norm={norm}", f"seed={seed}", f"runs={folder}"])
-        metric = run.task.metric
-        ended = {"status": "done", "test": {metric: score}} if score is not None else {"status": "diverged"}
-        record(run, **ended)
+        run = run_of(folder, task, norm, seed)
+        ended = {"status": "done", "test": {run.task.metric: score}, "seconds": 360.0}
+        record(run, **(ended if score is not None else {"status": "diverged"}))
 
 
-def judged(claim: Claim, folder: Path) -> dict[str, str]:
-    found = evaluate_claim(claim, scale="paper", seeds=[1, 2, 3], runs=str(folder))
-    return {"all": found.verdict, **{finding.task: finding.verdict for finding in found.findings}}
+def column(folder: Path, task: str, base: float, gap: float, *, noise: float = 1.0, seeds: int = 3) -> None:
+    """All norms of the paper, which scatter about `base`, but AdaNorm, which scores `gap` more."""
+    random = np.random.default_rng(7)
+    for norm in preregistration().norms:
+        scatter = random.normal(0, 0.2 * noise * UNIT[task], seeds)
+        made(folder, task, norm, [base + gap * (norm == "adanorm") + x for x in scatter.tolist()])
+
+
+def judged(claim: Claim, folder: Path) -> ClaimResult:
+    (found,) = evaluated([claim], "paper", runs=str(folder))
+    return found
+
+
+def answers(found: ClaimResult) -> dict[str, str]:
+    return {"all": found.verdict, **{task.task: task.answer for task in found.tasks}}
 
 
 def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> None:
-    for task, worse in (("rt", 70.0), ("sst5", 38.0)):
-        made(tmp_path, task, "layernorm", [worse, worse + 1, worse + 2])
-        made(tmp_path, task, "adanorm", [worse + 3, worse + 4.1, worse + 4.9])
-    assert judged(ADANORM, tmp_path) == {
-        "all": "undecided", "rt": "supported", "sst5": "supported", "enwik8": "not run",
+    column(tmp_path, "rt", 75.0, 3.0)
+    column(tmp_path, "sst5", 40.0, 3.0)
+    assert answers(judged(ADANORM, tmp_path)) == {
+        "all": "open", "rt": "better", "sst5": "better", "enwik8": "not run",
     }  # fmt: skip
-    made(tmp_path, "enwik8", "layernorm", [1.10, 1.11, 1.12])
-    made(tmp_path, "enwik8", "adanorm", [1.05, 1.06, 1.071])
-    assert judged(ADANORM, tmp_path)["all"] == "supported", "fewer bits are better"
+    column(tmp_path, "enwik8", 1.1, -0.05)
+    found = judged(ADANORM, tmp_path)
+    assert found.verdict == "supported", "fewer bits are better"
+    assert found.ps[0] == pytest.approx(max(task.p_support for task in found.tasks)), "no correction"
+    assert claim_sentence(found).startswith(
+        "Supported: AdaNorm is shown to be better than LayerNorm on three of three"
+    )
 
 
-def test_a_claim_is_contradicted_where_any_task_contradicts_it(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "layernorm", [75.0, 76.0, 77.0])
-    made(tmp_path, "rt", "adanorm", [73.0, 74.1, 74.9])
-    assert judged(ADANORM, tmp_path) == {
-        "all": "contradicted", "rt": "contradicted", "sst5": "not run", "enwik8": "not run",
-    }  # fmt: skip
+def test_a_claim_on_two_of_three_survives_one_task(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 3.0)
+    column(tmp_path, "sst5", 40.0, 3.0)
+    column(tmp_path, "enwik8", 1.1, 0.0)
+    two = ADANORM.model_copy(update={"at_least": 2})
+    assert judged(two, tmp_path).verdict == "supported"
+    assert judged(ADANORM, tmp_path).verdict == "no difference", "equivalent on one of the three claimed"
 
 
-def test_what_is_too_noisy_too_few_or_unpaired_is_undecided(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "layernorm", [75.0, 76.0, 77.0])
-    made(tmp_path, "rt", "adanorm", [77.0, 74.0, 79.0])
+def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, -3.0)
+    found = judged(ADANORM, tmp_path)
+    assert answers(found) == {"all": "contradicted", "rt": "worse", "sst5": "not run", "enwik8": "not run"}
+    two = ADANORM.model_copy(update={"at_least": 2})
+    assert judged(two, tmp_path).verdict == "open", "it allows for one"
+
+
+def test_no_worse_is_supported_by_the_margin(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, -0.3)
+    claim = ADANORM.model_copy(update={"tasks": ["rt"], "bound": "no_worse"})
+    assert judged(claim, tmp_path).verdict == "supported"
+    assert judged(claim.model_copy(update={"bound": "better"}), tmp_path).verdict == "no difference"
+    column(tmp_path, "rt", 75.0, -3.0)
+    assert judged(claim, tmp_path).verdict == "contradicted"
+
+
+def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close_it(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 0.5, noise=8)
     made(tmp_path, "sst5", "layernorm", [38.0])
     made(tmp_path, "sst5", "adanorm", [48.0])
-    found = evaluate_claim(ADANORM, scale="paper", seeds=[1, 2, 3], runs=str(tmp_path))
-    assert [finding.verdict for finding in found.findings] == ["undecided", "undecided", "not run"]
-    noisy = found.findings[0].gap
-    assert noisy is not None
-    assert noisy.needed is not None
-    assert noisy.needed > 3
-    assert found.findings[1].p is None
+    found = judged(ADANORM, tmp_path)
+    assert answers(found) == {"all": "open", "rt": "open", "sst5": "open", "enwik8": "not run"}
+    rt, sst5 = (task.pair for task in found.run)
+    assert rt is not None
+    assert rt.prospect is not None
+    assert (rt.prospect.to_equate or 0) > 3
+    assert rt.hours_a_seed == pytest.approx(2 * 360 / 3600)
+    assert sst5 is not None
+    assert (sst5.comparison, sst5.remark) == (None, "one seed, and no variance")
+    closing = claim_closing(found)
+    assert "at the margin" in closing
+    assert "SST5: a second seed; runs of Enwiki8" in closing
 
 
-def test_p_values_are_corrected_over_the_tasks_of_a_claim(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "layernorm", [75.0, 76.0, 77.0])
-    made(tmp_path, "rt", "adanorm", [76.0, 77.5, 78.6])
-    alone = evaluate_claim(ADANORM, scale="paper", seeds=[1, 2, 3], runs=str(tmp_path)).findings[0].p
-    made(tmp_path, "sst5", "layernorm", [38.0, 39.0, 40.0])
-    made(tmp_path, "sst5", "adanorm", [37.0, 40.0, 40.0])
-    corrected = evaluate_claim(ADANORM, scale="paper", seeds=[1, 2, 3], runs=str(tmp_path)).findings[0].p
-    assert alone is not None
-    assert corrected == pytest.approx(2 * alone)
+def test_the_variance_is_the_tasks_and_not_the_cells_own(tmp_path: Path) -> None:
+    """Two norms that agree by luck are not sure of their gap."""
+    column(tmp_path, "rt", 75.0, 0.0, noise=5)
+    made(tmp_path, "rt", "adanorm", [77.0, 77.01, 77.02])
+    made(tmp_path, "rt", "layernorm", [75.0, 75.01, 75.02])
+    found = judged(ADANORM, tmp_path).tasks[0].pair
+    assert found is not None
+    assert found.comparison is not None
+    assert found.gaps == pytest.approx((2.0, 2.0, 2.0))
+    assert found.comparison.sd > 0.3
 
 
-def test_a_norm_that_always_diverges_is_worse(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "layernorm", [None, None])
-    made(tmp_path, "rt", "adanorm", [75.0, 76.0])
-    made(tmp_path, "sst5", "layernorm", [38.0, 39.0])
-    made(tmp_path, "sst5", "adanorm", [None, 40.0])
-    assert judged(ADANORM, tmp_path) == {
-        "all": "undecided", "rt": "supported", "sst5": "undecided", "enwik8": "not run",
-    }  # fmt: skip
+def test_equal_gaps_have_a_p_above_0(tmp_path: Path) -> None:
+    made(tmp_path, "rt", "layernorm", [75.0, 76.0])
+    made(tmp_path, "rt", "adanorm", [75.5, 76.5])
+    found = judged(ADANORM, tmp_path).tasks[0].pair
+    assert found is not None
+    assert found.comparison is None, "no spread, and no resolution on record"
+
+
+def test_seeds_beyond_the_plan_are_read_and_held_to_a_stricter_level(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 0.4, seeds=3)
+    three = judged(ADANORM, tmp_path).tasks[0].pair
+    column(tmp_path, "rt", 75.0, 0.4, seeds=4)
+    four = judged(ADANORM, tmp_path).tasks[0].pair
+    assert three is not None
+    assert four is not None
+    assert (three.seeds, four.seeds) == ((1, 2, 3), (1, 2, 3, 4))
+    assert three.comparison is not None
+    assert four.comparison is not None
+    assert three.comparison.levels.difference == 0.05
+    assert four.comparison.levels.difference < 0.01
+
+
+def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -> None:
+    made(tmp_path, "rt", "layernorm", [None] * 3)
+    made(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0])
+    assert judged(ADANORM, tmp_path).tasks[0].answer == "open", "3 of 3 against 0 of 3: p = 0.1"
+    made(tmp_path, "rt", "layernorm", [None] * 4)
+    made(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0, 76.5])
+    found = judged(ADANORM, tmp_path).tasks[0]
+    assert found.answer == "better"
+    assert found.p_support == pytest.approx(2 / 70)
+    assert found.pair is not None
+    assert found.pair.remark == "diverged: 0 of 4, 4 of 4"
+
+
+def test_runs_that_did_not_learn_support_no_claim(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 3.0)
+    made(tmp_path, "rt", "layernorm", [48.0, 48.5, 48.6])  # the majority class has 48.67
+    found = judged(ADANORM, tmp_path).tasks[0]
+    assert found.answer == "open"
+    assert found.pair is not None
+    assert found.pair.remark == "did not learn: 0 of 3, 3 of 3"
+    assert found.p_support == 1
+
+
+def test_examples_on_record_widen_the_interval(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 0.7)
+    before = judged(ADANORM, tmp_path).tasks[0].pair
+    first, second = (run_of(tmp_path, "rt", norm, 1) for norm in ("layernorm", "adanorm"))
+    noise = ComparisonRecord(
+        task="rt", scale="paper", metric="accuracy", norms=("layernorm", "adanorm"), seeds=[1, 2, 3],
+        examples=1089, gap=0.7, seed_variance=0.1, example_variance=900.0, rest_variance=1.0,
+        seed_error=0.1, example_error=0.9,
+    )  # fmt: skip
+    write_comparison(comparison_path(first, second), noise)
+    after = judged(ADANORM, tmp_path).tasks[0].pair
+    assert before is not None
+    assert after is not None
+    assert before.comparison is not None
+    assert after.comparison == replace(before.comparison, example_error=0.9, examples=1089)
 
 
 def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
-    claim = ADANORM.model_copy(update={"quantity": "last_valid_loss", "tasks": ["rt"]})
+    claim = ADANORM.model_copy(update={"quantity": "last_valid_loss", "tasks": ["ptb"]})
     for norm, lift in (("layernorm", 0.0), ("adanorm", -0.3)):
-        made(tmp_path, "rt", norm, [70.0, 70.0, 70.0])
+        made(tmp_path, "ptb", norm, [80.0, 80.0, 80.0])
         for seed in (1, 2, 3):
-            run = compose_experiment(["task=rt", f"norm={norm}", f"seed={seed}", f"runs={tmp_path}"])
             rows = [{"valid_loss": 9.0}, {"valid_loss": 1 + seed / 50 + lift * (1 + seed / 100)}]
-            (run.folder() / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert judged(claim, tmp_path)["all"] == "supported"
+            path = run_of(tmp_path, "ptb", norm, seed).folder() / "metrics.jsonl"
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = judged(claim, tmp_path)
+    assert found.verdict == "supported"
+    assert found.tasks[0].pair is not None
+    assert found.tasks[0].pair.comparison is not None
+    paper = found.tasks[0].pair.comparison.paper
+    assert paper is not None
+    assert paper.value == pytest.approx(0.1613 - 0.1522), "the last values of the paper's curves"
 
 
-def test_the_claims_table_says_what_was_found(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "layernorm", [70.0, 71.0, 72.0])
-    made(tmp_path, "rt", "adanorm", [73.0, 74.1, 74.9])
-    text = claims_markdown([evaluate_claim(ADANORM, scale="paper", seeds=[1, 2, 3], runs=str(tmp_path))])
-    assert "Scale paper: **undecided**." in text
-    assert "| RT | accuracy | AdaNorm | LayerNorm | +3.000 |" in text
-    assert "Not run: SST5, Enwiki8." in text
+def test_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 0.65, noise=1.6)
+    one = ADANORM.model_copy(update={"tasks": ["rt"]})
+    (alone,) = evaluated([one], "paper", runs=str(tmp_path))
+    several = evaluated([one] * 5, "paper", runs=str(tmp_path))
+    assert alone.family is not None
+    assert several[0].family is not None
+    assert several[0].family[0] == pytest.approx(1 - (1 - alone.family[0]) ** 5)
+
+
+def test_the_papers_own_table_passes_one_sign_test() -> None:
+    found = {own.claim.id: own for own in claims_of_the_paper()}
+    counts = {name: (own.wins, own.losses, own.ties) for name, own in found.items()}
+    assert counts["adanorm"] == (7, 0, 1)
+    assert counts["affine-better"] == (4, 2, 2)
+    assert counts["forward"] == (5, 2, 0), "on En-De both diverge"
+    assert counts["gradients"] == (6, 2, 0)
+    assert [name for name, own in found.items() if own.p < 0.05] == ["adanorm"]
+
+
+def test_the_claims_table_opens_with_verdicts_in_words(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 3.0)
+    text = claims_markdown([judged(ADANORM, tmp_path)])
+    opening = text[: text.index("## How to read")]
+    assert preregistration().digest in opening
+    assert (
+        "**open** | Open: AdaNorm is shown to be better than LayerNorm on one of three data sets (RT)"
+        in opening
+    )
+    assert "runs of SST5 and Enwiki8" in opening
+    assert re.search(r"\| RT \| accuracy \| AdaNorm \| LayerNorm \| \+[23]\.\d+ \|", text)
 
 
 def test_a_cell_is_traced_to_its_runs_and_their_commands() -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import PROJECT
 from adanorm.metrics.table import KIND_METRICS
 from adanorm.records import reader
+from adanorm.records.published import published_curves
 from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
 from adanorm.reporting.names import title
 
@@ -58,20 +57,15 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
     return Curves(over, found)
 
 
-def published_curves(task: str) -> Curves | None:
+def curves_of_the_paper(task: str) -> Curves | None:
     """Return the curves that the paper shows of a task, or None if it shows none."""
-    path = PROJECT / "results" / "published-curves" / f"{task}.csv"
-    if not path.exists():
+    found = published_curves(task)
+    if found is None:
         return None
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    over, *columns = rows[0]
-    found = {}
-    for column in columns:
-        norm, part = column.lower().split()
-        points = [(float(row[over]), float(row[column])) for row in rows if row[column]]
-        found[norm, part] = [Curve([x for x, _ in points], [y for _, y in points])]
-    return Curves(over, found)
+    by_norm = {
+        key: [Curve([x for x, _ in points], [y for _, y in points])] for key, points in found.points.items()
+    }
+    return Curves(found.over, by_norm)
 
 
 def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> Drawing | None:
@@ -82,7 +76,7 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> Drawing | No
     (run, *_), *_ = cells.values()
     task, unit = run.task.name, KIND_METRICS[run.task.kind].curve.label
     rows = {"ours": (ours, unit)}
-    if theirs := published_curves(task):
+    if theirs := curves_of_the_paper(task):
         rows["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
     look = looks(list(cells))
     with styled():

@@ -16,10 +16,11 @@ from adanorm.config.paths import PROJECT
 from adanorm.records.folder import shown
 from adanorm.records.result import STATUSES, Result
 from adanorm.reporting.names import title
-from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row
+from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
 from adanorm.reporting.tables.formats import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
+from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
 
@@ -62,7 +63,7 @@ def report_page(
         claims=claims,
         claims_note=CLAIMS_NOTE.replace("*", ""),
         claim_columns=CLAIM_COLUMNS,
-        scales=list(dict.fromkeys(judged.scale for judged in judgements)),
+        registered=registered_note().replace("*", "").replace("`", ""),
         tables=shown,
         figures=figures,
         missing=[entry for name, table in tables.items() for entry in _missing(name, table)],
@@ -181,18 +182,31 @@ def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def _claims(judgements: Sequence[ClaimResult], groups: _Groups) -> list[tuple[Any, list[dict[str, Any]]]]:
-    """Return each claim with what every scale says of it."""
-    claims: dict[str, tuple[Any, list[dict[str, Any]]]] = {}
+def _claims(judgements: Sequence[ClaimResult], groups: _Groups) -> list[dict[str, Any]]:
+    """Return what each scale says of each claim: its verdict in words, and a row a task."""
+    found = []
     for judged in judgements:
         rows = []
-        for finding in judged.findings:
-            if finding.verdict != "not run":
-                anchors = (groups.of_folder(folder) for folder in finding.runs)
-                rows.append((claim_row(finding), list(dict.fromkeys(a for a in anchors if a))))
-        entry = {"scale": judged.scale, "verdict": judged.verdict, "rows": rows}
-        claims.setdefault(judged.claim.id, (judged.claim, []))[1].append(entry)
-    return list(claims.values())
+        for task in judged.run:
+            assert task.pair is not None, "of tasks with runs"
+            sides = [side.runs[0].folder() for side in task.pair.sides]
+            anchors = (groups.of_folder(str(folder)) for folder in sides)
+            rows.append((claim_row(task), list(dict.fromkeys(a for a in anchors if a))))
+        found.append(
+            {
+                "anchor": f"claim-{judged.claim.id}-{judged.scale}",
+                "text": judged.claim.text,
+                "source": judged.claim.source,
+                "scale": judged.scale,
+                "verdict": judged.verdict,
+                "class": judged.verdict.replace(" ", "-"),
+                "sentence": claim_sentence(judged),
+                "closing": claim_closing(judged),
+                "over_tasks": over_tasks(judged) if judged.run else "",
+                "rows": rows,
+            }
+        )
+    return found
 
 
 def _missing(name: str, table: Table) -> list[dict[str, Any]]:

@@ -4,54 +4,180 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adanorm.reporting.names import title
+from adanorm.reporting.names import task_metric, title
 from adanorm.reporting.tables.markdown import markdown_row
-from adanorm.reporting.verdicts.claims import ClaimResult, TaskComparison
+from adanorm.reporting.tables.table import UNCONFIRMED
+from adanorm.reporting.verdicts.answers import Pair
+from adanorm.reporting.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
+from adanorm.reporting.verdicts.conjunction import SignedRanks
+from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence, more
 
-
-def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
-    """Return the claims with what was found of each, in Markdown: a table a claim."""
-    lines = ["# The paper's claims, tested", "", CLAIMS_NOTE]
-    for judged in judgements:
-        claim = judged.claim
-        run = [finding for finding in judged.findings if finding.verdict != "not run"]
-        lines += ["", f"## {claim.text}", ""]
-        lines.append(f"{claim.source}. Scale {judged.scale}: **{judged.verdict}**.")
-        if run:
-            lines += ["", markdown_row(CLAIM_COLUMNS), markdown_row(["---"] * len(CLAIM_COLUMNS))]
-            lines += [markdown_row(claim_row(finding)) for finding in run]
-        lacking = [title(finding.task) for finding in judged.findings if finding.verdict == "not run"]
-        if lacking and run:
-            lines += ["", f"Not run: {', '.join(lacking)}."]
-    return "\n".join([*lines, ""])
-
-
+VERDICT_COLUMNS = ("claim", "scale", "verdict", "in words", "what would close it")
 CLAIM_COLUMNS = (
-    "task", "quantity", "better", "worse", "effect", "95 % interval", "p (Holm)", "pairs", "needed", "verdict"
+    "task", "quantity", "better", "worse", "effect", "95 % interval", "noise", "margin", "answer", "p",
+    "seeds", "the paper's gap", "excluded (p)", "to find the paper's gap", "to show equivalence",
+    "validation, best epoch", "validation, level",
 )  # fmt: skip
+FEW_SEEDS = 5  # a bootstrap interval of fewer is too narrow
+
+
+def registered_note() -> str:
+    """Return which file says what is claimed, which difference matters and when runs stop."""
+    found = preregistration()
+    plan = found.stopping
+    return (
+        "Claims, margins, norms and the stopping rule were written down in `conf/claims/paper.yaml`, digest"
+        f" **{found.digest}**: {plan.planned} seeds of each cell are read as a fixed plan, more as one with a"
+        f" look after each seed, up to {plan.most}. `docs/verdicts.md` has every formula."
+    )
+
+
 CLAIMS_NOTE = (
-    "Each comparison pairs runs by seed. The effect is by how much the norm that is claimed to be better is"
-    " better, in the metric's unit; p is of the paired t-test, corrected over the claim's tasks (Holm 1979);"
-    " *needed* is how many seeds would find a gap of this size with power 0.8. *Supported* and *contradicted*"
-    " need p below 0.05 on every task and on any, or that one norm diverges at every seed; all else is"
-    " *undecided*. The scale paper has the paper's data and settings; mini is another experiment."
+    "The effect is by how much the norm that is claimed to be better is better, over the seeds that both"
+    " norms share, in the task's unit. Its variance is its own and that of the task's other norms (Smyth"
+    " 2004); *noise* says whether the choice of test examples is in the interval beside the seeds. *Better*"
+    " and *worse*: zero is outside the interval. *Equivalent*: the 90 % interval lies inside the margin, the"
+    " smallest difference that matters. *Open*: neither. *Excluded* has the p of the paper's gap being the"
+    " true one on this test set. *To find* and *to show* are seeds in all, and those still to run with their"
+    " core-hours, at which a fixed plan has power 0.8 if the paper's gap is true, or if there is no"
+    " difference. The validation scores are effects too, with half their 95 % interval: at the best epoch,"
+    " and on average over the last third of the evaluations. A claim is tested as a count of data sets"
+    " (partial conjunction, Benjamini & Heller 2008), and corrected over the claims of a scale. Of answers"
+    " that should be *open* or *equivalent*, one in twenty is *better* or *worse* by chance. The scale paper"
+    " has the paper's data and settings; mini is another experiment, and the paper's gaps are no measure of"
+    " it."
 )
 
 
-def claim_row(finding: TaskComparison) -> list[str]:
-    """Return what was found of a claim on a task, a text for each of CLAIM_COLUMNS."""
-    gap = finding.gap
-    interval = f"{gap.interval.low:+.3f} to {gap.interval.high:+.3f}" if gap and gap.interval else "-"
-    remark = f" (diverged: {finding.diverged[0]}, {finding.diverged[1]})" if any(finding.diverged) else ""
+def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
+    """Return the claims in Markdown: all verdicts first, then a table a claim with what was found."""
+    lines = ["# The paper's claims, tested", "", registered_note(), ""]
+    lines += [markdown_row(VERDICT_COLUMNS), markdown_row(["---"] * len(VERDICT_COLUMNS))]
+    lines += [markdown_row(verdict_row(found)) for found in judgements]
+    lines += ["", "## How to read the tables", "", CLAIMS_NOTE, "", *_papers_own_table()]
+    for found in judgements:
+        if not found.run:
+            continue
+        lines += [
+            "",
+            f"## {found.claim.text}",
+            "",
+            f"{found.claim.source}. Scale {found.scale}: {claim_sentence(found)}",
+        ]
+        lines += ["", markdown_row(CLAIM_COLUMNS), markdown_row(["---"] * len(CLAIM_COLUMNS))]
+        lines += [markdown_row(claim_row(task)) for task in found.run]
+        lines += ["", over_tasks(found)]
+    return "\n".join([*lines, ""])
+
+
+def verdict_row(found: ClaimResult) -> list[str]:
+    """Return a claim's verdict, a text for each of VERDICT_COLUMNS."""
     return [
-        title(finding.task),
-        finding.quantity,
-        title(finding.better),
-        title(finding.worse),
-        f"{gap.mean:+.3f}" if gap else "-",
-        interval,
-        "-" if finding.p is None else f"{finding.p:.3f}",
-        str(gap.pairs) if gap else "0",
-        str(gap.needed) if gap and gap.needed else "-",
-        finding.verdict + remark,
+        found.claim.text,
+        found.scale,
+        f"**{found.verdict}**",
+        claim_sentence(found),
+        claim_closing(found),
     ]
+
+
+def claim_row(task: TaskResult) -> list[str]:
+    """Return what was found of a claim on a task, a text for each of CLAIM_COLUMNS."""
+    pair = task.pair
+    assert pair is not None, "of tasks with runs"
+    read = pair.comparison
+    metric = (
+        task_metric(task.task).label
+        if task.claim.quantity == "test"
+        else task.claim.quantity.replace("_", " ")
+    )
+    remark = f" ({pair.remark})" if pair.remark else ""
+    row = [title(task.task), metric, *map(title, pair.norms)]
+    if read is None:
+        effect = f"{sum(pair.gaps) / len(pair.gaps):+.3f}" if pair.gaps else "-"
+        return [*row, effect, "-", "-", "-", pair.answer + remark, "-", str(len(pair.seeds)), *["-"] * 6]
+    interval = f"{read.interval.low:+.3f} to {read.interval.high:+.3f}"
+    noise = f"seeds, {read.examples:,} examples" if read.examples else "seeds"
+    paper = read.paper
+    quoted = ["-", "-"]
+    if paper is not None:
+        gap = f"{paper.value:+.3f}{'' if paper.confirmed else UNCONFIRMED}"
+        quoted = [gap, f"{'yes' if read.paper_excluded else 'no'} ({shown_p(read.paper_p)})"]
+    ahead = pair.prospect
+    assert ahead is not None, "with a comparison"
+    return [
+        *row,
+        f"{read.gap:+.3f}",
+        interval,
+        noise,
+        f"{read.margin:g}",
+        pair.answer + remark,
+        shown_p(read.p),
+        str(read.seeds),
+        *quoted,
+        _seeds(pair, ahead.to_find) if paper else "-",
+        _seeds(pair, ahead.to_equate),
+        _half(task.best_epoch),
+        _half(task.level),
+    ]
+
+
+def _seeds(pair: Pair, seeds: int | None) -> str:
+    return "no number" if seeds is None else f"{seeds}: {more(pair, seeds)}"
+
+
+def _half(pair: Pair | None) -> str:
+    """Return an effect with half its interval."""
+    read = pair.comparison if pair else None
+    return "-" if read is None else f"{read.gap:+.3f} ± {read.interval.high - read.gap:.3f}"
+
+
+def shown_p(p: float | None) -> str:
+    """Return a p as it is shown; none is shown as 0."""
+    return "-" if p is None else "< .001" if p < 0.001 else f"{p:.3f}"
+
+
+def over_tasks(found: ClaimResult) -> str:
+    """Return what is said of a claim over all its tasks, in a paragraph."""
+    holds, contrary, no_gain = found.family or found.ps
+    parts = [
+        f"Over data sets, corrected for the claims of the scale: p {shown_p(holds)} of the claim,"
+        f" {shown_p(contrary)} of its contrary, {shown_p(no_gain)} of no difference that matters; shown on at"
+        f" least {found.shown_on}."
+    ]
+    if found.improvement is not None:
+        better, few = found.improvement, found.improvement.fewest_seeds < FEW_SEEDS
+        parts.append(
+            f"A run of the better norm beats one of the worse with probability {better.probability:.2f}"
+            f" [{better.interval.low:.2f}, {better.interval.high:.2f}]"
+            f"{', an interval too narrow for so few seeds' if few else ''}."
+        )
+    if found.ranks is not None:
+        parts.append(f"Signed ranks in units of the margins: {_ranks(found.ranks)}.")
+    return " ".join(parts)
+
+
+def _ranks(ranks: SignedRanks) -> str:
+    return (
+        f"worse {ranks.worse:.2f}, no difference that matters {ranks.equivalent:.2f},"
+        f" better {ranks.better:.2f}"
+    )
+
+
+OWN_COLUMNS = ("claim", "data sets for it", "against", "equal", "p of the sign test")
+OWN_NOTE = (
+    "How often the paper's numbers, one seed each, have the better norm ahead, and how probable a count as"
+    " one-sided is if neither norm is better. A divergence counts as behind; where both diverge there is no"
+    " count."
+)
+
+
+def _papers_own_table() -> list[str]:
+    """Return the claims tested on the paper's own numbers."""
+    lines = ["## The paper's own table, tested as the paper's claims", "", OWN_NOTE, ""]
+    lines += [markdown_row(OWN_COLUMNS), markdown_row(["---"] * len(OWN_COLUMNS))]
+    for own in claims_of_the_paper():
+        counts = map(str, (own.wins, own.losses, own.ties))
+        lines.append(markdown_row([own.claim.text, *counts, shown_p(own.p)]))
+    return lines

@@ -1,133 +1,202 @@
-"""The paper's claims, tested as what they are: supported, contradicted or undecided."""
+"""The paper's claims, tested as what they are: on so many data sets one norm does better than another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from typing import Literal
 
-from adanorm.config.compose_cache import cached_experiment
-from adanorm.config.experiment import Experiment
-from adanorm.config.paths import choices
-from adanorm.records import reader
-from adanorm.records.result import Result
+from adanorm.records.published import published, published_tasks
 from adanorm.reporting.names import task_metric
-from adanorm.reporting.statistics import CONFIDENCE, Difference, difference, holm_by
+from adanorm.reporting.verdicts.answers import Pair, pair, paper_gap
+from adanorm.reporting.verdicts.conjunction import (
+    Improvement,
+    SignedRanks,
+    corrected,
+    count_shown,
+    partial_conjunction,
+    probability_of_improvement,
+    sign_test,
+    signed_ranks,
+)
+from adanorm.reporting.verdicts.evidence import Evidence, evidence
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 
-SEEDS = (1, 2, 3)
-Verdict = Literal["supported", "contradicted", "undecided", "not run"]
+SCALES = ("paper", "mini")
+Verdict = Literal["supported", "contradicted", "no difference", "open", "not run"]
 
 
 @dataclass(frozen=True)
-class TaskComparison:
-    """A claim on one task.
+class TaskResult:
+    """A claim on one task: the two norms, and their validation scores, the best epoch's and the level."""
 
-    `gap` is by how much `better` beats `worse`, whichever way the metric points, None where no runs
-    are paired; `p` is corrected over the claim's tasks. `ended` and `diverged` count the runs of
-    the two norms; `runs` are their folders.
-    """
-
+    claim: Claim
     task: str
-    better: str
-    worse: str
-    quantity: str
-    gap: Difference | None
-    ended: tuple[int, int]
-    diverged: tuple[int, int]
-    runs: tuple[str, ...]
-    p: float | None = None
+    pair: Pair | None
+    best_epoch: Pair | None = None
+    level: Pair | None = None
 
     @property
-    def verdict(self) -> Verdict:
-        """What the runs say; a norm whose every run diverged is worse than one of which none did."""
-        if 0 in self.ended:
-            return "not run"
-        if any(self.diverged):
-            if self.diverged == (0, self.ended[1]):
-                return "supported"
-            return "contradicted" if self.diverged == (self.ended[0], 0) else "undecided"
-        if self.gap is None or self.p is None or self.p >= 1 - CONFIDENCE:
-            return "undecided"
-        return "supported" if self.gap.mean > 0 else "contradicted"
+    def answer(self) -> str:
+        """What the records say of the norm that is claimed to be better."""
+        return "not run" if self.pair is None else self.pair.answer
+
+    @property
+    def holds(self) -> bool:
+        """Whether the task is shown to be one of those that the claim counts."""
+        if self.pair is None or self.pair.answer == "not run":
+            return False
+        return self.p_support < preregistration().level
+
+    @property
+    def p_support(self) -> float:
+        """The p against the claim's holding here: better, or not worse by the margin."""
+        kind = "p_not_inferior" if self.claim.bound == "no_worse" else "p_better"
+        return self._p(kind)
+
+    @property
+    def p_against(self) -> float:
+        """The p against the contrary: worse, or worse by more than the margin."""
+        return self._p("p_inferior" if self.claim.bound == "no_worse" else "p_worse")
+
+    @property
+    def p_no_gain(self) -> float:
+        """The p against *not better by what matters*; of a claim of no loss, the same as `p_against`."""
+        return self.p_against if self.claim.bound == "no_worse" else self._p("p_not_superior")
+
+    def _p(self, kind: str) -> float:
+        return 1.0 if self.pair is None or self.pair.answer == "not run" else self.pair.p(kind)
 
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim with what was found on each of its tasks."""
+    """A claim at a scale with what was found on each of its tasks.
+
+    `family` are p-values of the claim corrected over all claims of the scale: of its holding, of its
+    contrary, of no difference that matters.
+    """
 
     claim: Claim
     scale: str
-    findings: tuple[TaskComparison, ...]
+    tasks: tuple[TaskResult, ...]
+    family: tuple[float, float, float] | None = None
+
+    @cached_property
+    def ps(self) -> tuple[float, float, float]:
+        """The p of the claim, of its contrary, and of no gain that matters, by partial conjunction.
+
+        A claim on at least u of n tasks is contradicted where its contrary is true on n - u + 1.
+        """
+        contrary = len(self.tasks) - self.claim.needed + 1
+        return (
+            partial_conjunction([task.p_support for task in self.tasks], self.claim.needed),
+            partial_conjunction([task.p_against for task in self.tasks], contrary),
+            partial_conjunction([task.p_no_gain for task in self.tasks], contrary),
+        )
+
+    @property
+    def run(self) -> list[TaskResult]:
+        """The tasks on which both norms have runs."""
+        return [task for task in self.tasks if task.answer != "not run"]
 
     @property
     def verdict(self) -> Verdict:
-        """Supported where all its tasks support it, contradicted where any contradicts it."""
-        verdicts = {finding.verdict for finding in self.findings}
-        if verdicts == {"not run"}:
+        """What is shown of the claim, at the registered level over all claims of the scale."""
+        level = preregistration().level
+        holds, contrary, no_gain = self.family or self.ps
+        if not self.run:
             return "not run"
-        if "contradicted" in verdicts:
+        if holds < level:
+            return "supported"
+        if contrary < level:
             return "contradicted"
-        return "supported" if verdicts == {"supported"} else "undecided"
+        return "no difference" if no_gain < level else "open"
 
+    @property
+    def shown_on(self) -> int:
+        """On how many tasks at least the claim is shown to hold."""
+        return count_shown([task.p_support for task in self.tasks], preregistration().level)
 
-def evaluate_claim(claim: Claim, *, scale: str, seeds: Sequence[int], runs: str | None = None) -> ClaimResult:
-    """Return what the records of a scale say of a claim, over runs paired by seed.
+    @cached_property
+    def improvement(self) -> Improvement | None:
+        """How probably a run of the better norm beats one of the worse, over the tasks with runs."""
+        pairs = [task.pair for task in self.run if task.pair is not None]
+        sides = {
+            found.task: (list(found.sides[0].scores.values()), list(found.sides[1].scores.values()))
+            for found in pairs
+            if all(side.scores for side in found.sides)
+        }
+        return probability_of_improvement(sides)  # scores are signed: larger is better
 
-    On a task a claim is supported where the paired t-test, corrected over the claim's tasks (Holm
-    1979), finds a gap in its direction at level 0.05, and contradicted where it finds one
-    against it. That no gap is found supports nothing, not even `no_worse`.
-    """
-    findings = [_finding(claim, task, scale, seeds, runs) for task in claim.tasks]
-    corrected = holm_by({f.task: f.gap.p for f in findings if f.gap is not None})
-    return ClaimResult(claim, scale, tuple(replace(f, p=corrected.get(f.task)) for f in findings))
-
-
-def _finding(claim: Claim, task: str, scale: str, seeds: Sequence[int], runs: str | None) -> TaskComparison:
-    norms = claim.norms(task)
-    sides = [_results(task, norm, scale, seeds, runs) if task in choices("task") else [] for norm in norms]
-    values = [
-        {run.seed: _value(claim, run, result) for run, result in side if result.status == "done"}
-        for side in sides
-    ]
-    paired = sorted(values[0].keys() & values[1].keys())
-    metric = task_metric(task)
-    sign = 1 if claim.quantity == "test" and metric.higher_is_better else -1
-    better, worse = ([sign * side[seed] for seed in paired] for side in values)
-    ended = [len(side) for side in sides]
-    diverged = [sum(result.status == "diverged" for _, result in side) for side in sides]
-    return TaskComparison(
-        task=task,
-        better=norms[0],
-        worse=norms[1],
-        quantity=metric.label if claim.quantity == "test" else claim.quantity.replace("_", " "),
-        gap=difference(worse, better) if paired else None,
-        ended=(ended[0], ended[1]),
-        diverged=(diverged[0], diverged[1]),
-        runs=tuple(str(run.folder()) for side in sides for run, _ in side),
-    )
-
-
-def _results(
-    task: str, norm: str, scale: str, seeds: Sequence[int], runs: str | None
-) -> list[tuple[Experiment, Result]]:
-    """Return the results of the runs that have ended."""
-    first = cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"], runs=runs)
-    made = [first.model_copy(update={"seed": seed}) for seed in seeds]
-    found = [(run, reader.result(run.folder())) for run in made]
-    return [(run, result) for run, result in found if result is not None]
-
-
-def _value(claim: Claim, run: Experiment, result: Result) -> float:
-    if claim.quantity == "test":
-        return result.test_score(run.task.metric)
-    return float(reader.metrics(run.folder())[-1][claim.quantity.removeprefix("last_")])
+    @cached_property
+    def ranks(self) -> SignedRanks | None:
+        """The signed ranks of the gaps over tasks, each in units of its margin."""
+        compared = [task.pair.comparison for task in self.run if task.pair is not None]
+        return signed_ranks([read.gap / read.margin for read in compared if read is not None])
 
 
 def claim_results(runs: str | None = None) -> list[ClaimResult]:
     """Return what the records say of every claim of the paper, at the paper's scale and at mini."""
-    return [
-        evaluate_claim(claim, scale=scale, seeds=SEEDS, runs=runs)
-        for scale in ("paper", "mini")
-        for claim in preregistration().claims
+    return [found for scale in SCALES for found in evaluated(preregistration().claims, scale, runs=runs)]
+
+
+def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
+    """Return what the records of a scale say of claims, each corrected for their number."""
+    read = cache(partial(evidence, scale=scale, runs=runs))  # claims share tasks
+    found = [
+        ClaimResult(claim, scale, tuple(_task_result(claim, t, read) for t in claim.tasks))
+        for claim in claims
     ]
+    begun = [index for index, result in enumerate(found) if result.run]
+    columns = zip(*(corrected(ps) for ps in zip(*(found[i].ps for i in begun), strict=True)), strict=True)
+    for index, family in zip(begun, columns, strict=True):
+        found[index] = replace(found[index], family=(family[0], family[1], family[2]))
+    return found
+
+
+def _task_result(claim: Claim, task: str, read: Callable[..., Evidence]) -> TaskResult:
+    better, worse = claim.norms(task)
+    margin = preregistration().margin(task, claim.quantity)
+    assert margin is not None, "checked with the file"
+    others = tuple(norm for norm in (better, worse) if norm not in preregistration().norms)
+    found = read(task, quantity=claim.quantity, norms=others)
+    result = TaskResult(
+        claim, task, pair(found, better, worse, margin=margin, paper=paper_gap(found, better, worse))
+    )
+    if claim.quantity != "test":
+        return result
+    seen = [read(task, quantity=quantity, norms=others) for quantity in ("valid_best", "valid_level")]
+    best_epoch, level = (pair(shown, better, worse, margin=margin) for shown in seen)
+    return replace(result, best_epoch=best_epoch, level=level)
+
+
+@dataclass(frozen=True)
+class PaperClaim:
+    """A claim on the paper's own table: wins, losses and ties over its tasks, and the sign test's p."""
+
+    claim: Claim
+    wins: int
+    losses: int
+    ties: int
+    p: float
+
+
+def claims_of_the_paper() -> list[PaperClaim]:
+    """Return the claims on test scores tested on the numbers that the paper prints, one seed a number."""
+    found = []
+    for claim in preregistration().claims:
+        if claim.quantity != "test":
+            continue
+        gaps = []
+        for task in published_tasks() if len(claim.tasks) == len(published_tasks()) else claim.tasks:
+            numbers = [published(task, norm) for norm in claim.norms(task)]
+            values = [number.value for number in numbers if number is not None]
+            if values == [None, None]:
+                continue
+            sign = 1 if task_metric(task).higher_is_better else -1
+            first, second = (-1e9 * sign if value is None else value for value in values)  # Diverge is worst
+            gaps.append(sign * (first - second))
+        wins, losses, p = sign_test(gaps)
+        found.append(PaperClaim(claim, wins, losses, len(gaps) - wins - losses, p))
+    return found

@@ -1,0 +1,184 @@
+"""Two norms on a task: what all records of the two say, in one of a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal
+
+from adanorm.records.comparisons import ComparisonRecord, read_comparison
+from adanorm.records.published import READ_OFF, published, published_last_loss
+from adanorm.reporting.verdicts.comparison import Comparison, PaperGap
+from adanorm.reporting.verdicts.evidence import Evidence, NormRuns, Quantity, lower_is_better
+from adanorm.reporting.verdicts.planning import Prospect, prospect
+from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.reporting.verdicts.sequential import levels_at
+from adanorm.reporting.verdicts.variance import TaskVariance
+
+Answer = Literal["better", "worse", "equivalent", "open", "not run"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A norm that is claimed to be better on a task beside the worse.
+
+    `comparison` is None without shared seeds or a variance; `seeds` are those shared, `prospect` and
+    `hours_a_seed`, the core-hours of one seed of both, say what would close it.
+    """
+
+    task: str
+    scale: str
+    norms: tuple[str, str]  # better, worse
+    sides: tuple[NormRuns, NormRuns]
+    seeds: tuple[int, ...]
+    gaps: tuple[float, ...]  # one a shared seed
+    comparison: Comparison | None
+    prospect: Prospect | None
+    hours_a_seed: float | None
+    divergence_p: float | None = None  # of as unequal shares of diverged runs; None where none diverged
+
+    @property
+    def answer(self) -> Answer:
+        """What the records say of the norm that is claimed to be better.
+
+        Runs that diverge count as worse than runs that do not, by Fisher's exact test. Runs that learned
+        nothing say nothing.
+        """
+        if any(side.ended == 0 for side in self.sides):
+            return "not run"
+        if self.divergence_p is not None:
+            if self.divergence_p >= preregistration().level:
+                return "open"
+            shares = [len(side.diverged) / side.ended for side in self.sides]
+            return "better" if shares[0] < shares[1] else "worse"
+        return "open" if self.comparison is None else self.comparison.answer
+
+    @property
+    def remark(self) -> str:
+        """Why there is no comparison, or what is left out of it; perhaps nothing."""
+        parts = []
+        for word in ("diverged", "unlearned", "failed"):
+            counts = [len(getattr(side, word)) for side in self.sides]
+            if any(counts):
+                what = "did not learn" if word == "unlearned" else word
+                of = [
+                    f"{n} of {side.ended + len(side.failed)}"
+                    for n, side in zip(counts, self.sides, strict=True)
+                ]
+                parts.append(f"{what}: {', '.join(of)}")
+        if self.comparison is None and not parts and self.answer == "open":
+            parts.append("one seed, and no variance" if self.seeds else "no shared seeds")
+        return "; ".join(parts)
+
+    def p(self, kind: str) -> float:
+        """Return the p of a hypothesis here, such as `p_better` of a comparison; 1 without evidence."""
+        if self.divergence_p is not None:
+            shown = "p_better" if self.answer == "better" else "p_worse"
+            return self.divergence_p if kind == shown and self.answer != "open" else 1.0
+        return 1.0 if self.comparison is None else float(getattr(self.comparison, kind))
+
+
+def pair(
+    found: Evidence, better: str, worse: str, *, margin: float, paper: PaperGap | None = None
+) -> Pair | None:
+    """Return what is on record of two norms; None where the task is not there.
+
+    Over all seeds that the two share, up to the most of the plan.
+    """
+    if better not in found.norms or worse not in found.norms:
+        return None
+    registered = preregistration()
+    sides = found.norms[better], found.norms[worse]
+    seeds = found.variance.shared(worse, better)[: registered.stopping.most]
+    gaps = [sides[0].scores[seed] - sides[1].scores[seed] for seed in seeds]
+    noise = None
+    if gaps and found.quantity == "test":
+        noise = read_comparison(*(side.runs[0] for side in sides))
+    comparison = compared(found.variance, better, worse, gaps, margin=margin, paper=paper, noise=noise)
+    seconds = [side.seconds for side in sides]
+    ahead = None
+    if comparison is not None:
+        ahead = prospect(
+            registered,
+            sd=comparison.sd,
+            prior_df=comparison.df - len(gaps) + 1,
+            margin=margin,
+            paper=paper.value if paper else None,
+            example_error=comparison.example_error,
+        )
+    return Pair(
+        found.task,
+        found.scale,
+        (better, worse),
+        sides,
+        tuple(seeds),
+        tuple(gaps),
+        comparison,
+        ahead,
+        None if None in seconds else sum(s for s in seconds if s is not None) / 3600,
+        _divergence(sides),
+    )
+
+
+def compared(
+    variance: TaskVariance,
+    better: str,
+    worse: str,
+    gaps: Sequence[float],
+    *,
+    margin: float,
+    paper: PaperGap | None = None,
+    noise: ComparisonRecord | None = None,
+) -> Comparison | None:
+    """Return a comparison of gaps, one a seed; None without a variance. `noise` is that of examples."""
+    spread = variance.of_difference(worse, better) if gaps else None
+    if spread is None:
+        return None
+    registered = preregistration()
+    levels = levels_at(len(gaps), level=registered.level, **registered.stopping.model_dump())
+    read = Comparison(
+        fmean(gaps), spread.sd, spread.df, len(gaps), margin, levels, registered.level, paper=paper
+    )
+    return replace(read, example_error=noise.example_error, examples=noise.examples) if noise else read
+
+
+def _divergence(sides: tuple[NormRuns, NormRuns]) -> float | None:
+    """Return the p of Fisher's exact test of the shares of runs that diverged; None where none did."""
+    if not any(side.diverged for side in sides):
+        return None
+    from scipy.stats import fisher_exact
+
+    table = [[len(side.diverged), side.ended - len(side.diverged)] for side in sides]
+    return float(fisher_exact(table).pvalue)
+
+
+def paper_gap(found: Evidence, better: str, worse: str) -> PaperGap | None:
+    """Return by how much a norm is better than another in the paper; None where it has no two numbers.
+
+    None too at another scale than the paper's, whose numbers are no measure there.
+    """
+    if found.scale != "paper" or better not in found.norms:
+        return None
+    if found.quantity == "test":
+        numbers = [published(found.task, norm) for norm in (better, worse)]
+        known = [n for n in numbers if n is not None and n.value is not None]
+        if len(known) < 2:
+            return None
+        first, second = (n.value or 0.0 for n in known)
+        gap, rounding = first - second, sum(n.rounding for n in known)
+        sign = -1 if _fewer_is_better(found) else 1
+        return PaperGap(sign * gap, rounding, all(n.confirmed for n in known))
+    part = {"last_train_loss": "train", "last_valid_loss": "valid"}.get(found.quantity)
+    losses = [published_last_loss(found.task, norm, part) for norm in (better, worse)] if part else [None]
+    if None in losses:
+        return None
+    first, second = (loss for loss in losses if loss is not None)
+    return PaperGap(second - first, 2 * READ_OFF, confirmed=True)
+
+
+def _fewer_is_better(found: Evidence) -> bool:
+    from adanorm.config.compose_cache import cached_experiment
+
+    quantity: Quantity = found.quantity
+    return lower_is_better(cached_experiment([f"task={found.task}"]), quantity)

@@ -1,0 +1,165 @@
+"""What the records say of a task at a scale: each norm's scores over all seeds on record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Literal, TypeAlias
+
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import choices
+from adanorm.metrics.table import METRICS
+from adanorm.records import reader
+from adanorm.records.baselines import has_learned
+from adanorm.records.result import Result
+from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.reporting.verdicts.selection import level
+from adanorm.reporting.verdicts.variance import TaskVariance
+
+Quantity: TypeAlias = Literal["test", "last_train_loss", "last_valid_loss", "valid_best", "valid_level"]
+
+
+def seeds_on_record(run: Experiment) -> list[Experiment]:
+    """Return the runs that differ from a run in nothing but their seed and have a folder, by seed."""
+    siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
+    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings}
+    alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
+    return [other for other in alike if other.folder().exists()]
+
+
+@dataclass(frozen=True)
+class NormRuns:
+    """The runs of a norm that have ended: its scores by seed, larger is better, and the seeds without one.
+
+    Scores are of runs that learned something; `unlearned` are those no better than a trivial baseline.
+    """
+
+    scores: dict[int, float]
+    diverged: tuple[int, ...]
+    failed: tuple[int, ...]
+    unlearned: tuple[int, ...]
+    seconds: float | None  # the median of a run
+    runs: tuple[Experiment, ...]
+
+    @property
+    def ended(self) -> int:
+        """How many runs have ended, failed ones left out."""
+        return len(self.scores) + len(self.diverged) + len(self.unlearned)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The runs of a task at a scale by norm, and the variance of their scores."""
+
+    task: str
+    scale: str
+    quantity: Quantity
+    norms: dict[str, NormRuns]
+    variance: TaskVariance
+
+    def side(self, norm: str) -> NormRuns:
+        """Return the runs of a norm."""
+        return self.norms[norm]
+
+
+def lower_is_better(run: Experiment, quantity: Quantity) -> bool:
+    """Return whether less of a quantity is better."""
+    if quantity in ("last_train_loss", "last_valid_loss"):
+        return True
+    metric = run.task.metric if quantity == "test" else run.task.criterion
+    return not METRICS[metric].higher_is_better
+
+
+def evidence(
+    task: str, scale: str, quantity: Quantity = "test", *, runs: str | None = None, norms: Sequence[str] = ()
+) -> Evidence:
+    """Return what the records of a folder say of a task at a scale, its settings as they come.
+
+    The variance is that of the registered norms, and of others that are named.
+    """
+    chosen = tuple(dict.fromkeys([*preregistration().norms, *norms]))
+    if task not in choices("task"):
+        return Evidence(task, scale, quantity, {}, TaskVariance({}, preregistration().prior_df_at_most))
+    return _evidence(task, scale, quantity, runs, chosen)
+
+
+def _evidence(
+    task: str, scale: str, quantity: Quantity, runs: str | None, norms: tuple[str, ...]
+) -> Evidence:
+    found = {
+        norm: norm_runs(
+            cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"], runs=runs), quantity
+        )
+        for norm in norms
+    }
+    return Evidence(task, scale, quantity, found, variance_of(found, quantity))
+
+
+def variance_of(norms: dict[str, NormRuns], quantity: Quantity = "test") -> TaskVariance:
+    """Return the variance of the scores of norms that share a task and a scale."""
+    scores = {norm: side.scores for norm, side in norms.items() if side.scores}
+    first = next((norms[norm].runs[0] for norm in scores), None)
+    step = resolution(first, quantity) if first is not None else 0.0
+    return TaskVariance(scores, preregistration().prior_df_at_most, step)
+
+
+def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
+    """Return the runs on record that differ from a run in nothing but their seed."""
+    scores: dict[int, float] = {}
+    ended: dict[str, list[int]] = {"diverged": [], "failed": [], "unlearned": []}
+    seconds, made = [], []
+    sign = -1 if lower_is_better(first, quantity) else 1
+    for run in seeds_on_record(first):
+        result = reader.result(run.folder())
+        if result is None:
+            continue
+        made.append(run)
+        if result.status != "done":
+            ended[result.status].append(run.seed)
+            continue
+        if not has_learned(run, result.test_score(run.task.metric)):
+            ended["unlearned"].append(run.seed)
+            continue
+        if result.seconds is not None:
+            seconds.append(result.seconds)
+        value = _value(run, result, quantity)
+        if value is not None:
+            scores[run.seed] = sign * value
+    return NormRuns(
+        scores=scores,
+        diverged=tuple(ended["diverged"]),
+        failed=tuple(ended["failed"]),
+        unlearned=tuple(ended["unlearned"]),
+        seconds=median(seconds) if seconds else None,
+        runs=tuple(made),
+    )
+
+
+def _value(run: Experiment, result: Result, quantity: Quantity) -> float | None:
+    """Return a quantity of a run that is done; None where its curve has none."""
+    if quantity == "test":
+        return result.test_score(run.task.metric)
+    if quantity == "valid_best":
+        return (result.valid or {}).get(run.task.criterion)
+    rows = reader.metrics(run.folder())
+    if quantity == "valid_level":
+        name = f"valid_{run.task.criterion}"
+        return level([row[name] for row in rows if name in row])
+    return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
+
+
+def resolution(run: Experiment, quantity: Quantity) -> float:
+    """Return the step of a score: of an accuracy in percent, a hundred over the test examples; else 0."""
+    if quantity != "test" or run.task.metric != "accuracy":
+        return 0.0
+    return _accuracy_step(run.task.name, run.scale, str(run.folder()))
+
+
+@cache
+def _accuracy_step(task: str, scale: str, folder: str) -> float:
+    path = Path(folder)
+    return 100 / len(reader.outputs(path)) if (path / "predictions.txt.gz").exists() else 0.0

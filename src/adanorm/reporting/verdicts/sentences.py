@@ -1,0 +1,88 @@
+"""Verdicts in plain words, made from the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adanorm.reporting.names import title
+from adanorm.reporting.verdicts.answers import Pair
+from adanorm.reporting.verdicts.claims import ClaimResult, TaskResult
+from adanorm.reporting.verdicts.preregistration import preregistration
+
+NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def count(number: int) -> str:
+    """Return a small number in words."""
+    return NUMBERS[number] if number < len(NUMBERS) else str(number)
+
+
+def claim_sentence(found: ClaimResult) -> str:
+    """Return what is shown of a claim, in one sentence."""
+    claim = found.claim
+    if not found.run:
+        return "Not run: no task has runs of both norms."
+    names = {claim.norms(task.task) for task in found.tasks}
+    (better, worse) = names.pop() if len(names) == 1 else ("", "")
+    better = title(better) if better else "the norm claimed to be better"
+    worse = title(worse) if worse else "the other"
+    relation = "no worse than" if claim.bound == "no_worse" else "better than"
+    holds = [title(task.task) for task in found.run if task.holds]
+    first = (
+        f"{found.verdict.capitalize()}: {better} is shown to be {relation} {worse} on"
+        f" {count(len(holds))} of {count(len(found.tasks))} data sets"
+        f"{f' ({listed(holds)})' if holds else ''}, where {count(claim.needed)} are claimed"
+    )
+    parts = [first]
+    for answer, words in (
+        ("worse", "worse"),
+        ("equivalent", "equivalent within the margin"),
+        ("open", "open"),
+    ):
+        where = [title(task.task) for task in found.run if task.answer == answer and not task.holds]
+        parts += [f"{words} on {listed(where)}"] if where else []
+    excluded = [title(task.task) for task in found.run if _excluded(task)]
+    parts += [f"the paper's own gap is excluded on {listed(excluded)}"] if excluded else []
+    missing = len(found.tasks) - len(found.run)
+    parts += [f"{count(missing)} without runs"] if missing else []
+    return "; ".join(parts) + "."
+
+
+def _excluded(task: TaskResult) -> bool:
+    return bool(task.pair and task.pair.comparison and task.pair.comparison.paper_excluded)
+
+
+def claim_closing(found: ClaimResult) -> str:
+    """Return what would close a claim that is open: seeds and core-hours by task."""
+    if found.verdict in ("supported", "contradicted", "no difference"):
+        return ""
+    closing = [closing_of(task.pair) for task in found.run if task.pair and task.answer == "open"]
+    missing = [title(task.task) for task in found.tasks if task.answer == "not run"]
+    return "; ".join([*closing, *([f"runs of {listed(missing)}"] if missing else [])])
+
+
+def closing_of(pair: Pair) -> str:
+    """Return what closes a comparison: at its margin, and at the paper's gap."""
+    name = title(pair.task)
+    if pair.comparison is None or pair.prospect is None:
+        lacking = "runs that learn" if any(side.unlearned for side in pair.sides) else "a second seed"
+        return f"{name}: {lacking}"
+    parts = [f"{more(pair, pair.prospect.to_equate)} at the margin"]
+    if pair.comparison.paper is not None and not pair.comparison.paper_excluded:
+        parts.append(f"{more(pair, pair.prospect.to_find)} at the paper's gap")
+    return f"{name}: {', '.join(parts)}"
+
+
+def more(pair: Pair, seeds: int | None) -> str:
+    """Return how many seeds more of both norms a number of seeds takes, and their core-hours."""
+    if seeds is None:
+        return "no number of seeds"
+    left = max(1, seeds - len(pair.seeds))
+    hours = "" if pair.hours_a_seed is None else f" ({left * pair.hours_a_seed:.1f} h)"
+    beyond = ", beyond the plan" if seeds > preregistration().stopping.most else ""
+    return f"{left} more {'seed' if left == 1 else 'seeds'}{hours}{beyond}"
