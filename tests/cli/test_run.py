@@ -55,21 +55,6 @@ def test_a_run_leaves_its_record_and_is_not_made_twice(tmp_path: Path, command: 
     assert (folder / "result.json").stat().st_mtime_ns == before
 
 
-def test_a_changed_setting_is_another_run_and_a_place_is_not(tmp_path: Path) -> None:
-    base = compose_experiment(["task=rt", f"runs={tmp_path}"])
-    for override in ("training.lr=0.002", "seed=2", "norm=adanorm", "norm.placement=final", "precision=bf16"):
-        assert compose_experiment(["task=rt", override]).digest() != base.digest()
-    for override in (
-        "device=cpu",
-        "threads=2",
-        "norm.backend=eager",
-        "data.mirror=elsewhere",
-        "logger=wandb",
-        "training.lr=1e-3",
-    ):
-        assert compose_experiment(["task=rt", override]).digest() == base.digest()
-
-
 @pytest.mark.parametrize("task", ["mnist", "rt"])
 def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Path, task: str) -> None:
     curves, backends = [], []

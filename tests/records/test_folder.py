@@ -1,0 +1,120 @@
+"""A record's folder: what is written when, who may write, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from filelock import FileLock
+
+from adanorm.config.paths import PROJECT, analyses_folder, runs_folder
+from adanorm.records import reader
+from adanorm.records.folder import RunFolder, is_locked
+from adanorm.records.result import Ended
+
+IDENTITY: dict[str, Any] = {"task": {"name": "rt"}, "seed": 1}
+ENVIRONMENT: dict[str, Any] = {"commit": "0" * 40}
+
+
+def names(folder: RunFolder) -> set[str]:
+    return {path.name for path in folder.path.iterdir()} - {"run.lock"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "rt" / "run")
+
+
+def test_what_a_record_is_of_is_written_first_and_its_result_last(folder: RunFolder) -> None:
+    with folder.recording(IDENTITY, ENVIRONMENT) as recording:
+        assert not recording.is_complete
+        assert names(folder) == {"config.yaml", "environment.json"}
+        assert is_locked(folder.path)
+        folder.checkpoint.touch()
+        (folder.path / "kept-3.pt").touch()
+        recording.result = Ended(status="done")
+        assert not reader.is_complete(folder.path), "the block has not ended"
+    assert yaml.safe_load((folder.path / "config.yaml").read_text()) == IDENTITY
+    assert json.loads((folder.path / "environment.json").read_text()) == ENVIRONMENT
+    assert names(folder) == {"config.yaml", "environment.json", "result.json"}
+    assert reader.is_complete(folder.path)
+    assert not is_locked(folder.path)
+
+
+def break_off(folder: RunFolder, error: BaseException, result: Ended | None) -> None:
+    with folder.recording(IDENTITY, ENVIRONMENT) as recording:
+        folder.checkpoint.touch()
+        recording.result = result
+        raise error
+
+
+def test_an_interruption_leaves_the_record_unfinished_with_its_checkpoint(folder: RunFolder) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        break_off(folder, KeyboardInterrupt(), None)
+    assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt"}
+    assert not is_locked(folder.path)
+
+
+def test_a_failure_is_recorded_and_its_checkpoint_stays_for_the_next_start(folder: RunFolder) -> None:
+    with pytest.raises(RuntimeError):
+        break_off(folder, RuntimeError(), Ended(status="failed"))
+    assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt", "result.json"}
+    assert not reader.is_complete(folder.path)
+    with folder.recording(IDENTITY, ENVIRONMENT) as again:
+        assert not again.is_complete
+
+
+def test_a_complete_record_is_not_written_again(folder: RunFolder) -> None:
+    with folder.recording(IDENTITY, ENVIRONMENT) as recording:
+        recording.result = Ended(status="diverged")
+    before = {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)}
+    with folder.recording({"task": "another"}, ENVIRONMENT) as recording:
+        assert recording.is_complete
+        recording.result = Ended(status="failed")
+    assert {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)} == before
+
+
+def test_a_folder_that_another_process_writes_is_left_alone(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    with FileLock(folder.path / "run.lock"):
+        assert is_locked(folder.path)
+        with (
+            pytest.raises(ValueError, match="is being written by another process"),
+            folder.recording(IDENTITY, ENVIRONMENT),
+        ):
+            pass
+    assert names(folder) == set()
+
+
+def test_rows_after_the_checkpoint_are_dropped(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.truncate_rows(3)
+    assert reader.metrics(folder.path) == []
+    for update in (1, 2, 3):
+        folder.add_row({"update": update})
+    folder.truncate_rows(2)
+    assert reader.metrics(folder.path) == [{"update": 1}, {"update": 2}]
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        folder.add_row({"loss": float("nan")})
+
+
+def test_outputs_are_read_back_and_the_same_outputs_are_the_same_bytes(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    outputs = ["eins zwei", "", "drei"]
+    contents = []
+    for _ in range(2):
+        folder.write_outputs(outputs)
+        contents.append((folder.path / "predictions.txt.gz").read_bytes())
+    assert contents[0] == contents[1]
+    assert reader.outputs(folder.path) == outputs
+
+
+def test_runs_and_analyses_lie_in_one_folder_of_the_users_and_side_by_side_here(tmp_path: Path) -> None:
+    assert runs_folder(str(tmp_path)) == tmp_path
+    assert analyses_folder(str(tmp_path)) == tmp_path / "analyses"
+    for named in (None, str(PROJECT / "results" / "runs")):
+        assert runs_folder(named) == PROJECT / "results" / "runs"
+        assert analyses_folder(named) == PROJECT / "results" / "analyses"

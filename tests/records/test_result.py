@@ -1,0 +1,91 @@
+"""result.json: the same bytes whether written now or long ago, and what cannot be read is not counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adanorm.config.paths import ANALYSES, RUNS
+from adanorm.records import reader
+from adanorm.records.result import AnalysisResult, Ended, Result
+
+FACTS: dict[str, Any] = {
+    "task": "rt",
+    "norm": "adanorm",
+    "scale": "smoke",
+    "seed": 1,
+    "precision": "fp32",
+    "own_data": False,
+    "norm_sites": ["norms.0"],
+    "layernorm_sites": [],
+    "parameters": 7,
+    "norm_parameters": 0,
+    "data": {"file": "0" * 64},
+}
+
+
+@pytest.mark.parametrize(("folder", "kind"), [(RUNS, Result), (ANALYSES, AnalysisResult)])
+def test_every_recorded_result_is_written_back_byte_for_byte(folder: Path, kind: type[Ended]) -> None:
+    paths = sorted(folder.rglob("result.json"))
+    if not paths:
+        pytest.skip(f"no records in {folder}")
+    for path in paths:
+        content = path.read_bytes()
+        assert kind.model_validate_json(content).to_json() == content, path
+
+
+def keys(result: Ended) -> list[str]:
+    return list(json.loads(result.to_json()))
+
+
+def test_the_keys_of_a_result_say_how_it_ended() -> None:
+    always = ["schema", "status", *FACTS]
+    ended = {"best_step": 2, "steps": 4, "seconds": 1.5}
+    scores = {"valid": {"accuracy": 1.0}, "test": {"accuracy": 2.0}}
+    done = Result(status="done", **FACTS, **scores, **ended, prepared={"train": {"words": 3}})
+    assert keys(done) == [*always, "prepared", *scores, *ended]
+    diverged = Result(status="diverged", **FACTS, **ended, diverged="loss not finite at update 4")
+    assert keys(diverged) == [*always, *scores, *ended, "diverged"]
+    assert json.loads(diverged.to_json())["test"] is None
+    failed = Result(status="failed", **FACTS, error="RuntimeError: breaks")
+    assert keys(failed) == [*always, "error"]
+    assert [result.is_complete for result in (done, diverged, failed)] == [True, True, False]
+    assert [result.reason for result in (done, diverged, failed)] == [
+        None,
+        "loss not finite at update 4",
+        "RuntimeError: breaks",
+    ]
+
+
+def test_a_score_that_is_not_finite_is_no_result() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        Result(status="done", **FACTS, test={"accuracy": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ('{"schema": 1, "status": "do', "invalid json"),
+        ('{"schema": 2, "status": "done"}', "schema: input should be 1"),
+        ('{"schema": 1, "status": "running"}', "status: input should be 'done', 'diverged' or 'failed'"),
+        ('{"schema": 1, "status": "done"}', "task: field required"),
+    ],
+)
+def test_what_cannot_be_read_is_not_counted_and_said(tmp_path: Path, content: str, complaint: str) -> None:
+    assert reader.result(tmp_path) is None, "no file yet"
+    (tmp_path / "result.json").write_text(content)
+    with pytest.warns(UserWarning, match="result.json is not counted: ") as said:
+        assert reader.result(tmp_path) is None
+    assert complaint in str(said[0].message)
+    assert said[0].filename == __file__
+
+
+def test_a_key_that_a_later_version_adds_is_read_over(tmp_path: Path) -> None:
+    result = Result(status="done", **FACTS)
+    later = {**json.loads(result.to_json()), "energy": 3.0}
+    (tmp_path / "result.json").write_text(json.dumps(later))
+    assert reader.result(tmp_path) == result
+    assert reader.is_complete(tmp_path)
