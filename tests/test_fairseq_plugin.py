@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import Parallel
+from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.paths import PROJECT
 from adanorm.data.translation.preparation import prepared_corpus
 
@@ -34,7 +34,7 @@ def fairseq_command(module: str, *arguments: str) -> subprocess.CompletedProcess
 
 def test_fairseq_trains_and_generates_with_a_norm_of_the_suite(tmp_path: Path) -> None:
     data = compose_experiment(["task=de-en", "scale=smoke", f"data.cache={tmp_path}"]).data
-    assert isinstance(data, Parallel)
+    assert isinstance(data, ParallelConfig)
     folder, _ = prepared_corpus(data)
     plugged = ["--user-dir", "src/adanorm/fairseq_plugin", "--cpu"]
     trained = fairseq_command(

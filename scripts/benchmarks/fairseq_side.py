@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import FairseqTransformer
+from adanorm.config.model_sections import FairseqTransformerConfig
 from adanorm.data.examples import Indices
 from adanorm.fairseq_library import fairseqs_command_line
 from adanorm.tasks.translation import Translation
@@ -76,7 +76,7 @@ class FairseqSide:
 def training_arguments(experiment: Experiment) -> list[str]:
     """Return fairseq-train's arguments, data aside, for the model and optimizer of an experiment."""
     settings, training = experiment.model, experiment.training
-    assert isinstance(settings, FairseqTransformer)
+    assert isinstance(settings, FairseqTransformerConfig)
     arguments = [
         f"--arch={settings.architecture}",
         "--cpu",

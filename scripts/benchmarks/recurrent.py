@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.config.compose import compose_experiment
-from adanorm.models.norm_compatibility import why_undefined
+from adanorm.models.norm_compatibility import why_unsupported
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.recurrent import LAYERS
 from adanorm.norms import NORMS, NormChoice, norm_factory
@@ -73,7 +73,7 @@ def _norms(cell: str) -> list[str]:
     """Return the norms that are defined in a layer, none before the others."""
     runs = [compose_experiment([f"task=enwik8-{cell}", f"norm={name}"]) for name in NORMS]
     trials = {run.norm.name: (norm_factory(run.norm).trial, run.model.sites()) for run in runs}
-    return [name for name, (trial, sites) in trials.items() if why_undefined(trial, sites) is None]
+    return [name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None]
 
 
 class OurLayer(nn.Module):

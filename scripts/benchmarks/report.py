@@ -79,7 +79,7 @@ def _record(run: Experiment) -> None:
         parameters=0,
         norm_parameters=0,
         data={"file": "0" * 64},
-        valid={run.task.criterion: 50},
+        valid={run.task.selection_metric: 50},
         test={metric: 50 + run.seed % 7},
         seconds=1.0,
     )
@@ -87,7 +87,7 @@ def _record(run: Experiment) -> None:
         {
             "update": n,
             "train_loss": 1 / (1 + n),
-            f"valid_{run.task.criterion}": 1 / (1 + n),
+            f"valid_{run.task.selection_metric}": 1 / (1 + n),
             "valid_loss": 1.0,
         }
         for n in range(EVALUATIONS)

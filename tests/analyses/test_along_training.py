@@ -26,14 +26,14 @@ class CutError(Exception):
 
 def sums(step: Step) -> Values:
     """Observe in every way a Step offers: losses and gradients before and after, moved weights."""
-    with step.aside():
+    with step.preserved_state():
         before = step.loss().total.item()
         probed = step.backward().total.item()
         for parameter in step.model.parameters():
             parameter.data += 0.1
         moved = step.loss().total.item()
     made = step.update().total.item()
-    with step.aside():
+    with step.preserved_state():
         after = step.loss().total.item()
     return {"": {"before": before, "probed": probed, "made": made, "moved": moved, "after": after}}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.models.norm_compatibility import why_undefined
+from adanorm.models.norm_compatibility import why_unsupported
 from adanorm.norms import norm_factory
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.formats import table_markdown, table_text
@@ -26,7 +26,7 @@ def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
         run = compose_experiment(["task=mnist", f"norm={norm}", size, axes])
         assert size == f"data.batch_size={row.at:g}"
         trial = norm_factory(run.norm).trial
-        assert bool(why_undefined(trial, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
+        assert bool(why_unsupported(trial, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
 
 
 @pytest.fixture

@@ -44,5 +44,5 @@ def test_the_order_depends_on_the_generator_alone() -> None:
 @pytest.mark.parametrize("world", [1, 2, 3, 7])
 def test_the_processes_share_a_batch_without_loss(world: int) -> None:
     batch = Batch(torch.arange(5)[:, None], torch.arange(5))
-    shares = [batch.share(rank, world) for rank in range(world)]
+    shares = [batch.shard(rank, world) for rank in range(world)]
     assert sorted(torch.cat([share.targets for share in shares]).tolist()) == list(range(5))

@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import DataSection
+from adanorm.config.data_sections import DataConfig
 from adanorm.config.paths import PROJECT, mirrors_of
 from adanorm.data import catalogue, fetch
 from adanorm.data.source import File, Source
@@ -69,7 +69,7 @@ def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(catalogue.SOURCES, "numbers", Source("numbers", "none", (file,)))
 
 
-def places(tmp_path: Path, mirror: str) -> DataSection:
+def places(tmp_path: Path, mirror: str) -> DataConfig:
     return compose_experiment([f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'"]).data
 
 

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import ByteText, Images, Parallel, Text, Treebank
+from adanorm.config.data_sections import (
+    ByteTextConfig,
+    ImagesConfig,
+    ParallelConfig,
+    TextConfig,
+    TreebankConfig,
+)
 from adanorm.data.bytes.streams import load_streams
 from adanorm.data.images.grey import load_grey_images
 from adanorm.data.inspection import Inspection, count_overlaps
@@ -76,7 +82,7 @@ def write_images(folder: Path, labels: dict[str, list[int]], *, seed: int = 0) -
         (folder / f"{name}-labels-idx1-ubyte").write_bytes(idx(np.array(entries, np.uint8)))
 
 
-def own_images(folder: Path) -> Images:
+def own_images(folder: Path) -> ImagesConfig:
     return images_of(f"data.path={folder}", "data.valid_size=4", "data.batch_size=4")
 
 
@@ -113,7 +119,7 @@ def test_test_images_that_are_training_images_are_told(tmp_path: Path) -> None:
 
 def own_text(path: Path) -> Inspection:
     data = compose_experiment(["task=enwik8", "scale=smoke", f"data.path={path}"]).data
-    assert isinstance(data, ByteText)
+    assert isinstance(data, ByteTextConfig)
     return load_streams(data).inspection
 
 
@@ -131,14 +137,14 @@ def test_lines_and_whole_parts_of_a_text_that_come_again_are_told(tmp_path: Path
     assert "of test are also in train" in found.warnings[-1]
 
 
-def own_pairs(folder: Path, texts: dict[str, list[str]], *overrides: str) -> Parallel:
+def own_pairs(folder: Path, texts: dict[str, list[str]], *overrides: str) -> ParallelConfig:
     for split, lines in texts.items():
         for language in ("de", "en"):
             (folder / f"{split}.{language}").write_text("".join(f"{language}{line}\n" for line in lines))
     places = [f"data.{split}={folder / split}" for split in SPLITS]
     settings = ["task=de-en", "scale=smoke", f"data.cache={folder}", *places, *overrides]
     data = compose_experiment(settings).data
-    assert isinstance(data, Parallel)
+    assert isinstance(data, ParallelConfig)
     return data
 
 
@@ -175,7 +181,7 @@ def treebank(folder: Path, labels: dict[str, str], *, root: str = "root") -> Ins
             )
         )
     data = compose_experiment(["task=ptb", *(f"data.{split}={folder / split}" for split in SPLITS)]).data
-    assert isinstance(data, Treebank)
+    assert isinstance(data, TreebankConfig)
     return inspect_trees(load_treebank(data)[0], own=True)
 
 
@@ -198,7 +204,7 @@ def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
     rt = load_sentences(text_of(f"data.mirror={mirror}")).inspection
     assert set(rt.counts["overlap"].values()) == {0}
     data = compose_experiment(["task=sst5", f"data.mirror={mirror}"]).data
-    assert isinstance(data, Text)
+    assert isinstance(data, TextConfig)
     sst5 = load_sentences(data).inspection
     others = {}  # another group's copy
     for split in ("train", "dev", "test"):
@@ -208,7 +214,7 @@ def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
         found = sum(line in set(others["train"]) for line in others[name])
         assert sst5.counts["overlap"][f"{split} in train"] == found == 2
     data = compose_experiment(["task=ptb", "scale=mini", f"data.mirror={mirror}"]).data
-    assert isinstance(data, Treebank)
+    assert isinstance(data, TreebankConfig)
     trees = inspect_trees(load_treebank(data)[0], own=False)
     with zipfile.ZipFile(mirror / "ptb-sample" / "dependency_treebank.zip") as archive:
         files = [archive.read(f"dependency_treebank/wsj_{number:04}.dp").decode() for number in range(1, 200)]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import Images, Text
+from adanorm.config.data_sections import ImagesConfig, TextConfig
 from adanorm.config.user_files import IDX_NAMES
 from adanorm.data.images.grey import load_grey_images
 from adanorm.data.sentences.labeled import load_sentences, read_sst
@@ -30,15 +30,15 @@ def write_idx_set(folder: Path, *, train: int = 60, test: int = 20, classes: int
         (folder / f"{name}.gz").write_bytes(gzip.compress(idx(values)))
 
 
-def images_of(*overrides: str) -> Images:
+def images_of(*overrides: str) -> ImagesConfig:
     data = compose_experiment(["task=mnist", *overrides]).data
-    assert isinstance(data, Images)
+    assert isinstance(data, ImagesConfig)
     return data
 
 
-def text_of(*overrides: str) -> Text:
+def text_of(*overrides: str) -> TextConfig:
     data = compose_experiment(["task=rt", *overrides]).data
-    assert isinstance(data, Text)
+    assert isinstance(data, TextConfig)
     return data
 
 

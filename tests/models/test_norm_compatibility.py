@@ -13,7 +13,7 @@ from adanorm import tasks
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import MODELS, Sites
 from adanorm.config.paths import choices
-from adanorm.models.norm_compatibility import why_undefined
+from adanorm.models.norm_compatibility import why_unsupported
 from adanorm.models.norm_sites import NormSites, build_with_norms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.base import TrainingTask
@@ -78,6 +78,6 @@ def test_a_norm_in_the_layer_before_finds_one_where_the_section_says_so(
 def test_a_norm_is_undefined_for_what_the_sites_lack_of_what_it_needs(
     norm: str, sites: Sites, batch_size: int | None, reason: str | None
 ) -> None:
-    found = why_undefined(norm_factory(NormChoice(norm)).trial, sites, batch_size)
+    found = why_unsupported(norm_factory(NormChoice(norm)).trial, sites, batch_size)
     assert (found is None) == (reason is None)
     assert (reason or "") in (found or "")

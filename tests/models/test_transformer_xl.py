@@ -15,7 +15,7 @@ from scripts.benchmarks.attention import straightforward
 from tests.defined import norms_of
 
 
-def written_out(
+def reference_formula(
     query: Tensor, key: Tensor, value: Tensor, distance: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
 ) -> Tensor:
     """Dai et al. 2019, section 3.3, one query and one key at a time."""
@@ -58,7 +58,7 @@ def test_attention_and_its_gradients_are_the_equations(
     )
     q, k, value, distance, u, v = inputs
     ours = relative_attention(q, k, value, distance, u, v, forbidden)
-    expected = written_out(q, k, value, distance, u, v, forbidden)
+    expected = reference_formula(q, k, value, distance, u, v, forbidden)
     torch.testing.assert_close(ours, expected, rtol=0, atol=1e-9)
     weight = drawn(*ours.shape, seed=6).detach()
     gradients = torch.autograd.grad((ours * weight).sum(), inputs)

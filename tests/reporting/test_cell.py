@@ -16,7 +16,7 @@ from adanorm.reporting.cell import cell
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
 from adanorm.reporting.pages.readme import update_readme
-from adanorm.reporting.run_summary import seeds_made
+from adanorm.reporting.run_summary import completed_seeds
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.findings import findings_markdown
@@ -117,7 +117,7 @@ def test_stray_runs_cannot_enter_a_cell(runs: list[Experiment], tmp_path: Path) 
     )
     assert cell(runs).text == "-"
     record(runs[1], **score(76.0))
-    assert [run.seed for run in seeds_made(runs[0])] == [1, 2]
+    assert [run.seed for run in completed_seeds(runs[0])] == [1, 2]
 
 
 def test_smaller_scales_and_own_data_have_no_paper_number(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from filelock import FileLock
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.records import reader
-from adanorm.studies.job import devices_of_its_own
+from adanorm.studies.job import exclusive_devices
 from adanorm.training import checkpoint
 from tests.conftest import Command
 from tests.reporting.records import record
@@ -175,11 +175,11 @@ def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
     third = []
 
     def wait_for_two() -> None:
-        with devices_of_its_own(devices, 2) as taken:
+        with exclusive_devices(devices, 2) as taken:
             third.extend(taken)
 
-    with devices_of_its_own(devices, 1) as one:
-        with devices_of_its_own(devices, 1) as other:
+    with exclusive_devices(devices, 1) as one:
+        with exclusive_devices(devices, 1) as other:
             assert [*one, *other] == devices[:2]
             waiting = threading.Thread(target=wait_for_two)
             waiting.start()
@@ -187,7 +187,7 @@ def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
             assert third == []
         waiting.join(timeout=10)
         assert third == devices[1:]
-    with devices_of_its_own([], 1) as none:
+    with exclusive_devices([], 1) as none:
         assert none == []
 
 

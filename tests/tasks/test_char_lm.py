@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import ByteText
-from adanorm.config.sections import Segment
+from adanorm.config.data_sections import ByteTextConfig
+from adanorm.config.sections import SegmentConfig
 from adanorm.data.bytes.streams import IGNORED, SPLITS, Segments, load_streams
 from adanorm.inference.sample import continued
 from adanorm.metrics.ngram import bits_per_byte
@@ -46,7 +46,9 @@ def standardized(x: Tensor, norm: torch.nn.Module) -> Tensor:
     return y * norm.get_parameter("weight").double() + norm.get_parameter("bias").double()
 
 
-def reference_bpc(model: TransformerXl, text: list[int], before: int, count: int, read: Segment) -> float:
+def reference_bpc(
+    model: TransformerXl, text: list[int], before: int, count: int, read: SegmentConfig
+) -> float:
     """Bits a byte, one stream, one query and one layer at a time, in float64."""
     w = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
     heads, dim = w["u"].shape
@@ -129,7 +131,7 @@ def test_every_byte_is_a_target_once_after_the_byte_before_it(streams_: int, len
         counted = batch.target != IGNORED
         assert batch.units == int(counted.sum())
         seen += zip(batch.segment[counted].tolist(), batch.target[counted].tolist(), strict=True)
-        parts = [batch.share(rank, 2) for rank in range(2)]
+        parts = [batch.shard(rank, 2) for rank in range(2)]
         assert sum(part.units for part in parts) == batch.units
     whole = [99, *text.tolist()]
     assert sorted(seen) == sorted(pairwise(whole))
@@ -237,7 +239,7 @@ def test_a_text_shorter_than_a_segment_is_named(tmp_path: Path, command: Command
     assert "54 bytes to train on, shorter than one segment of every stream (4 x 16)" in done.stderr
     (tmp_path / "tiny.txt").write_bytes(b"abc")
     data = compose_experiment(["task=enwik8", "scale=smoke", f"data.path={tmp_path / 'tiny.txt'}"]).data
-    assert isinstance(data, ByteText)
+    assert isinstance(data, ByteTextConfig)
     with pytest.raises(ValueError, match=r"3 bytes in parts .* leave none for valid"):
         load_streams(data)
 
@@ -248,7 +250,7 @@ def test_any_file_of_bytes_is_read_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "own.gz").write_bytes(gzip.compress(content))
     for name in ("own.bin", "own.gz"):
         data = compose_experiment(["task=enwik8", "scale=smoke", f"data.path={tmp_path / name}"]).data
-        assert isinstance(data, ByteText)
+        assert isinstance(data, ByteTextConfig)
         corpus = load_streams(data)
         assert b"".join(bytes(corpus.splits[split].tolist()) for split in SPLITS) == content
         assert corpus.before("valid") == int(corpus.splits["train"][-1])
@@ -256,7 +258,7 @@ def test_any_file_of_bytes_is_read_as_it_is(tmp_path: Path) -> None:
 
 def test_the_mini_text_is_the_first_million_bytes(mirror: Path) -> None:
     data = compose_experiment(["task=enwik8", "scale=mini", f"data.mirror={mirror}"]).data
-    assert isinstance(data, ByteText)
+    assert isinstance(data, ByteTextConfig)
     corpus = load_streams(data)
     assert [len(corpus.splits[split]) for split in SPLITS] == [900_000, 50_000, 50_000]
     assert bytes(corpus.splits["train"][:10].tolist()) == b"<mediawiki"

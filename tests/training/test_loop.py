@@ -19,7 +19,7 @@ from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.base import Loss, TrainingTask
 from adanorm.tasks.classification import Classification
 from adanorm.training import checkpoint
-from adanorm.training.distributed import World, shared_rows
+from adanorm.training.distributed import World, reshard
 from adanorm.training.loop import Trainer
 from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
@@ -270,7 +270,7 @@ def test_rows_carried_by_some_processes_are_shared_out_to_others(before: int, af
     whole = torch.arange(rows)[:, None] * torch.ones(1, 3)
     saved = [[whole[rank::before], 2 * whole[rank::before]] for rank in range(before)]
     for rank in range(after):
-        first, second = shared_rows(saved, World(rank, after))
+        first, second = reshard(saved, World(rank, after))
         assert torch.equal(first, whole[rank::after])
         assert torch.equal(second, 2 * whole[rank::after])
-    assert shared_rows([[] for _ in range(before)], World(0, after)) == []
+    assert reshard([[] for _ in range(before)], World(0, after)) == []

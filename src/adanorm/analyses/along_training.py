@@ -104,7 +104,7 @@ def _result(
         data=trainer.task.checksums,
         steps=state.update,
         observations=len(rows),
-        summary={**means.summary, **({"score": valid[run.task.criterion]} if valid else {})},
+        summary={**means.summary, **({"score": valid[run.task.selection_metric]} if valid else {})},
         places=means.places,
         valid=valid,
         diverged=state.diverged,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms.statistics import wide
+from adanorm.norms.statistics import upcast
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Call:
         found = []
         for tensor in (self.x, self.z, self.dx, self.dz):
             assert tensor is not None, "asked once the gradients are known"
-            found.append(wide(tensor).reshape(-1, tensor.shape[-1]))
+            found.append(upcast(tensor).reshape(-1, tensor.shape[-1]))
         dz = found[-1]
         reached = (dz.amax(-1) != 0) | (dz.amin(-1) != 0)  # ten times as fast as any()
         return found if reached.all() else [rows[reached] for rows in found]
@@ -46,11 +46,11 @@ def row_moments(rows: Tensor) -> tuple[Tensor, Tensor]:
     return mean, torch.linalg.vecdot(centered, centered) / rows.shape[-1]
 
 
-Seen = Callable[[str, Call], None]
+OnCall = Callable[[str, Call], None]
 
 
 @contextmanager
-def watched(sites: Mapping[str, nn.Module], seen: Seen, *, gradients: bool) -> Iterator[None]:
+def record_norm_calls(sites: Mapping[str, nn.Module], seen: OnCall, *, gradients: bool) -> Iterator[None]:
     """Hand every call of the norms to `seen(site, call)` during a block.
 
     With `gradients` when its gradients are known, in the backward pass, else when z is. dx is what
@@ -69,7 +69,7 @@ def watched(sites: Mapping[str, nn.Module], seen: Seen, *, gradients: bool) -> I
             hook.remove()
 
 
-def _hooks(site: str, calls: list[Call], seen: Seen, *, gradients: bool) -> tuple[Any, Any]:
+def _hooks(site: str, calls: list[Call], seen: OnCall, *, gradients: bool) -> tuple[Any, Any]:
     def before(norm: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         x = arguments[0]
         calls.append(Call(norm, x.detach(), counted=arguments[1] if len(arguments) > 1 else None))

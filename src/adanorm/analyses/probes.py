@@ -13,7 +13,7 @@ from adanorm.analyses.step import Step
 Tensors = dict[str, Tensor]  # by a parameter's name
 
 
-class Updated(NamedTuple):
+class UpdateStart(NamedTuple):
     """What an update started from: the weights, and at them the gradient of the batch's mean loss.
 
     The gradient is the loss's own, not clipped, of the parameters that it reaches.
@@ -23,27 +23,27 @@ class Updated(NamedTuple):
     gradient: Tensors
 
 
-def updated(step: Step) -> Updated:
+def update_and_gradient(step: Step) -> UpdateStart:
     """Make the update of a step. Its gradient costs nothing more, unless it is clipped: then a pass."""
     weights = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
     if step.trainer.settings.clip_norm is None:
         step.update()
-        return Updated(weights, _gradients(step))
-    with step.aside():
+        return UpdateStart(weights, _gradients(step))
+    with step.preserved_state():
         _, gradient = loss_and_gradient(step)
     step.update()
-    return Updated(weights, gradient)
+    return UpdateStart(weights, gradient)
 
 
-def put(step: Step, values: Mapping[str, Tensor], *, names: Collection[str] | None = None) -> None:
-    """Give parameters, all of `values` or those of `names`, these values; to be called within `aside`."""
+def set_parameters(step: Step, values: Mapping[str, Tensor], *, names: Collection[str] | None = None) -> None:
+    """Give parameters, all of `values` or those of `names`, these values; within `preserved_state`."""
     with torch.no_grad():
         for name in values if names is None else names:
             step.model.get_parameter(name).copy_(values[name])
 
 
 def loss_and_gradient(step: Step, *, of: Collection[str] | None = None) -> tuple[float, Tensors]:
-    """Return the batch's mean loss at the weights as they are, and its gradient; within `aside`.
+    """Return the batch's mean loss at the weights as they are, and its gradient; within `preserved_state`.
 
     With `of` the gradient is of these parameters alone: layers before them need no backward pass.
     """
@@ -64,7 +64,7 @@ def _gradients(step: Step) -> Tensors:
     return {name: p.grad for name, p in step.model.named_parameters() if p.grad is not None}
 
 
-def length(tensors: Mapping[str, Tensor]) -> float:
+def l2_norm(tensors: Mapping[str, Tensor]) -> float:
     """Return the Euclidean norm of all these numbers together."""
     squares = [tensor.double().square().sum() for tensor in tensors.values()]
     return torch.stack(squares).sum().sqrt().item()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from adanorm.analyses.hooks import Call, watched
+from adanorm.analyses.hooks import Call, record_norm_calls
 from adanorm.analyses.step import Step, Values
 
 
@@ -28,7 +28,7 @@ def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple
             found[name] = found[name] + total if name in found else total
         counts[site] = counts.get(site, 0) + len(numbers)
 
-    with watched(step.sites, seen, gradients=True):
+    with record_norm_calls(step.sites, seen, gradients=True):
         units = step.update().units
     return units, {
         site: {name: total.item() / counts[site] for name, total in sums[site].items()}

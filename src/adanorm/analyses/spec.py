@@ -14,11 +14,11 @@ from adanorm.config.experiment import Experiment, first_problem
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, analyses_folder, choices
-from adanorm.config.sections import EachOnce, Param, Positive, Section, Seeds
+from adanorm.config.sections import Config, EachOnce, Param, Positive, Seeds
 from adanorm.config.yaml_file import read_yaml, read_yaml_file
 
 
-class Quantity(Section):
+class Quantity(Config):
     """A number of the records as it is shown: in the table under `short`, in the figure under `label`."""
 
     name: str
@@ -30,7 +30,7 @@ class Quantity(Section):
     yes_within: str | None = None  # an option: up to its value the table says yes, beyond it no
 
 
-class Analysis(Section):
+class Analysis(Config):
     """Norms x tasks x seeds at one scale, and what is observed at every `every`-th of `steps` updates.
 
     Without tasks nothing is trained. `options` are the observing function's own. In YAML the norm `all`

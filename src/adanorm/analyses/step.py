@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.tasks.base import Loss, Shareable
+from adanorm.tasks.base import Loss, Shardable
 from adanorm.training.loop import Trainer
 from adanorm.training.seeding import random_state, restore_random_state
 
@@ -20,12 +20,12 @@ Observe = Callable[..., Values]  # of a Step, and of the analysis' options by na
 class Step:
     """An update that is about to be made; an observer calls `update` exactly once.
 
-    What it does besides to weights, gradients and buffers stays inside `aside`. `sites` are the
+    What it does besides to weights, gradients and buffers stays inside `preserved_state`. `sites` are the
     norms under study by their names in the model.
     """
 
     def __init__(
-        self, trainer: Trainer, micro_batches: list[Shareable], sites: Mapping[str, nn.Module]
+        self, trainer: Trainer, micro_batches: list[Shardable], sites: Mapping[str, nn.Module]
     ) -> None:
         self.trainer, self.micro_batches, self.sites = trainer, micro_batches, sites
         self.model, self.task = trainer.model, trainer.task
@@ -43,7 +43,7 @@ class Step:
         """Return the sum of these batches' losses at the weights as they are, without gradient.
 
         Dropout, memory and running statistics are those that `update` starts from: the loss is a
-        function of the weights alone. To be called within `aside`.
+        function of the weights alone. To be called within `preserved_state`.
         """
         self._rewind()
         total, units = torch.zeros((), dtype=torch.float64, device=self.trainer.context.device), 0
@@ -56,7 +56,7 @@ class Step:
         return Loss(total, units)
 
     def backward(self) -> Loss:
-        """Return the same, and leave in `grad` the gradient of the sum; to be called within `aside`."""
+        """Return the same, and leave in `grad` the gradient of the sum; within `preserved_state`."""
         self._rewind()
         self.model.zero_grad()
         return self.trainer.backward(self.micro_batches)
@@ -67,7 +67,7 @@ class Step:
         _put_back(dict(self.model.named_buffers()), self._buffers)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def preserved_state(self) -> Iterator[None]:
         """Put weights, gradients, buffers, memory and random numbers back at the end of a block."""
         parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
         weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}

@@ -45,7 +45,7 @@ def _about(path: Path) -> str:
 
 def _undefined() -> list[str]:
     """Return a line for each reason why some norms are not defined in some tasks."""
-    from adanorm.models.norm_compatibility import why_undefined  # which imports torch
+    from adanorm.models.norm_compatibility import why_unsupported  # which imports torch
     from adanorm.norms import norm_factory
 
     pairs: dict[str, dict[str, list[str]]] = {}  # reason -> norm -> tasks
@@ -55,7 +55,7 @@ def _undefined() -> list[str]:
         for task, offered in sites.items():
             if f"{task}_{name}" in choices("task_norm"):
                 offered = cached_experiment([f"task={task}", f"norm={name}"]).model.sites()  # noqa: PLW2901
-            reason = why_undefined(norm, offered)
+            reason = why_unsupported(norm, offered)
             if reason is not None:
                 pairs.setdefault(reason, {}).setdefault(name, []).append(task)
     lines = []

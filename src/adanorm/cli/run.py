@@ -73,7 +73,7 @@ def _run(experiment: Experiment) -> None:
     """Complete a run unless it is complete, and print what it came to."""
     from adanorm.records import reader
     from adanorm.records.folder import shown
-    from adanorm.reporting.run_summary import beside_the_paper
+    from adanorm.reporting.run_summary import run_summary
 
     folder = experiment.folder()
     if reader.is_complete(folder):
@@ -83,4 +83,4 @@ def _run(experiment: Experiment) -> None:
 
         execute(experiment)
     if os.environ.get("RANK", "0") == "0":
-        print(beside_the_paper(experiment), flush=True)
+        print(run_summary(experiment), flush=True)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from adanorm.config.sections import Fraction, Positive, Section
+from adanorm.config.sections import Config, Fraction, Positive
 from adanorm.config.user_files import (
     IDX_NAMES,
     SPLITS,
@@ -22,7 +22,7 @@ from adanorm.config.user_files import (
 PositiveFloat = Annotated[float, Field(gt=0)]
 
 
-class DataSection(Section):
+class DataConfig(Config):
     """Where data come from; `cache`, `mirror` and `mirrors` are places, no part of a run's identity."""
 
     kind: ClassVar[str]  # of the tasks that these data are for
@@ -46,7 +46,7 @@ class DataSection(Section):
         return None
 
 
-class Images(DataSection):
+class ImagesConfig(DataConfig):
     """Grey images of 28 x 28 pixels with labels, in IDX files."""
 
     kind = "classification"
@@ -67,7 +67,7 @@ class Images(DataSection):
         return {name: _idx_file(Path(self.path), name) for name in IDX_NAMES}
 
 
-class ColourImages(DataSection):
+class ColorImagesConfig(DataConfig):
     """Colour images of 32 x 32 pixels with labels, in CIFAR-10's binary form."""
 
     kind = "classification"
@@ -89,7 +89,7 @@ class ColourImages(DataSection):
         return batch_files(Path(self.path))
 
 
-class Gaussian(DataSection):
+class GaussianConfig(DataConfig):
     """Inputs drawn from a normal distribution, and a random linear map of them."""
 
     kind = "regression"
@@ -108,7 +108,7 @@ class Gaussian(DataSection):
         return {}
 
 
-class Text(DataSection):
+class TextConfig(DataConfig):
     """Labelled sentences."""
 
     kind = "classification"
@@ -129,7 +129,7 @@ class Text(DataSection):
         return _three_files({split: getattr(self, split) for split in SPLITS})
 
 
-class Parallel(DataSection):
+class ParallelConfig(DataConfig):
     """Pairs of sentences that translate each other, and how they become subwords."""
 
     kind = "translation"
@@ -165,7 +165,7 @@ class Parallel(DataSection):
         return data_bin_files(Path(self.path), self.languages)
 
 
-class ByteText(DataSection):
+class ByteTextConfig(DataConfig):
     """One text of bytes, cut into training, validation and test parts."""
 
     kind = "char_lm"
@@ -176,7 +176,7 @@ class ByteText(DataSection):
     evaluation_streams: Positive
 
     @model_validator(mode="after")
-    def _fractions_are_of_one(self) -> ByteText:
+    def _fractions_are_of_one(self) -> ByteTextConfig:
         if abs(sum(self.fractions) - 1) > 1e-9 or 0 in self.fractions:
             raise ValueError(f"fractions {list(self.fractions)}: three parts above 0 that add up to 1")
         return self
@@ -190,7 +190,7 @@ class ByteText(DataSection):
         return {"text": Path(self.path)}
 
 
-class Treebank(DataSection):
+class TreebankConfig(DataConfig):
     """Sentences with their dependency trees, and what a parser is told of them."""
 
     kind = "parsing"
@@ -209,7 +209,7 @@ class Treebank(DataSection):
     batch_size: Positive
 
     @model_validator(mode="after")
-    def _conversion_is_named(self) -> Treebank:
+    def _conversion_is_named(self) -> TreebankConfig:
         if self.source == "penn" and self.path is not None and not self.conversion:
             raise ValueError(
                 "data.conversion: name what made dependencies of the Penn Treebank, such as"

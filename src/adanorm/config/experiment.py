@@ -12,40 +12,40 @@ from adanorm.config.digest import digest_of, sha256
 from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import runs_folder
 from adanorm.config.sections import (
-    Cost,
-    Decoding,
-    Logger,
-    Norm,
+    Config,
+    CostConfig,
+    DecodingConfig,
+    LoggerConfig,
+    NormConfig,
     Positive,
-    Section,
     Seed,
-    Segments,
-    Task,
-    Training,
+    SplitSegmentsConfig,
+    TaskConfig,
+    TrainingConfig,
 )
 from adanorm.config.user_files import SPLITS
 from adanorm.metrics.table import check_target
 
 
-class Experiment(Section):
+class Experiment(Config):
     """One run."""
 
-    task: Task
-    norm: Norm
+    task: TaskConfig
+    norm: NormConfig
     scale: Literal["paper", "mini", "smoke"]
     seed: Seed
     data: AnyData
     model: AnyModel
-    decoding: Decoding | None = None
-    segments: Segments | None = None
-    training: Training
+    decoding: DecodingConfig | None = None
+    segments: SplitSegmentsConfig | None = None
+    training: TrainingConfig
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["fp32", "bf16"]
     threads: Positive
     checkpoint_minutes: Annotated[float, Field(gt=0)]
     runs: str | None
-    logger: Logger
-    cost: Cost
+    logger: LoggerConfig
+    cost: CostConfig
 
     @model_validator(mode="after")
     def _metrics_are_the_kinds(self) -> Experiment:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import BeforeValidator, Field, model_validator
 
 from adanorm.config.data_sections import (
-    ByteText,
-    ColourImages,
-    DataSection,
-    Gaussian,
-    Images,
-    Parallel,
-    Text,
-    Treebank,
+    ByteTextConfig,
+    ColorImagesConfig,
+    DataConfig,
+    GaussianConfig,
+    ImagesConfig,
+    ParallelConfig,
+    TextConfig,
+    TreebankConfig,
 )
-from adanorm.config.sections import Fraction, Positive, Section
+from adanorm.config.sections import Config, Fraction, Positive
 
 POSITIONS = ("pre", "post", "sandwich")
 
@@ -53,10 +53,10 @@ class Sites(NamedTuple):
     after_layers: bool = True  # some site has a layer of its own before it
 
 
-class ModelSection(Section):
+class ModelConfig(Config):
     """Settings of a model, and what the data and the norms must be that it takes."""
 
-    reads: ClassVar[type[DataSection]]
+    reads: ClassVar[type[DataConfig]]
     carries: ClassVar[Literal["positions", "state"] | None] = None  # from segment to segment of a text
     norm_sites: ClassVar[Sites] = Sites()
 
@@ -67,7 +67,7 @@ class ModelSection(Section):
         return self.norm_sites
 
 
-class ImageSection(ModelSection):
+class ImageModelConfig(ModelConfig):
     """A model of images, whose norms are over channels or over all units of a layer of an image."""
 
     norm_axes: Literal["all", "channels"]
@@ -78,10 +78,10 @@ class ImageSection(ModelSection):
         return Sites(positions=by_channels, positions_with="model.norm_axes=channels")
 
 
-class MnistCnn(ImageSection):
+class MnistCnnConfig(ImageModelConfig):
     """Settings of models.mnist_cnn."""
 
-    reads = Images
+    reads = ImagesConfig
 
     name: Literal["mnist_cnn"]
     channels: Annotated[list[Positive], Field(min_length=2, max_length=2)]
@@ -89,19 +89,19 @@ class MnistCnn(ImageSection):
     norm_position: AroundActivation = None
 
 
-class Vgg(ImageSection):
+class VggConfig(ImageModelConfig):
     """Settings of models.vgg."""
 
-    reads = ColourImages
+    reads = ColorImagesConfig
 
     name: Literal["vgg"]
     blocks: Annotated[list[Annotated[list[Positive], Field(min_length=1)]], Field(min_length=1)]
 
 
-class DeepLinear(ModelSection):
+class DeepLinearConfig(ModelConfig):
     """Settings of models.deep_linear."""
 
-    reads = Gaussian
+    reads = GaussianConfig
     norm_sites = Sites(positions=False)
 
     name: Literal["deep_linear"]
@@ -110,10 +110,10 @@ class DeepLinear(ModelSection):
     init: Literal["xavier", "default"]
 
 
-class SentenceEncoder(ModelSection):
+class SentenceEncoderConfig(ModelConfig):
     """Settings of models.sentence_encoder."""
 
-    reads = Text
+    reads = TextConfig
 
     name: Literal["sentence_encoder"]
     layers: Positive
@@ -128,16 +128,16 @@ class SentenceEncoder(ModelSection):
     _position = model_validator(mode="before")(_position_is_pre_norm)
 
     @model_validator(mode="after")
-    def _heads_divide_dim(self) -> SentenceEncoder:
+    def _heads_divide_dim(self) -> SentenceEncoderConfig:
         if self.dim % self.heads or self.dim % 2:
             raise ValueError(f"dim {self.dim}: must be even and a multiple of heads ({self.heads})")
         return self
 
 
-class FairseqTransformer(ModelSection):
+class FairseqTransformerConfig(ModelConfig):
     """Settings of models.fairseq_transformer; null: the architecture's own."""
 
-    reads = Parallel
+    reads = ParallelConfig
     norm_sites = Sites(padding_known=False, after_layers=False)
 
     name: Literal["fairseq_transformer"]
@@ -154,16 +154,16 @@ class FairseqTransformer(ModelSection):
     activation_dropout: Fraction
 
     @model_validator(mode="after")
-    def _heads_divide_dim(self) -> FairseqTransformer:
+    def _heads_divide_dim(self) -> FairseqTransformerConfig:
         if self.dim and self.heads and (self.dim % self.heads or self.dim % 2):
             raise ValueError(f"dim {self.dim}: must be even and a multiple of heads ({self.heads})")
         return self
 
 
-class TransformerXl(ModelSection):
+class TransformerXlConfig(ModelConfig):
     """Settings of models.transformer_xl."""
 
-    reads = ByteText
+    reads = ByteTextConfig
     carries = "positions"
     norm_sites = Sites(causal=True)
 
@@ -180,16 +180,16 @@ class TransformerXl(ModelSection):
     _position = model_validator(mode="before")(_position_is_pre_norm)
 
     @model_validator(mode="after")
-    def _dim_is_even(self) -> TransformerXl:
+    def _dim_is_even(self) -> TransformerXlConfig:
         if self.dim % 2:
             raise ValueError(f"dim {self.dim}: must be even, for sines and cosines")
         return self
 
 
-class Recurrent(ModelSection):
+class RecurrentConfig(ModelConfig):
     """Settings of models.recurrent."""
 
-    reads = ByteText
+    reads = ByteTextConfig
     carries = "state"
     norm_sites = Sites(positions=False, causal=True, after_layers=False)  # a time step's rows alone
 
@@ -205,10 +205,10 @@ class Recurrent(ModelSection):
     weight_dropout: Fraction
 
 
-class TransitionParser(ModelSection):
+class TransitionParserConfig(ModelConfig):
     """Settings of models.transition_parser."""
 
-    reads = Treebank
+    reads = TreebankConfig
     norm_sites = Sites(positions=False)
 
     name: Literal["transition_parser"]
@@ -222,20 +222,20 @@ class TransitionParser(ModelSection):
 
 
 # What builds the model of each section: called as built(make_norm, **sizes, **settings).
-MODELS: dict[type[ModelSection], str] = {
-    MnistCnn: "adanorm.models.mnist_cnn:MnistCnn",
-    Vgg: "adanorm.models.vgg:Vgg",
-    DeepLinear: "adanorm.models.deep_linear:DeepLinear",
-    SentenceEncoder: "adanorm.models.sentence_encoder:SentenceEncoder",
-    FairseqTransformer: "adanorm.models.fairseq_transformer:build",
-    TransformerXl: "adanorm.models.transformer_xl:TransformerXl",
-    Recurrent: "adanorm.models.recurrent:Recurrent",
-    TransitionParser: "adanorm.models.transition_parser:TransitionParser",
+MODELS: dict[type[ModelConfig], str] = {
+    MnistCnnConfig: "adanorm.models.mnist_cnn:MnistCnn",
+    VggConfig: "adanorm.models.vgg:Vgg",
+    DeepLinearConfig: "adanorm.models.deep_linear:DeepLinear",
+    SentenceEncoderConfig: "adanorm.models.sentence_encoder:SentenceEncoder",
+    FairseqTransformerConfig: "adanorm.models.fairseq_transformer:build",
+    TransformerXlConfig: "adanorm.models.transformer_xl:TransformerXl",
+    RecurrentConfig: "adanorm.models.recurrent:Recurrent",
+    TransitionParserConfig: "adanorm.models.transition_parser:TransitionParser",
 }
 
 if TYPE_CHECKING:
-    AnyModel: TypeAlias = ModelSection
-    AnyData: TypeAlias = DataSection
+    AnyModel: TypeAlias = ModelConfig
+    AnyData: TypeAlias = DataConfig
 else:  # one of the sections, by its `name` or `reader`
     AnyModel = Annotated[reduce(or_, MODELS), Field(discriminator="name")]
     _read = dict.fromkeys(section.reads for section in MODELS)

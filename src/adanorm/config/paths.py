@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from adanorm.config.data_sections import DataSection
+    from adanorm.config.data_sections import DataConfig
 
 PROJECT = Path(__file__).resolve().parents[3]
 CONF = PROJECT / "conf"
@@ -29,7 +29,7 @@ def analyses_folder(runs: str | None) -> Path:
     return ANALYSES if folder.resolve() == RUNS else folder / "analyses"
 
 
-def mirrors_of(data: DataSection) -> list[str]:
+def mirrors_of(data: DataConfig) -> list[str]:
     """Return the folders and URLs to try before the canonical addresses, in their order.
 
     They are `data.mirror`, else ADANORM_MIRROR, else those of `data.mirrors` that exist: folders
@@ -41,7 +41,7 @@ def mirrors_of(data: DataSection) -> list[str]:
     return [place for place in places if "://" in place or Path(place).is_dir()]
 
 
-def cache_of(data: DataSection) -> Path:
+def cache_of(data: DataConfig) -> Path:
     """Return the folder that downloads land in."""
     return Path(data.cache) if data.cache else PROJECT / "data"
 

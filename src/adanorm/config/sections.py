@@ -30,7 +30,7 @@ EachOnce = AfterValidator(_each_once)
 Seeds = Annotated[list[Seed], Field(min_length=1), EachOnce]
 
 
-class Section(BaseModel):
+class Config(BaseModel):
     """A part of the configuration: immutable, no unknown keys, no infinities."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -47,7 +47,7 @@ class Section(BaseModel):
 
 
 @cache
-def _is_of_numbers(section: type[Section], name: str) -> bool:
+def _is_of_numbers(section: type[Config], name: str) -> bool:
     kinds = _types(section.model_fields[name].annotation)
     return bool not in kinds and bool(kinds & {int, float})
 
@@ -58,7 +58,7 @@ def _types(annotation: Any) -> frozenset[Any]:
     return frozenset([annotation]).union(*map(_types, parts)) if parts else frozenset([annotation])
 
 
-class Task(Section):
+class TaskConfig(Config):
     """What is solved, and the validation metric that picks the best weights."""
 
     name: str
@@ -68,17 +68,17 @@ class Task(Section):
     selected_by: str | None = None  # validation metric that `goal` is of; null: `metric`
 
     @property
-    def criterion(self) -> str:
+    def selection_metric(self) -> str:
         """The validation metric that picks the best weights."""
         return self.selected_by or self.metric
 
     @property
     def selects_highest(self) -> bool:
-        """Whether the best weights have the highest value of `criterion`, not the lowest."""
-        return METRICS[self.criterion].higher_is_better
+        """Whether the best weights have the highest value of `selection_metric`, not the lowest."""
+        return METRICS[self.selection_metric].higher_is_better
 
 
-class Norm(Section):
+class NormConfig(Config):
     """Which norm, with which parameters, at which sites, in whose numerics, computed by what."""
 
     name: str
@@ -104,7 +104,7 @@ class Norm(Section):
         return find_outside(self.name, self.path)
 
     @model_validator(mode="after")
-    def _placement_is_known(self) -> Norm:
+    def _placement_is_known(self) -> NormConfig:
         if not self.placement:
             raise ValueError("placement []: no site has the norm; norm=layernorm says that of all")
         if isinstance(self.placement, str) and self.placement not in ("all", "final"):
@@ -114,7 +114,7 @@ class Norm(Section):
         return self
 
 
-class Segment(Section):
+class SegmentConfig(Config):
     """How a text is read: positions a segment, positions remembered, the largest distance told.
 
     All but the length is for models with attention: null where a state is carried on.
@@ -126,7 +126,7 @@ class Segment(Section):
     same_length: bool = False
 
     @model_validator(mode="after")
-    def _memory_is_no_shorter(self) -> Segment:
+    def _memory_is_no_shorter(self) -> SegmentConfig:
         if self.memory is not None and self.memory < self.length:
             raise ValueError(f"memory {self.memory}: must be no shorter than length {self.length}")
         return self
@@ -136,15 +136,15 @@ class Segment(Section):
         return [key for key in ("memory", "clamp", "same_length") if getattr(self, key)]
 
 
-class Segments(Section):
+class SplitSegmentsConfig(Config):
     """The reading of a text in training, in validation and in the test."""
 
-    train: Segment
-    valid: Segment
-    test: Segment
+    train: SegmentConfig
+    valid: SegmentConfig
+    test: SegmentConfig
 
 
-class Decoding(Section):
+class DecodingConfig(Config):
     """Beam search; a translation has at most `max_ratio` x source length + `max_extra` subwords."""
 
     beam: Positive
@@ -154,14 +154,14 @@ class Decoding(Section):
     batch_tokens: Positive
 
 
-class Average(Section):
+class AverageConfig(Config):
     """Weights averaged over evaluations before the test: the last ones or the best by validation."""
 
     of: Literal["last", "best"]
     count: Positive
 
 
-class Training(Section):
+class TrainingConfig(Config):
     """Optimization, evaluation and the rule of divergence."""
 
     lr: Annotated[float, Field(gt=0)]
@@ -178,10 +178,10 @@ class Training(Section):
     schedule: Literal["inverse_sqrt", "cosine"] | None = None  # null: constant after the warm-up
     warmup_from: Annotated[float, Field(ge=0)] | None = None  # null: zero
     label_smoothing: Fraction | None = None
-    average: Average | None = None
+    average: AverageConfig | None = None
 
     @model_validator(mode="after")
-    def _has_an_end(self) -> Training:
+    def _has_an_end(self) -> TrainingConfig:
         if self.max_epochs is None and self.max_updates is None:
             raise ValueError("one of max_epochs and max_updates must be set")
         if self.schedule == "cosine" and self.max_updates is None:
@@ -189,7 +189,7 @@ class Training(Section):
         return self
 
 
-class Logger(Section):
+class LoggerConfig(Config):
     """Where metrics go beside the run folder."""
 
     name: Literal["files", "tensorboard", "wandb"]
@@ -199,7 +199,7 @@ class Logger(Section):
     label: str | None = None  # the run's name in it
 
 
-class Cost(Section):
+class CostConfig(Config):
     """About how long a run takes: it decides what scale=auto means."""
 
     cpu_hours: float

@@ -26,7 +26,7 @@ class Batch:
         """Return the batch on a device."""
         return Batch(self.inputs.to(device, non_blocking=True), self.targets.to(device, non_blocking=True))
 
-    def share(self, rank: int, world: int) -> Batch:
+    def shard(self, rank: int, world: int) -> Batch:
         """Return every world-th example from `rank` on: one process's part, perhaps none."""
         return self if world == 1 else Batch(self.inputs[rank::world], self.targets[rank::world])
 

@@ -18,7 +18,7 @@ import requests
 from filelock import FileLock
 from tqdm import tqdm
 
-from adanorm.config.data_sections import DataSection
+from adanorm.config.data_sections import DataConfig
 from adanorm.config.paths import cache_of, mirrors_of
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES
@@ -28,7 +28,7 @@ from adanorm.files import write_whole
 CONNECT_SECONDS, READ_SECONDS = 5, 60
 
 
-def fetch(source: str, data: DataSection) -> dict[str, Path]:
+def fetch(source: str, data: DataConfig) -> dict[str, Path]:
     """Return the verified files of a source by name, downloading those that are missing.
 
     Tried in this order: the cache, the mirrors, the canonical addresses; a line says which mirror was
@@ -52,7 +52,7 @@ def _say(line: str) -> None:
         print(line, flush=True)
 
 
-def availability(source: str, data: DataSection) -> str | None:
+def availability(source: str, data: DataConfig) -> str | None:
     """Return None if the files of a source can be had here, else why not; downloads nothing."""
     if source not in SOURCES:
         return None
@@ -67,13 +67,13 @@ def availability(source: str, data: DataSection) -> str | None:
     return None
 
 
-def _addresses(entry: Source, file: File, data: DataSection) -> list[tuple[str, str | None]]:
+def _addresses(entry: Source, file: File, data: DataConfig) -> list[tuple[str, str | None]]:
     """Return where a file may be, each with the mirror that it is in, if it is one."""
     mirrored = [(f"{m.rstrip('/')}/{entry.folder}/{file.name}", m) for m in mirrors_of(data)]
     return [*mirrored, *((address, None) for address in file.addresses)]
 
 
-def _fetch_file(entry: Source, file: File, data: DataSection) -> tuple[Path, str | None]:
+def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str | None]:
     """Return a file, wherever it is from verified against its checksum, and the mirror that it is from."""
     folder = cache_of(data) / entry.folder
     cached = folder / file.name

@@ -1,4 +1,4 @@
-"""What a data set is: its files with sizes, checksums and addresses, and its licence."""
+"""What a data set is: its files with sizes, checksums and addresses, and its license."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Source:
     """A data set; `folder` is its name in a mirror and in the cache."""
 
     folder: str
-    licence: str
+    license: str
     files: tuple[File, ...]
     counts: tuple[int, int, int] | None = None  # examples of train, valid, test once prepared
     instead: str | None = None  # another source that has the same content

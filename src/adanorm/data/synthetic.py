@@ -21,7 +21,7 @@ def digits(*, train: int, test: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
     return images[:train], labels[:train], images[train:], labels[train:]
 
 
-def colours(*, train: int, test: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
+def colors(*, train: int, test: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
     """Return training images (N, 3, 32, 32) and labels (N,), then test images and labels.
 
     A class is a bright square of its own place and colour under noise.

@@ -15,10 +15,10 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel
 
-from adanorm.config.model_sections import FairseqTransformer
-from adanorm.config.sections import Norm
+from adanorm.config.model_sections import FairseqTransformerConfig
+from adanorm.config.sections import NormConfig
 from adanorm.models.fairseq_transformer import initialize, replace_norms
-from adanorm.models.norm_compatibility import why_undefined
+from adanorm.models.norm_compatibility import why_unsupported
 from adanorm.models.norm_sites import build_with_norms
 from adanorm.norms import norm_factory
 
@@ -55,9 +55,9 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         params, numerics = _params(args.norm_params), args.norm_numerics
         is_word = args.norm_placement in ("all", "final")
         placement = args.norm_placement if is_word else args.norm_placement.split(",")
-        norm = Norm(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
+        norm = NormConfig(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
         make_norm = norm_factory(norm)
-        reason = why_undefined(make_norm.trial, FairseqTransformer.norm_sites)
+        reason = why_unsupported(make_norm.trial, FairseqTransformerConfig.norm_sites)
         if reason is not None:
             raise ValueError(f"--norm {args.norm}: {reason}")
         model, _ = build_with_norms(partial(replace_norms, model), make_norm, placement)

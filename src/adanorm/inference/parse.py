@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from conllu import TokenList
 
-from adanorm.config.data_sections import Treebank
+from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks.conll import each_sentence, parse_sentence, words_of
 from adanorm.data.treebanks.trees import Tree
@@ -35,7 +35,7 @@ def read_sentences(content: bytes, name: str, tags: str) -> list[TokenList]:
 
 def parse_sentences(experiment: Experiment, sentences: Sequence[TokenList]) -> None:
     """Write heads and labels into sentences; raises ValueError where the run has no weights here."""
-    assert isinstance(experiment.data, Treebank), "asked of parsers only"
+    assert isinstance(experiment.data, TreebankConfig), "asked of parsers only"
     task, model = trained(experiment, Parsing)
     words = [list(words_of(sentence)) for sentence in sentences]
     unparsed = [

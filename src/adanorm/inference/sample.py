@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from adanorm.config.experiment import Experiment
 from adanorm.inference.weights import trained
-from adanorm.tasks.char_lm import CharLm, told
+from adanorm.tasks.char_lm import CharLm, segment_options
 
 
 def sample_text(
@@ -28,7 +28,7 @@ def sample_text(
         length=length,
         temperature=temperature,
         top_k=top_k,
-        reading=told(experiment.segments.test),
+        reading=segment_options(experiment.segments.test),
         generator=torch.Generator().manual_seed(seed),
     )
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import nn
 
-from adanorm.config.model_sections import MODELS, ModelSection
+from adanorm.config.model_sections import MODELS, ModelConfig
 from adanorm.models.norm_sites import PlacedNorms
 
 
-def build_model(settings: ModelSection, make_norm: PlacedNorms, **sizes: Any) -> nn.Module:
+def build_model(settings: ModelConfig, make_norm: PlacedNorms, **sizes: Any) -> nn.Module:
     """Return the model that a configuration describes, initialized from torch's global generator.
 
     `sizes` are what its data decide, such as the number of `classes`.

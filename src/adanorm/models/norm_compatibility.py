@@ -15,13 +15,13 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
     """
     make_norm = norm_factory(experiment.norm)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
-    reason = why_undefined(make_norm.trial, experiment.model.sites(), batch_size)
+    reason = why_unsupported(make_norm.trial, experiment.model.sites(), batch_size)
     if reason is not None:
         raise ValueError(f"norm {experiment.norm.name} is not defined in {experiment.task.name}: {reason}")
     return make_norm
 
 
-def why_undefined(norm: Norm, sites: Sites, batch_size: int | None = None) -> str | None:
+def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> str | None:
     """Return why a norm is not defined at sites that offer this, trained on batches of that many examples.
 
     None where it is defined. The norm's declarations alone are looked at.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from adanorm.norms.statistics import wide
+from adanorm.norms.statistics import upcast
 
 
 class ClosedForm(torch.autograd.Function):
@@ -30,7 +30,7 @@ class ClosedForm(torch.autograd.Function):
         centered: bool,
     ) -> Tensor:
         """Return z (..., H), and keep y and 1/std (..., 1)."""
-        y, inverse_std, variance_share = _standardize(wide(x), eps, numerics, centered)
+        y, inverse_std, variance_share = _standardize(upcast(x), eps, numerics, centered)
         ctx.save_for_backward(y, inverse_std, variance_share)
         ctx.settings = (k, C, detach_mean, detach_variance, x.dtype)
         if k == 0.0:

@@ -12,7 +12,7 @@ from adanorm.norms import backends
 from adanorm.norms.backends import Backend
 from adanorm.norms.base import Norm
 from adanorm.norms.functional import Numerics, closed_form
-from adanorm.norms.reference import written_out
+from adanorm.norms.reference import reference_formula
 
 
 class Settings(TypedDict, total=False):
@@ -82,7 +82,7 @@ class ClosedFormNorm(Norm):
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the written-out definition: (..., H)."""
-        return written_out(x, **self._settings)
+        return reference_formula(x, **self._settings)
 
     def extra_repr(self) -> str:
         """Return the settings as they show in a printed model."""
@@ -167,7 +167,7 @@ class AdaNorm(ClosedFormNorm):
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the written-out definition: (..., H)."""
-        y = written_out(x, eps=self._settings["eps"], numerics=self._settings["numerics"])
+        y = reference_formula(x, eps=self._settings["eps"], numerics=self._settings["numerics"])
         return self._scaled(y)
 
     def _scaled(self, y: Tensor) -> Tensor:

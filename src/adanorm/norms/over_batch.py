@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from adanorm.norms.statistics import Affine, check_eps, counted_moments, wide
+from adanorm.norms.statistics import Affine, check_eps, masked_moments, upcast
 
 
 class BatchNorm(Affine):
@@ -64,8 +64,8 @@ class BatchNorm(Affine):
         if rows is None and not self.synchronized and x.numel() >= 2 * self.dim:
             return self._by_torch(x)
         dims = tuple(range(x.dim() - 1))
-        broad = wide(x)
-        mean, variance, count = counted_moments(broad, dims, rows, synchronized=self.synchronized)
+        broad = upcast(x)
+        mean, variance, count = masked_moments(broad, dims, rows, synchronized=self.synchronized)
         rows_counted = count.flatten()[0].item()
         if rows_counted < 2:
             return self._by_running_values(x)
@@ -181,7 +181,7 @@ class PowerNorm(Affine):
         dims = tuple(range(x.dim() - 1))
         counted = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if rows is None else rows
         counted = counted.unsqueeze(-1)
-        broad = wide(x)
+        broad = upcast(x)
         square = (broad * counted).square().sum(dims) / counted.sum().clamp(min=1)
         if self.batches < self.warmup:
             y = broad / (square + self.eps).sqrt()

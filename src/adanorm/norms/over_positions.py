@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from adanorm.norms.statistics import Affine, check_eps, counted_moments, wide
+from adanorm.norms.statistics import Affine, check_eps, masked_moments, upcast
 
 
 class InstanceNorm(Affine):
@@ -31,8 +31,8 @@ class InstanceNorm(Affine):
         if x.dim() < 3:
             raise ValueError(f"InstanceNorm: x {tuple(x.shape)} has no positions between batch and features")
         dims = tuple(range(1, x.dim() - 1))
-        broad = wide(x)
-        mean, variance, _ = counted_moments(broad, dims, rows)
+        broad = upcast(x)
+        mean, variance, _ = masked_moments(broad, dims, rows)
         return self.affine(((broad - mean) * (variance + self.eps).rsqrt()).to(x.dtype))
 
 
@@ -65,12 +65,12 @@ class GroupNorm(Affine):
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
-        broad = wide(x)
+        broad = upcast(x)
         grouped = broad.reshape(*x.shape[:-1], self.groups, self.dim // self.groups)
         positions = range(1, x.dim() - 1) if self.over_positions else ()
         # A group's own rows: (B, ..., groups).
         counted = rows.unsqueeze(-1).expand(*x.shape[:-1], self.groups) if rows is not None else None
-        mean, variance, _ = counted_moments(
+        mean, variance, _ = masked_moments(
             grouped, (*positions, x.dim()), counted if self.over_positions else None
         )
         y = (grouped - mean) * (variance + self.eps).rsqrt()

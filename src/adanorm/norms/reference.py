@@ -7,7 +7,7 @@ from torch import Tensor
 from adanorm.norms.functional import Numerics
 
 
-def written_out(
+def reference_formula(
     x: Tensor,
     *,
     k: float = 0.0,

@@ -11,7 +11,7 @@ from adanorm.norms import backends
 from adanorm.norms.backends import Backend
 from adanorm.norms.base import Norm
 from adanorm.norms.functional import closed_form
-from adanorm.norms.statistics import Affine, check_eps, wide
+from adanorm.norms.statistics import Affine, check_eps, upcast
 
 
 class RmsNorm(Affine):
@@ -44,7 +44,7 @@ class RmsNorm(Affine):
         if self.eps_at == "root" and self.counted == self.dim:
             y = closed_form(x, centered=False, eps=self.eps, backend=self.backend)
             return self.affine(y.to(x.dtype))
-        broad = wide(x)
+        broad = upcast(x)
         # The norm's own gradient at 0 is 0; a root's would not be finite.
         root = torch.linalg.vector_norm(broad[..., : self.counted], dim=-1, keepdim=True)
         root = root / math.sqrt(self.counted)
@@ -81,7 +81,7 @@ class ScaleNorm(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
-        broad = wide(x)
+        broad = upcast(x)
         length = torch.linalg.vector_norm(broad, dim=-1, keepdim=True)
         z: Tensor = self.gain.to(broad.dtype) * broad / length.clamp(min=self.eps)
         return z.to(x.dtype)

@@ -14,12 +14,12 @@ from torch.distributed.nn import functional as joint
 from adanorm.norms.base import Norm
 
 
-def wide(x: Tensor) -> Tensor:
+def upcast(x: Tensor) -> Tensor:
     """Return x in float32 at least: what statistics are computed in."""
     return x if x.dtype == torch.float64 else x.float()
 
 
-def counted_moments(
+def masked_moments(
     x: Tensor, dims: Sequence[int], rows: Tensor | None = None, *, synchronized: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, biased variance and count over `dims` (kept, of size 1) of the rows that count.

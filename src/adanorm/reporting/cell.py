@@ -122,7 +122,9 @@ def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
         runs = candidate.runs
         results = [reader.result(run.folder()) for run in runs]
         target = runs[0].task
-        valid = [r.valid_score(target.criterion) for r in results if r is not None and r.status == "done"]
+        valid = [
+            r.valid_score(target.selection_metric) for r in results if r is not None and r.status == "done"
+        ]
         sign = 1 if target.selects_highest else -1
         mean = sign * fmean(valid) if valid else -math.inf
         scores.append((None not in results, len(valid) == len(runs), mean))

@@ -10,7 +10,7 @@ from adanorm.records.published import Published, published
 from adanorm.reporting.cell import Cell, cell
 
 
-def seeds_made(experiment: Experiment) -> list[Experiment]:
+def completed_seeds(experiment: Experiment) -> list[Experiment]:
     """Return the runs like this one, of every seed, that have a folder, and this one itself."""
     siblings = experiment.folder().parent.glob(f"{experiment.scale}-seed*-*")
     seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings} | {experiment.seed}
@@ -18,9 +18,9 @@ def seeds_made(experiment: Experiment) -> list[Experiment]:
     return [run for run in alike if run.seed == experiment.seed or run.folder().exists()]
 
 
-def beside_the_paper(experiment: Experiment) -> str:
+def run_summary(experiment: Experiment) -> str:
     """Return what a run came to, its cell over the seeds made, and the paper's number, in lines."""
-    runs = [run for run in seeds_made(experiment) if reader.result(run.folder()) is not None]
+    runs = [run for run in completed_seeds(experiment) if reader.result(run.folder()) is not None]
     found = cell(runs)
     result = reader.result(experiment.folder())
     assert result is not None, "asked only after a run has ended"

@@ -18,7 +18,7 @@ from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
-from adanorm.training.distributed import World, agreed, joined
+from adanorm.training.distributed import World, broadcast, init_distributed
 from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress, planned_updates
 from adanorm.training.state import Outcome, Row
@@ -35,12 +35,12 @@ def execute(experiment: Experiment) -> None:
     folder = RunFolder(experiment.folder())
     _check_disk(folder, prepared.model)
     inspection = _inspected(experiment, prepared.task)
-    with joined(prepared.device) as world:
+    with init_distributed(prepared.device) as world:
         if world.is_main:
             for line in inspection.warnings:
                 print(f"warning: {line}", file=sys.stderr)
         with _recording(folder, experiment, prepared, world) as record:
-            if agreed(record is not None and record.is_complete, world):
+            if broadcast(record is not None and record.is_complete, world):
                 return
             facts = _facts(experiment, prepared, inspection)
             try:
@@ -56,7 +56,7 @@ def execute(experiment: Experiment) -> None:
                 ) from error
             if record is not None:
                 record.result = _finish(folder, facts, outcome)
-        agreed(None, world)  # nobody leaves before the record is written
+        broadcast(None, world)  # nobody leaves before the record is written
 
 
 def _check_disk(folder: RunFolder, model: nn.Module) -> None:
@@ -99,7 +99,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
 
 
 def _line(experiment: Experiment, row: Row) -> str:
-    criterion = experiment.task.criterion
+    criterion = experiment.task.selection_metric
     return (
         f"{experiment.task.name} {experiment.norm.name} seed {experiment.seed}"
         f"  epoch {row['epoch']:>3}  update {row['update']:>6}  loss {row['train_loss']:.4f}"

@@ -36,7 +36,7 @@ def job(config: DictConfig) -> int:
     plan = json.loads((folder / "plan.json").read_text())
     if plan["local"] and lifeline.is_over(folder):
         return 1
-    with devices_of_its_own(plan["devices"], config.gpus) as devices:
+    with exclusive_devices(plan["devices"], config.gpus) as devices:
         places = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
         code = _run(plan, config.index, config.gpus, folder, {**os.environ, **places})
     write_whole(folder / f"{config.index}.ended", str(code).encode())
@@ -61,7 +61,7 @@ def _run(plan: dict[str, object], index: int, gpus: int, folder: Path, environme
 
 
 @contextmanager
-def devices_of_its_own(devices: Sequence[str], count: int) -> Iterator[list[str]]:
+def exclusive_devices(devices: Sequence[str], count: int) -> Iterator[list[str]]:
     """Yield `count` of the devices, which no other job of this machine has meanwhile; wait for them.
 
     Without devices there are none to wait for.

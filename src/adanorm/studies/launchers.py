@@ -17,17 +17,17 @@ from pydantic import ValidationError
 from adanorm.config.errors import one_line
 from adanorm.config.experiment import first_problem
 from adanorm.config.paths import CONF, choices
-from adanorm.config.sections import Section
+from adanorm.config.sections import Config
 
 
-class LauncherOverride(Section):
+class LauncherOverride(Config):
     """What a launcher is given: `set` in Hydra's syntax, unless the user has named another setting."""
 
     set: str  # {workers}; {gpus}: a run's, 0 where this machine has none
     unless: str | None = None
 
 
-class LauncherFacts(Section):
+class LauncherFacts(Config):
     """What the suite must know of a launcher: the key `launcher` of its file."""
 
     local: bool = False  # its jobs are of this machine, whose GPUs they share out

@@ -12,7 +12,7 @@ from adanorm.config.experiment import first_problem
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, choices
-from adanorm.config.sections import EachOnce, Section, Seeds
+from adanorm.config.sections import Config, EachOnce, Seeds
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records.published import published_tasks
 
@@ -29,7 +29,7 @@ Overrides = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
 Role = Literal["readme", "curves", "norm-guide"]
 
 
-class StudyRow(Section):
+class StudyRow(Config):
     """A row of a study: a norm, and what else sets the row apart."""
 
     norm: str
@@ -39,7 +39,7 @@ class StudyRow(Section):
     undefined: str | None = None  # why there can be no runs of it
 
 
-class Study(Section):
+class Study(Config):
     """Rows x tasks (columns) x seeds at one scale.
 
     In YAML the rows are a list of norms, or a mapping from a label to a norm and its overrides.

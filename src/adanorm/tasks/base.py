@@ -35,13 +35,13 @@ class Evaluation(NamedTuple):
     signatures: dict[str, str] | None = None
 
 
-class Shareable(Protocol):
+class Shardable(Protocol):
     """A batch that can be moved and divided among processes."""
 
     def to(self, device: torch.device) -> Any:
         """Return the batch on a device."""
 
-    def share(self, rank: int, world: int) -> Any:
+    def shard(self, rank: int, world: int) -> Any:
         """Return one process's part of the batch, perhaps empty."""
 
 

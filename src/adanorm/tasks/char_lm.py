@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.data_sections import ByteText
+from adanorm.config.data_sections import ByteTextConfig
 from adanorm.config.experiment import Experiment
-from adanorm.config.sections import Segment
+from adanorm.config.sections import SegmentConfig
 from adanorm.data.bytes.streams import IGNORED, SPLITS, SegmentBatch, Segments, load_streams
 from adanorm.data.inspection import Inspection
 from adanorm.metrics.ngram import bits_per_byte
@@ -26,7 +26,7 @@ class CharLm(TrainingTask):
     """The next byte; loss in nats a byte, score in bits a byte (bits per character)."""
 
     def __init__(self, experiment: Experiment) -> None:
-        assert isinstance(experiment.data, ByteText)
+        assert isinstance(experiment.data, ByteTextConfig)
         if experiment.segments is None:
             raise ValueError("segments: a language model needs train, valid and test")
         self._data, self._model, self._segments = experiment.data, experiment.model, experiment.segments
@@ -59,7 +59,7 @@ class CharLm(TrainingTask):
     def loss(self, model: nn.Module, batch: SegmentBatch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy summed over bytes in nats, their number, and the new memory."""
         memory = [] if batch.first else carried
-        logits, memory = model(batch.segment, memory, **told(self._segments.train))
+        logits, memory = model(batch.segment, memory, **segment_options(self._segments.train))
         return Loss(_cross_entropy(logits, batch.target), batch.units, memory)
 
     def derived(self, train_loss: float) -> dict[str, float]:
@@ -81,7 +81,7 @@ class CharLm(TrainingTask):
 
         The split is read as `evaluation_streams` streams, each with an empty memory at its start.
         """
-        read: Segment = getattr(self._segments, split)
+        read: SegmentConfig = getattr(self._segments, split)
         text, before = self.corpus.splits[split], self.corpus.before(split)
         device = next(model.parameters()).device
         memory: list[Tensor] = []
@@ -89,13 +89,13 @@ class CharLm(TrainingTask):
         with torch.inference_mode():
             for segment in Segments(text, before, self._data.evaluation_streams, read.length):
                 batch = segment.to(device)
-                logits, memory = model(batch.segment, memory, **told(read))
+                logits, memory = model(batch.segment, memory, **segment_options(read))
                 total += _cross_entropy(logits, batch.target).double().item()
         nats = total / len(text)
         return Evaluation({"bpc": nats / math.log(2), "loss": nats}, [])
 
 
-def told(read: Segment) -> dict[str, Any]:
+def segment_options(read: SegmentConfig) -> dict[str, Any]:
     """Return what a model is told of how a text is read: nothing where it carries a state on."""
     if read.memory is None:
         return {}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.data_sections import ColourImages, DataSection, Images, Text
+from adanorm.config.data_sections import ColorImagesConfig, DataConfig, ImagesConfig, TextConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batch, Batches, Splits
 from adanorm.data.images.color import load_color_images
@@ -21,10 +21,10 @@ from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
-READERS: dict[type[DataSection], Callable[[Any], Splits]] = {
-    Images: load_grey_images,
-    ColourImages: load_color_images,
-    Text: load_sentences,
+READERS: dict[type[DataConfig], Callable[[Any], Splits]] = {
+    ImagesConfig: load_grey_images,
+    ColorImagesConfig: load_color_images,
+    TextConfig: load_sentences,
 }
 
 

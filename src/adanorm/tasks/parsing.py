@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.data_sections import Treebank
+from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import TransitionParser as TransitionParserSection
+from adanorm.config.model_sections import TransitionParserConfig
 from adanorm.config.user_files import SPLITS
 from adanorm.data.examples import ArrayExamples, Batch, Batches
 from adanorm.data.inspection import Inspection
@@ -34,7 +34,7 @@ class Parsing(TrainingTask):
     """The next transition; loss in nats a transition, score in % of words with the right head."""
 
     def __init__(self, experiment: Experiment) -> None:
-        assert isinstance(experiment.data, Treebank), "the configuration pairs models and readers"
+        assert isinstance(experiment.data, TreebankConfig), "the configuration pairs models and readers"
         self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
         self.trees, self.checksums = load_treebank(experiment.data)
         self.sizes = {split: len(self.trees[split]) for split in SPLITS}
@@ -45,7 +45,7 @@ class Parsing(TrainingTask):
             raise ValueError(f"task.metric={experiment.task.metric}: the training trees have no labels")
         self._vectors: dict[int, Tensor] = {}
         if "vectors" in (local := self._data.local_files()):
-            assert isinstance(self._model, TransitionParserSection)
+            assert isinstance(self._model, TransitionParserConfig)
             path = local["vectors"][0]
             self._vectors = read_vectors(path, self.vocabulary.word_ids, self._model.embedding_dim)
         for split in ("valid", "test"):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.data_sections import Gaussian
+from adanorm.config.data_sections import GaussianConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.user_files import SPLITS
 from adanorm.data import synthetic
@@ -22,7 +22,7 @@ class Regression(TrainingTask):
     """A few numbers an example; loss and metric are the mean squared error a number."""
 
     def __init__(self, experiment: Experiment) -> None:
-        assert isinstance(experiment.data, Gaussian), "the configuration pairs models and readers"
+        assert isinstance(experiment.data, GaussianConfig), "the configuration pairs models and readers"
         self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
         self.splits = examples(experiment.data)
         self.sizes = {split: len(self.splits[split]) for split in SPLITS}
@@ -68,7 +68,7 @@ class Regression(TrainingTask):
         return [float(error) for error in errors]
 
 
-def examples(data: Gaussian) -> dict[str, ArrayExamples]:
+def examples(data: GaussianConfig) -> dict[str, ArrayExamples]:
     """Return the examples of each split: inputs (N, inputs), targets (N, outputs)."""
     sizes = {"train": data.train_size, "valid": data.valid_size, "test": data.test_size}
     drawn = synthetic.linear_map(

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.data_sections import Parallel
+from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.config.sections import Decoding
+from adanorm.config.sections import DecodingConfig
 from adanorm.data.examples import Batches
 from adanorm.data.inspection import Inspection
 from adanorm.data.translation.pairs import PairBatch, load_pairs
-from adanorm.data.translation.tokenization import Subwords
+from adanorm.data.translation.tokenization import Bpe
 from adanorm.fairseq_library import fairseq
 from adanorm.metrics.bleu import KINDS, bleu, bleu_by_example, sides
 from adanorm.models import build_model
@@ -29,7 +29,7 @@ class Translation(TrainingTask):
     """A sentence in another language; the loss is label-smoothed, in nats a target subword."""
 
     def __init__(self, experiment: Experiment) -> None:
-        assert isinstance(experiment.data, Parallel)
+        assert isinstance(experiment.data, ParallelConfig)
         self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
         if experiment.task.metric == "compound_bleu" and self._data.languages[1] != "de":
             raise ValueError("task.metric=compound_bleu: counts German compounds, so only into German")
@@ -97,7 +97,7 @@ class Translation(TrainingTask):
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the kinds of BLEU (%) of the source sentences taken for their translations."""
         dictionary, source = self.corpus.dictionaries[0], self.corpus.splits[split].dataset.src
-        copied = [Subwords.join(dictionary.string(source[i])) for i in range(len(source))]
+        copied = [Bpe.join(dictionary.string(source[i])) for i in range(len(source))]
         return {"copied source": self._bleu(split, copied)[0]}
 
     def _bleu(self, split: str, outputs: list[str]) -> tuple[dict[str, float], dict[str, str]]:
@@ -133,7 +133,7 @@ class Translation(TrainingTask):
         generator = _generator(model, dictionary, self._decoding)
         with torch.no_grad():
             found: Sequence[Any] = generator.generate([model], {"net_input": net_input})
-        return [Subwords.join(dictionary.string(best[0]["tokens"].cpu())) for best in found]
+        return [Bpe.join(dictionary.string(best[0]["tokens"].cpu())) for best in found]
 
 
 def _logits(model: nn.Module, batch: PairBatch) -> tuple[Tensor, Tensor]:
@@ -143,7 +143,7 @@ def _logits(model: nn.Module, batch: PairBatch) -> tuple[Tensor, Tensor]:
     return logits.float(), batch.target[counted]
 
 
-def _generator(model: nn.Module, dictionary: Any, decoding: Decoding) -> Any:
+def _generator(model: nn.Module, dictionary: Any, decoding: DecodingConfig) -> Any:
     return fairseq().sequence_generator.SequenceGenerator(
         [model],
         dictionary,

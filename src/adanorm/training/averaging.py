@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.sections import Average
+from adanorm.config.sections import AverageConfig
 from adanorm.training import checkpoint
 from adanorm.training.checkpoint import BrokenError
 from adanorm.training.state import SelectionMetric
@@ -17,7 +17,7 @@ from adanorm.training.state import SelectionMetric
 def keep_weights(
     model: nn.Module,
     kept: list[tuple[float, int]],
-    average: Average,
+    average: AverageConfig,
     selection: SelectionMetric,
     folder: Path,
     *,

@@ -30,7 +30,7 @@ ALONE = World(0, 1)
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[World]:
+def init_distributed(device: torch.device) -> Iterator[World]:
     """Join the processes that torchrun started, if it did, for the duration of a block."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
@@ -54,7 +54,7 @@ def wrap(model: nn.Module, world: World) -> nn.Module:
 T = TypeVar("T")
 
 
-def agreed(value: T, world: World) -> T:
+def broadcast(value: T, world: World) -> T:
     """Return the first process's value on every process."""
     if world.size == 1:
         return value
@@ -64,7 +64,7 @@ def agreed(value: T, world: World) -> T:
     return agreed_value
 
 
-def gathered(value: T, world: World) -> list[T]:
+def all_gather(value: T, world: World) -> list[T]:
     """Return every process's value, in the order of their ranks."""
     if world.size == 1:
         return [value]
@@ -73,7 +73,7 @@ def gathered(value: T, world: World) -> list[T]:
     return values
 
 
-def shared_rows(parts: Sequence[Sequence[torch.Tensor]], world: World) -> list[torch.Tensor]:
+def reshard(parts: Sequence[Sequence[torch.Tensor]], world: World) -> list[torch.Tensor]:
     """Return this process's rows of what processes had, each every n-th row from its rank on."""
     mine = []
     for tensors in zip(*parts, strict=True):
@@ -84,7 +84,7 @@ def shared_rows(parts: Sequence[Sequence[torch.Tensor]], world: World) -> list[t
     return mine
 
 
-def summed(numbers: torch.Tensor, world: World) -> torch.Tensor:
+def all_reduce(numbers: torch.Tensor, world: World) -> torch.Tensor:
     """Return the sum of a tensor over the processes; it is changed in place."""
     if world.size > 1:
         dist.all_reduce(numbers)

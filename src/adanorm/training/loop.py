@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.sections import Training
-from adanorm.tasks.base import Batches, Evaluation, Loss, Shareable, TrainingTask
+from adanorm.config.sections import TrainingConfig
+from adanorm.tasks.base import Batches, Evaluation, Loss, Shardable, TrainingTask
 from adanorm.training.averaging import keep_weights, mean_weights
-from adanorm.training.distributed import agreed, gathered, shared_rows, summed, wrap
+from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, wrap
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.pending_loss import PendingLoss
 from adanorm.training.progress import Progress
@@ -35,7 +35,7 @@ class Trainer:
         task: TrainingTask,
         model: nn.Module,
         selection: SelectionMetric,
-        settings: Training,
+        settings: TrainingConfig,
         context: ComputeContext,
     ) -> None:
         self.task, self.model, self.selection = task, model, selection
@@ -72,21 +72,21 @@ class Trainer:
                 saved = time.monotonic()
         return self._score(path.parent)
 
-    def batches(self) -> Iterator[list[Shareable]]:
+    def batches(self) -> Iterator[list[Shardable]]:
         """Yield the micro-batches of each update from where the run is, epoch after epoch, without end."""
         while True:
             batches = self.task.train_batches(self.state.epoch)
             self._updates_an_epoch = math.ceil(len(batches) / self.settings.accumulate)
             yield from self._from_position(batches)
 
-    def _from_position(self, batches: Batches) -> Iterator[list[Shareable]]:
+    def _from_position(self, batches: Batches) -> Iterator[list[Shardable]]:
         """Yield the micro-batches of each update that this epoch still has."""
         size = self.settings.accumulate
         rest = islice(iter(batches), self.state.position * size, None)
         while group := list(islice(rest, size)):
             yield group
 
-    def update(self, micro_batches: list[Shareable]) -> Loss:
+    def update(self, micro_batches: list[Shardable]) -> Loss:
         """Do one update on the sum of these batches' losses, and return it as this process sees it."""
         self.optimizer.zero_grad()
         loss = self.backward(micro_batches)
@@ -94,12 +94,12 @@ class Trainer:
         self._step(loss.units)
         return loss
 
-    def backward(self, micro_batches: list[Shareable]) -> Loss:
+    def backward(self, micro_batches: list[Shardable]) -> Loss:
         """Add the gradient of the sum of these batches' losses to the parameters'; return it, detached."""
         world, device = self.context.world, self.context.device
         total, units = torch.zeros((), dtype=torch.float64, device=device), 0
         for index, micro_batch in enumerate(micro_batches):
-            batch = micro_batch.share(world.rank, world.size).to(device)
+            batch = micro_batch.shard(world.rank, world.size).to(device)
             last = index == len(micro_batches) - 1
             silent = nullcontext() if last or world.size == 1 else self.shared_model.no_sync()  # type: ignore[operator]
             with silent:
@@ -115,7 +115,7 @@ class Trainer:
         """Step along the gradient of the mean loss over all units of all processes."""
         state, settings, world = self.state, self.settings, self.context.world
         if world.size > 1:
-            units = int(summed(torch.tensor(units, device=self.context.device), world).item())
+            units = int(all_reduce(torch.tensor(units, device=self.context.device), world).item())
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         # Gradients are of the sum, averaged over the processes.
         torch._foreach_mul_(gradients, world.size / units)
@@ -150,7 +150,7 @@ class Trainer:
         world = self.context.world
         if world.size > 1 and self.state.update % CHECK_EVERY:
             return False  # the processes must agree, and asking costs a message
-        return agreed(time.monotonic() - saved > self.context.checkpoint_seconds, world)
+        return broadcast(time.monotonic() - saved > self.context.checkpoint_seconds, world)
 
     def _evaluate(self, log: Callable[[Row], None], folder: Path) -> None:
         state, world = self.state, self.context.world
@@ -167,7 +167,7 @@ class Trainer:
                 f"training loss above its start at {state.worse_than_start} evaluations in a row,"
                 f" the last at update {state.update}"
             )
-        valid = agreed(self.measure("valid").metrics if world.is_main else {}, world)
+        valid = broadcast(self.measure("valid").metrics if world.is_main else {}, world)
         if not all(math.isfinite(value) for value in valid.values()):
             state.diverged = f"validation loss not finite at update {state.update}"
             return
@@ -218,8 +218,8 @@ class Trainer:
     def save(self, path: Path) -> None:
         """Write a checkpoint that `resume` takes up."""
         self._fetch_loss()
-        random_states = gathered(random_state(), self.context.world)
-        carried = gathered([rows.cpu() for rows in self.carried], self.context.world)
+        random_states = all_gather(random_state(), self.context.world)
+        carried = all_gather([rows.cpu() for rows in self.carried], self.context.world)
         if self.context.world.is_main:
             saved = {
                 "state": asdict(self.state),
@@ -242,4 +242,4 @@ class Trainer:
         self.best = saved["best"]
         mine = saved["random"][self.context.world.rank % len(saved["random"])]
         restore_random_state([generator.cpu() for generator in mine])
-        self.carried = shared_rows(saved["carried"], self.context.world)
+        self.carried = reshard(saved["carried"], self.context.world)

@@ -7,10 +7,10 @@ import math
 import torch
 from torch import nn
 
-from adanorm.config.sections import Training
+from adanorm.config.sections import TrainingConfig
 
 
-def make_optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
     """Return the optimizer of a model's parameters: Adam with decoupled weight decay."""
     return torch.optim.AdamW(
         model.parameters(),
@@ -21,7 +21,7 @@ def make_optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimize
     )
 
 
-def learning_rate(settings: Training, update: int) -> float:
+def learning_rate(settings: TrainingConfig, update: int) -> float:
     """Return the learning rate of an update, counted from 1.
 
     A linear warm-up, then constant, or falling with the inverse square root of the updates done

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from adanorm.tasks.base import Loss
-from adanorm.training.distributed import World, summed
+from adanorm.training.distributed import World, all_reduce
 
 
 class PendingLoss:
@@ -23,7 +23,7 @@ class PendingLoss:
     def fetch(self, world: World) -> tuple[float, int]:
         """Return the sums over all processes, and start from zero."""
         pending = torch.stack([self._total, torch.full_like(self._total, self._units)])
-        total, units = summed(pending, world).tolist()
+        total, units = all_reduce(pending, world).tolist()
         self._total.zero_()
         self._units = 0
         return total, int(units)

@@ -8,14 +8,14 @@ from types import TracebackType
 
 from tqdm import tqdm
 
-from adanorm.config.sections import Training
+from adanorm.config.sections import TrainingConfig
 from adanorm.metrics.table import METRICS
 from adanorm.training.state import State
 
 SECONDS = 0.5  # between two looks of the bar
 
 
-def planned_updates(settings: Training, batches_an_epoch: int) -> int:
+def planned_updates(settings: TrainingConfig, batches_an_epoch: int) -> int:
     """Return the updates that a run is to have."""
     updates_an_epoch = -(-batches_an_epoch // settings.accumulate)
     by_epochs = [settings.max_epochs * updates_an_epoch] if settings.max_epochs is not None else []
@@ -25,7 +25,7 @@ def planned_updates(settings: Training, batches_an_epoch: int) -> int:
 class Progress:
     """A bar of updates on a terminal; in a log file nothing (rows are printed there)."""
 
-    def __init__(self, settings: Training, batches_an_epoch: int, metric: str, *, shown: bool) -> None:
+    def __init__(self, settings: TrainingConfig, batches_an_epoch: int, metric: str, *, shown: bool) -> None:
         self._metric = metric
         self._text = ""
         self._shown_at = 0.0

@@ -8,7 +8,7 @@ from typing import Any
 from adanorm.training import checkpoint
 from adanorm.training.averaging import check_kept, remove_kept
 from adanorm.training.checkpoint import BrokenError
-from adanorm.training.distributed import agreed
+from adanorm.training.distributed import broadcast
 from adanorm.training.state import ComputeContext
 
 FORMAT = 2
@@ -43,7 +43,7 @@ class RunCheckpoints:
                 break
             except BrokenError as error:
                 checkpoint.remove_broken(file, error)
-        chosen = agreed(found and found[0], self._context.world)
+        chosen = broadcast(found and found[0], self._context.world)
         if chosen is None:
             return None
         latest = found[1] if found is not None else checkpoint.load(chosen, self._context.device)

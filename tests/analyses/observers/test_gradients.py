@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.analyses.along_training import updates
-from adanorm.analyses.hooks import Call, watched
+from adanorm.analyses.hooks import Call, record_norm_calls
 from adanorm.analyses.observers import gradients
 from adanorm.analyses.step import Step
 from adanorm.norms import NORMS, LayerNormSimple, NormChoice, norm_factory
@@ -97,7 +97,7 @@ def test_what_is_watched_comes_through_the_norm_alone(name: str) -> None:
     model = Residual(norm_factory(NormChoice(name))(H, site="norm"))
     x = torch.randn(ROWS, 3, H, requires_grad=True)
     calls: list[Call] = []
-    with watched({"norm": model.norm}, lambda _, call: calls.append(call), gradients=True):
+    with record_norm_calls({"norm": model.norm}, lambda _, call: calls.append(call), gradients=True):
         torch.manual_seed(1)
         model(x).square().sum().backward()
     alone = x.detach().clone().requires_grad_()

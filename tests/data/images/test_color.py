@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import ColourImages
+from adanorm.config.data_sections import ColorImagesConfig
 from adanorm.data import catalogue
 from adanorm.data.images.color import load_color_images, unpacked
 from adanorm.data.source import File, Source
@@ -41,9 +41,9 @@ def archive(path: Path, names: list[str] = NAMES) -> dict[str, Bytes]:
     return made
 
 
-def section(*overrides: str) -> ColourImages:
+def section(*overrides: str) -> ColorImagesConfig:
     data = compose_experiment(["task=cifar10", *overrides]).data
-    assert isinstance(data, ColourImages)
+    assert isinstance(data, ColorImagesConfig)
     return data
 
 

@@ -15,19 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import Parallel
+from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.cleaning import clean
 from adanorm.data.translation.corpora import _pair, corpus_files, lines_of, read_corpus
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import _prepare, prepared_corpus
-from adanorm.data.translation.tokenization import Subwords, Words, learn_subwords
+from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 
 LANGUAGES = ("de", "en")
 
 
-def data_of(*overrides: str) -> Parallel:
+def data_of(*overrides: str) -> ParallelConfig:
     data = compose_experiment(["task=de-en", "scale=smoke", *overrides]).data
-    assert isinstance(data, Parallel)
+    assert isinstance(data, ParallelConfig)
     return data
 
 
@@ -111,13 +111,13 @@ def test_cleaning_keeps_what_the_rule_says(lengths: list[tuple[int, int]]) -> No
 @given(st.lists(st.text(alphabet="abcdeß", min_size=1, max_size=8), min_size=1, max_size=8))
 @settings(max_examples=50)
 def test_subwords_join_to_the_words_they_were_split_from(words: list[str]) -> None:
-    subwords = learn_subwords(["abc abc abd ead ßab", "cab dab"], 10)
+    subwords = learn_bpe(["abc abc abd ead ßab", "cab dab"], 10)
     line = " ".join(words)
-    assert Subwords.join(subwords.split(line)) == line
+    assert Bpe.join(subwords.split(line)) == line
 
 
 def test_words_are_those_of_moses() -> None:
-    words = Words("en", data_of("data.tokenize=true", "data.normalize=true", "data.lowercase=true"))
+    words = Tokenizer("en", data_of("data.tokenize=true", "data.normalize=true", "data.lowercase=true"))
     # As Moses's tokenizer.perl splits and escapes.
     assert words.split("Don't say «no» -- it costs $1,000.50!") == (
         "don &apos;t say &quot; no &quot; -- it costs $ 1,000.50 !"
@@ -231,7 +231,7 @@ def test_batches_hold_every_pair_once_within_their_tokens(tmp_path: Path) -> Non
         assert max(batch.source.numel(), batch.target.numel()) <= 100
         assert len(indices) <= 8 or len(indices) % 8 == 0
         assert batch.units == int((batch.target != batch.padding).sum())
-        parts = [batch.share(rank, 3) for rank in range(3)]
+        parts = [batch.shard(rank, 3) for rank in range(3)]
         assert sum(part.units for part in parts) == batch.units
     assert not all(
         np.array_equal(a, b) for a, b in zip(order, train.order(100, np.random.default_rng(2)), strict=False)
@@ -251,7 +251,7 @@ def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> 
             )
     path = archive(tmp_path / "de-en.tgz", members)
     data = compose_experiment(["task=de-en", f"data.cache={tmp_path}"]).data
-    assert isinstance(data, Parallel)
+    assert isinstance(data, ParallelConfig)
     splits = read_corpus(data, {"de-en.tgz": path})
     assert splits["train"].source[:2] == ["Satz title", "Satz 1"]
     assert splits["test"].target[1] == "sentence's TEDX.dev2012"
@@ -274,7 +274,7 @@ def test_wmt_archives_are_read(tmp_path: Path) -> None:
             {f"{stem}-src.en.sgm": '<seg id="1">Hi</seg>\n', f"{stem}-ref.de.sgm": '<seg id="1">Ho</seg>\n'},
         )
     data = compose_experiment(["task=en-de", "data.source=wmt14-en-de"]).data
-    assert isinstance(data, Parallel)
+    assert isinstance(data, ParallelConfig)
     splits = read_corpus(data, files)
     assert len(splits["train"].source) == 3
     assert (splits["valid"].source, splits["test"].target) == (["Hi"], ["Ho"])
@@ -288,7 +288,7 @@ def test_wmt_archives_are_read(tmp_path: Path) -> None:
 )
 def test_the_mini_corpora_are_read_from_the_mirror(mirror: Path, task: str, sizes: tuple[int, ...]) -> None:
     data = compose_experiment([f"task={task}", "scale=mini", f"data.mirror={mirror}"]).data
-    assert isinstance(data, Parallel)
+    assert isinstance(data, ParallelConfig)
     splits = read_corpus(data, corpus_files(data))
     assert tuple(len(splits[s].source) for s in ("train", "valid", "test")) == sizes
 

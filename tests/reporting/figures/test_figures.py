@@ -20,7 +20,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.reporting.figures.catalogue import draw_figure, figure_names
 from adanorm.reporting.figures.curves import curves, curves_of_the_paper
 from adanorm.reporting.figures.intervals import norm_scores
-from adanorm.reporting.figures.style import LOOKS, Drawing, looks, svg, write_figure
+from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, svg, write_figure
 from adanorm.reporting.statistics import t_interval
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import Candidate, CellPlan, study_grid
@@ -75,13 +75,13 @@ def cells(tmp_path: Path) -> Cells:
 
 
 @pytest.fixture
-def drawing(cells: Cells) -> Drawing:
+def drawing(cells: Cells) -> NamedFigure:
     found = curves("curves-rt-paper", cells)
     assert found is not None
     return found
 
 
-def test_a_curve_is_the_mean_over_seeds_in_a_band_from_lowest_to_highest(drawing: Drawing) -> None:
+def test_a_curve_is_the_mean_over_seeds_in_a_band_from_lowest_to_highest(drawing: NamedFigure) -> None:
     training = drawing.figure.axes[0]
     layernorm = training.lines[0]
     assert xs(layernorm) == [1, 2, 3]
@@ -91,7 +91,7 @@ def test_a_curve_is_the_mean_over_seeds_in_a_band_from_lowest_to_highest(drawing
     assert {y for x, y in band if x == 3} == {0.4, 0.9}
 
 
-def test_a_diverged_run_ends_in_a_cross_and_stays_out_of_the_mean(drawing: Drawing) -> None:
+def test_a_diverged_run_ends_in_a_cross_and_stays_out_of_the_mean(drawing: NamedFigure) -> None:
     _, adanorm, broken, end = drawing.figure.axes[0].lines
     assert ys(adanorm) == [1.0, 0.6, 0.3]
     assert ys(broken) == [1.0, 4.0]
@@ -193,13 +193,13 @@ def test_curves_of_one_norm_are_not_told_apart(tmp_path: Path) -> None:
 
 
 def test_norms_are_told_apart_by_colour_by_marker_and_by_dashes() -> None:
-    found = looks([*LOOKS, "mine", "yours"])
-    assert found["adanorm"] == LOOKS["adanorm"]
+    found = norm_styles([*NORM_STYLES, "mine", "yours"])
+    assert found["adanorm"] == NORM_STYLES["adanorm"]
     for aspects in zip(*found.values(), strict=True):
         assert len(set(aspects)) == len(found)
 
 
-def test_two_drawings_in_a_page_share_no_id(drawing: Drawing) -> None:
+def test_two_drawings_in_a_page_share_no_id(drawing: NamedFigure) -> None:
     page = f"<html>{svg(drawing)}{svg(drawing._replace(name='other'))}</html>"
     ElementTree.fromstring(page)
     ids = re.findall(r'\bid="([^"]+)"', page)
@@ -221,7 +221,7 @@ write_figure(curves("curves-rt-paper", cells), Path(sys.argv[2]))
 
 
 def test_the_same_records_give_the_same_bytes_in_another_process(
-    drawing: Drawing, cells: Cells, tmp_path: Path
+    drawing: NamedFigure, cells: Cells, tmp_path: Path
 ) -> None:
     here = write_figure(drawing, tmp_path / "here")
     overrides = {

@@ -9,14 +9,14 @@ import pytest
 
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.reporting.tables.findings import findings_markdown
-from adanorm.reporting.verdicts.findings import Row, compared, load_findings
+from adanorm.reporting.verdicts.findings import FindingRow, compared, load_findings
 from tests.reporting.records import record_analysis
 
 GAP = (-0.5, -0.51, -0.49)  # surely below zero
 NOISE = (-1.0, 1.0, 0.1)
 
 
-def rows_of(folder: Path, name: str, gaps: tuple[float, ...]) -> list[Row]:
+def rows_of(folder: Path, name: str, gaps: tuple[float, ...]) -> list[FindingRow]:
     """The rows of a comparison whose second norm is by these gaps above the first, seed by seed."""
     (finding,) = [entry for entry in load_findings() if entry.id == name]
     analysis = load_analysis(finding.analysis)

@@ -14,7 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.analyses.probes import difference, length, loss_and_gradient, put, updated
+from adanorm.analyses.probes import (
+    difference,
+    l2_norm,
+    loss_and_gradient,
+    set_parameters,
+    update_and_gradient,
+)
 from adanorm.analyses.step import Step, Values
 
 
@@ -27,25 +33,25 @@ def observe(step: Step) -> Values:
     backward pass which is behind it; the first costs none and is left out, as nothing before it can shift.
     """
     with calls(step.model) as called:
-        before, gradient = updated(step)
+        before, gradient = update_and_gradient(step)
     after = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
     found: Values = {}
-    with step.aside():
-        put(step, before)
+    with step.preserved_state():
+        set_parameters(step, before)
         shifted = False
         for layer, names in layers(step.model, called).items():
             reached = [name for name in names if name in gradient]
             if shifted and reached and layer not in step.sites:
                 _, then = loss_and_gradient(step, of=reached)
                 found[layer] = compared({name: gradient[name] for name in reached}, then)
-            put(step, after, names=names)
+            set_parameters(step, after, names=names)
             shifted = shifted or any(not torch.equal(before[name], after[name]) for name in names)
     return found
 
 
 def compared(gradient: Mapping[str, Tensor], then: Mapping[str, Tensor]) -> dict[str, float]:
     """Return |G - G'|, its ratio to |G|, and the cosine of G and G'; no number where G or G' is zero."""
-    shift, own, other = length(difference(gradient, then)), length(gradient), length(then)
+    shift, own, other = l2_norm(difference(gradient, then)), l2_norm(gradient), l2_norm(then)
     product = sum((gradient[name].double() * then[name].double()).sum().item() for name in gradient)
     return {
         "shift": shift,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.analyses.spec import AnalysisRecord
-from adanorm.config.sections import Norm
+from adanorm.config.sections import NormConfig
 from adanorm.norms import MakeNorm, backends, norm_factory
 from adanorm.records import environment
 from adanorm.records.folder import RunFolder
@@ -81,7 +81,7 @@ def make(record: AnalysisRecord) -> None:
         )
 
 
-def differences(norm: Norm, *, seed: int, eps: float) -> dict[str, float]:
+def differences(norm: NormConfig, *, seed: int, eps: float) -> dict[str, float]:
     """Return for each change the largest difference of z, in units of the root mean square of z.
 
     A norm that takes an eps is given this one in place of its own, which would spoil exactness.

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 import torch
 
-from adanorm.analyses.probes import difference, length, loss_and_gradient, put, updated
+from adanorm.analyses.probes import (
+    difference,
+    l2_norm,
+    loss_and_gradient,
+    set_parameters,
+    update_and_gradient,
+)
 from adanorm.analyses.step import Step, Values
 
 
@@ -20,17 +26,17 @@ def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Valu
     how well g predicts the gradient; both with `_low` and `_high`, the two ends. `smoothness`: the largest of
     |grad l(x - eta g) - g| / |eta g|, the effective beta. A probe costs a forward and a backward pass.
     """
-    x, g = updated(step)
+    x, g = update_and_gradient(step)
     rate = step.trainer.optimizer.param_groups[0]["lr"]
     losses, changes, smoothness = [], [], []
-    steepness = length(g)
-    with step.aside():
-        put(step, x)
+    steepness = l2_norm(g)
+    with step.preserved_state():
+        set_parameters(step, x)
         for multiple in torch.linspace(smallest, largest, probes, dtype=torch.float64).tolist():
-            put(step, {name: x[name] - multiple * rate * g[name] for name in g})
+            set_parameters(step, {name: x[name] - multiple * rate * g[name] for name in g})
             loss, there = loss_and_gradient(step)
             losses.append(loss)
-            changes.append(length(difference(there, g)))
+            changes.append(l2_norm(difference(there, g)))
             smoothness.append(changes[-1] / (multiple * rate * steepness) if steepness else float("nan"))
     return {"": {**_range("loss", losses), **_range("gradient", changes), "smoothness": max(smoothness)}}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from adanorm.analyses.hooks import Call, watched
+from adanorm.analyses.hooks import Call, record_norm_calls
 from adanorm.analyses.step import Step, Values
 
 
@@ -27,7 +27,7 @@ def observe(step: Step) -> Values:
         z = call.z.float() if call.counted is None else call.z.float()[call.counted]
         rows.setdefault(site, []).append(z.reshape(-1, z.shape[-1]))
 
-    with watched(step.sites, seen, gradients=False):
+    with record_norm_calls(step.sites, seen, gradients=False):
         step.update()
     found = {site: torch.cat(rows[site]) for site in step.sites if site in rows}
     return {site: feature_distribution(z) for site, z in found.items() if len(z)}

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adanorm.config.data_sections import ByteText
+from adanorm.config.data_sections import ByteTextConfig
 from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
@@ -39,7 +39,7 @@ class SegmentBatch:
             target=self.target.to(device, non_blocking=True),
         )
 
-    def share(self, rank: int, world: int) -> SegmentBatch:
+    def shard(self, rank: int, world: int) -> SegmentBatch:
         """Return every world-th stream from `rank` on: a process keeps its streams."""
         if world == 1:
             return self
@@ -109,7 +109,7 @@ class Corpus:
         return 0 if index == 0 else int(self.splits[SPLITS[index - 1]][-1])
 
 
-def load_streams(data: ByteText) -> Corpus:
+def load_streams(data: ByteTextConfig) -> Corpus:
     """Return the configured text in its splits.
 
     Raises ValueError where it cannot be had or a split would be empty.
@@ -127,7 +127,7 @@ def load_streams(data: ByteText) -> Corpus:
     return Corpus(splits, {name: hashlib.sha256(content).hexdigest()}, bool(data.own_files()))
 
 
-def _content(data: ByteText) -> tuple[bytes, str]:
+def _content(data: ByteTextConfig) -> tuple[bytes, str]:
     if own := data.own_files():
         path = own["text"]
         return packed.content(path), path.name
@@ -140,14 +140,14 @@ def _content(data: ByteText) -> tuple[bytes, str]:
     raise ValueError(f"data.source={data.source!r}: bytes come from enwik8, enwik8-1m or synthetic")
 
 
-def _enwik8(data: ByteText) -> bytes:
+def _enwik8(data: ByteTextConfig) -> bytes:
     return packed.zip_members(fetch("enwik8", data)["enwik8.zip"], ["enwik8"])["enwik8"]
 
 
 MILLION = "369b688978f649681136198fb96db14c1616756260c55fb4b65e9bc049552cad"  # its SHA-256
 
 
-def _first_million(data: ByteText) -> bytes:
+def _first_million(data: ByteTextConfig) -> bytes:
     """Return the first million bytes, from a mirror's own file of them or from the whole."""
     try:
         content = packed.content(fetch("enwik8-1m", data)["enwik6.gz"])

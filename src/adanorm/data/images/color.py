@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from adanorm.config.data_sections import ColourImages
+from adanorm.config.data_sections import ColorImagesConfig
 from adanorm.config.digest import sha256
 from adanorm.data import packed, synthetic
 from adanorm.data.examples import PixelExamples, Splits
@@ -22,7 +22,7 @@ CLASSES = 10
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
-def load_color_images(data: ColourImages) -> Splits:
+def load_color_images(data: ColorImagesConfig) -> Splits:
     """Return the splits of the configured images.
 
     Validation is the last `valid_size` of the training images used. Raises ValueError for a file that is
@@ -34,7 +34,7 @@ def load_color_images(data: ColourImages) -> Splits:
             data, *_read({path.name: path.read_bytes() for path in own}, own[0].parent), files=own, own=True
         )
     if data.source == "synthetic":
-        return _split(data, *synthetic.colours(train=256 + data.valid_size, test=128))
+        return _split(data, *synthetic.colors(train=256 + data.valid_size, test=128))
     if data.source != "cifar10":
         raise ValueError(f"data.source={data.source!r}: colour images come from cifar10 or synthetic")
     (archive,) = fetch(data.source, data).values()
@@ -75,7 +75,7 @@ def _read(contents: Mapping[str, bytes], place: Path) -> tuple[Pixels, Pixels, P
 
 
 def _split(
-    data: ColourImages,
+    data: ColorImagesConfig,
     train_images: Pixels,
     train_labels: Pixels,
     test_images: Pixels,
@@ -104,7 +104,7 @@ def _split(
     )
 
 
-def _examples(data: ColourImages, images: Pixels, labels: Pixels) -> PixelExamples:
+def _examples(data: ColorImagesConfig, images: Pixels, labels: Pixels) -> PixelExamples:
     targets = torch.from_numpy(labels.astype(np.int64))
     mean, std = torch.tensor(data.mean), torch.tensor(data.std)
     return PixelExamples(torch.from_numpy(images.copy()), targets, data.batch_size, mean, std)

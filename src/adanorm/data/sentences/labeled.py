@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from adanorm.config.data_sections import Text
+from adanorm.config.data_sections import TextConfig
 from adanorm.config.digest import sha256
 from adanorm.data import packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
@@ -28,7 +28,7 @@ class Sentence(NamedTuple):
     words: list[str]
 
 
-def load_sentences(data: Text) -> Splits:
+def load_sentences(data: TextConfig) -> Splits:
     """Return the splits of the configured sentences, with a vocabulary of the training words.
 
     Raises ValueError for a file that is missing, corrupted or not of its format.
@@ -117,7 +117,7 @@ def _synthetic() -> dict[str, list[Sentence]]:
     }
 
 
-def encode(corpora: dict[str, list[Sentence]], data: Text, checksums: dict[str, str]) -> Splits:
+def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]) -> Splits:
     """Return the sentences as token ids; labels are sorted, words by falling count, then by name."""
     if data.lowercase:
         corpora = {

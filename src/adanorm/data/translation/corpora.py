@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from adanorm.config.data_sections import Parallel
+from adanorm.config.data_sections import ParallelConfig
 from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
 
@@ -23,7 +23,7 @@ class Pairs(NamedTuple):
 Splits = dict[str, Pairs]
 
 
-def corpus_files(data: Parallel) -> dict[str, Path]:
+def corpus_files(data: ParallelConfig) -> dict[str, Path]:
     """Return the files of the configured corpus by name, got and verified.
 
     Raises ValueError for a source that is unknown or cannot be had.
@@ -38,7 +38,7 @@ def corpus_files(data: Parallel) -> dict[str, Path]:
     return fetch(data.source, data)
 
 
-def read_corpus(data: Parallel, paths: dict[str, Path]) -> Splits:
+def read_corpus(data: ParallelConfig, paths: dict[str, Path]) -> Splits:
     """Return the raw lines of each split of the corpus in these files.
 
     `valid` is missing where it is to be taken out of the training pairs. Raises ValueError for

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adanorm.config.data_sections import Parallel
+from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import data_bin_files
 from adanorm.data.examples import Indices, batches_within
@@ -27,7 +27,7 @@ from adanorm.data.inspection import (
 )
 from adanorm.data.translation.corpora import lines_of
 from adanorm.data.translation.preparation import SPLITS, Say, prepared_corpus
-from adanorm.data.translation.tokenization import Subwords, Words
+from adanorm.data.translation.tokenization import Bpe, Tokenizer
 from adanorm.fairseq_library import fairseq
 
 BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
@@ -54,7 +54,7 @@ class PairBatch:
             target=self.target.to(device, non_blocking=True),
         )
 
-    def share(self, rank: int, world: int) -> PairBatch:
+    def shard(self, rank: int, world: int) -> PairBatch:
         """Return every world-th pair from `rank` on: one process's part.
 
         A process that would get none gets a pair whose target counts nothing.
@@ -130,8 +130,8 @@ class Corpus:
     folder: Path
     dictionaries: tuple[Any, Any]
     splits: dict[str, Pairs]
-    words: tuple[Words, Words]
-    subwords: Subwords
+    words: tuple[Tokenizer, Tokenizer]
+    subwords: Bpe
     checksums: dict[str, str]
     counted: Counts | None  # by the preparation; None for a data-bin
     batch_tokens: int
@@ -165,7 +165,7 @@ class Corpus:
         if path.exists():
             return lines_of(path.read_bytes(), path.name)
         dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
-        words = [Subwords.join(dictionary.string(target[i])) for i in range(len(target))]
+        words = [Bpe.join(dictionary.string(target[i])) for i in range(len(target))]
         return words if kind == "words" else [self.words[1].join(line) for line in words]
 
     def beside_references(self, split: str, outputs: list[str]) -> tuple[Sides, Sides]:
@@ -174,7 +174,7 @@ class Corpus:
         return (outputs, self.references(split, "words")), (text, self.references(split, "text"))
 
 
-def load_pairs(data: Parallel, say: Say = print) -> Corpus:
+def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
     """Return the configured corpus, prepared now if need be.
 
     Raises ValueError where it cannot be had or read.
@@ -205,8 +205,8 @@ def load_pairs(data: Parallel, say: Say = print) -> Corpus:
         folder,
         (dictionaries[0], dictionaries[1]),
         splits,
-        (Words(first, data), Words(second, data)),
-        Subwords(codes.read_text() if codes.exists() else None),
+        (Tokenizer(first, data), Tokenizer(second, data)),
+        Bpe(codes.read_text() if codes.exists() else None),
         checksums,
         counted,
         data.batch_tokens,

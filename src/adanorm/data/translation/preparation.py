@@ -18,14 +18,14 @@ from typing import Any
 
 from filelock import FileLock
 
-from adanorm.config.data_sections import Parallel
+from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.digest import sha256
 from adanorm.config.paths import cache_of
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.inspection import count_overlaps
 from adanorm.data.translation.cleaning import clean
 from adanorm.data.translation.corpora import Pairs, Splits, corpus_files, read_corpus
-from adanorm.data.translation.tokenization import Subwords, Words, learn_subwords
+from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.fairseq_library import fairseq
 from adanorm.files import write_whole
 
@@ -36,7 +36,7 @@ CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
 PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
 
 
-def prepared_corpus(data: Parallel, say: Say = print) -> tuple[Path, dict[str, str]]:
+def prepared_corpus(data: ParallelConfig, say: Say = print) -> tuple[Path, dict[str, str]]:
     """Return the folder of a prepared corpus, made now if need be, and its input files' checksums.
 
     The folder is found again by its inputs' content and the settings, and prepared again where a
@@ -91,8 +91,8 @@ def _sweep(folder: Path) -> None:
             shutil.rmtree(part, ignore_errors=True)
 
 
-def _prepare(raw: Splits, data: Parallel, folder: Path, say: Say) -> None:
-    languages = [Words(language, data) for language in data.languages]
+def _prepare(raw: Splits, data: ParallelConfig, folder: Path, say: Say) -> None:
+    languages = [Tokenizer(language, data) for language in data.languages]
     train = raw["train"]
     if data.train_pairs is not None:
         train = Pairs(train.source[: data.train_pairs], train.target[: data.train_pairs], train.origin)
@@ -106,7 +106,7 @@ def _prepare(raw: Splits, data: Parallel, folder: Path, say: Say) -> None:
         if data.valid_every is None:
             raise ValueError(f"data.valid_every: {data.source} has no validation pairs of its own")
         words["train"], words["valid"] = _taken_out(words["train"], data.valid_every)
-    subwords = learn_subwords((line for side in words["train"] for line in side), data.bpe_merges)
+    subwords = learn_bpe((line for side in words["train"] for line in side), data.bpe_merges)
     encoded = {split: _encoded(sides, subwords) for split, sides in words.items()}
     if data.clean == "subwords":
         encoded["train"] = _cleaned(encoded["train"], train.origin, data, report)
@@ -138,14 +138,14 @@ def _as_bytes(source: str, target: str) -> bytes:
     return f"{source}\n{target}".encode()
 
 
-def _words(pairs: Pairs, languages: Sequence[Words]) -> Sides:
+def _words(pairs: Pairs, languages: Sequence[Tokenizer]) -> Sides:
     return (
         [languages[0].split(line) for line in pairs.source],
         [languages[1].split(line) for line in pairs.target],
     )
 
 
-def _encoded(sides: Sides, subwords: Subwords) -> Sides:
+def _encoded(sides: Sides, subwords: Bpe) -> Sides:
     return [subwords.split(line) for line in sides[0]], [subwords.split(line) for line in sides[1]]
 
 
@@ -157,7 +157,7 @@ def _empty_lines(pairs: Pairs) -> list[str]:
     return [f"{pairs.origin}: {len(lines)} pairs with an empty side, the first in line {lines[0]}"]
 
 
-def _cleaned(sides: Sides, origin: str, data: Parallel, report: dict[str, Any]) -> Sides:
+def _cleaned(sides: Sides, origin: str, data: ParallelConfig, report: dict[str, Any]) -> Sides:
     kept, dropped = clean(*sides, longest=data.longest, ratio=data.ratio)
     report["dropped"] += (lines := dropped.lines(origin))
     if not kept:
@@ -178,7 +178,7 @@ def _taken_out(sides: Sides, every: int) -> tuple[Sides, Sides]:
     return (train[0], train[1]), (valid[0], valid[1])
 
 
-def _check_counts(data: Parallel, encoded: dict[str, Sides]) -> None:
+def _check_counts(data: ParallelConfig, encoded: dict[str, Sides]) -> None:
     """Raise ValueError where a file without a published checksum gives other counts than published."""
     source = SOURCES.get(data.source)
     if source is None or source.counts is None or data.own_files() or data.train_pairs is not None:
@@ -196,7 +196,7 @@ def _check_counts(data: Parallel, encoded: dict[str, Sides]) -> None:
 TOLERANCE = 0.005
 
 
-def _dictionaries(train: Sides, data: Parallel) -> tuple[Any, Any]:
+def _dictionaries(train: Sides, data: ParallelConfig) -> tuple[Any, Any]:
     counts = [Counter(word for line in side for word in line.split()) for side in train]
     if data.joined_dictionary:
         joined = _dictionary(counts[0] + counts[1], data.dictionary_size)
@@ -228,10 +228,15 @@ def _binarize(lines: Iterable[str], dictionary: Any, stem: Path) -> dict[str, in
 
 
 def _write_references(
-    folder: Path, split: str, raw: Pairs | None, subwords: list[str], language: Words, data: Parallel
+    folder: Path,
+    split: str,
+    raw: Pairs | None,
+    subwords: list[str],
+    language: Tokenizer,
+    data: ParallelConfig,
 ) -> None:
     """Write the words to score against, and the text: the corpus's own where it is running text."""
-    words = [Subwords.join(line) for line in subwords]
+    words = [Bpe.join(line) for line in subwords]
     has_text = raw is not None and data.tokenize and len(raw.target) == len(words)
     text = raw.target if raw is not None and has_text else [language.join(line) for line in words]
     for kind, lines in (("words", words), ("text", text)):

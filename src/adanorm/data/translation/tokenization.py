@@ -10,16 +10,16 @@ from contextlib import nullcontext, redirect_stderr, suppress
 from functools import cached_property
 from typing import Any
 
-from adanorm.config.data_sections import Parallel
+from adanorm.config.data_sections import ParallelConfig
 
 SEPARATOR = "@@"
 _JOINT = re.compile(r"(@@ )|(@@ ?$)")
 
 
-class Words:
+class Tokenizer:
     """The words of one language, as the configuration wants them made from a line."""
 
-    def __init__(self, language: str, data: Parallel) -> None:
+    def __init__(self, language: str, data: ParallelConfig) -> None:
         self.language = language
         self._data = data
 
@@ -56,7 +56,7 @@ class Words:
         return str(self._detokenizer.detokenize(words.split()))
 
 
-class Subwords:
+class Bpe:
     """Byte pair encoding (Sennrich et al. 2016); without merges, words are left as they are."""
 
     def __init__(self, codes: str | None) -> None:
@@ -77,13 +77,13 @@ class Subwords:
         return _JOINT.sub("", subwords).strip()
 
 
-def learn_subwords(words: Iterable[str], merges: int | None) -> Subwords:
+def learn_bpe(words: Iterable[str], merges: int | None) -> Bpe:
     """Return the encoding that the words of a training corpus give; none without merges.
 
     Raises ValueError where they are too few.
     """
     if merges is None:
-        return Subwords(None)
+        return Bpe(None)
     from subword_nmt.learn_bpe import learn_bpe
 
     codes = io.StringIO()
@@ -99,4 +99,4 @@ def learn_subwords(words: Iterable[str], merges: int | None) -> Subwords:
             "no two characters follow one another twice in the training text: too little to learn"
             " subwords from (data.bpe_merges=null takes words)"
         )
-    return Subwords(codes.getvalue())
+    return Bpe(codes.getvalue())

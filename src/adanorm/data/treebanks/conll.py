@@ -11,7 +11,7 @@ import conllu
 from conllu.exceptions import ParseException
 from conllu.parser import DEFAULT_FIELDS, parse_id_value, parse_int_value, parse_sentences
 
-from adanorm.config.data_sections import Treebank
+from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS
 from adanorm.data import packed, synthetic
@@ -27,7 +27,7 @@ Trees = dict[str, list[Tree]]
 Made = TypeVar("Made")
 
 
-def load_treebank(data: Treebank) -> tuple[Trees, dict[str, str]]:
+def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     """Return the trees of each split of the configured treebank, and its files' checksums.
 
     Raises ValueError where it cannot be had, or for a file that is none: its name, the sentence

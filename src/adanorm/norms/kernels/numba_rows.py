@@ -21,7 +21,7 @@ from numba import cfunc, njit, types
 from numba.np.numpy_support import carray
 from torch import Tensor
 
-from adanorm.norms.statistics import wide
+from adanorm.norms.statistics import upcast
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
@@ -227,7 +227,7 @@ def backward(
     centered: bool,
 ) -> Tensor:
     """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where the gradient does not need it."""
-    dz, variance = wide(grad).detach().contiguous(), variance.contiguous()
+    dz, variance = upcast(grad).detach().contiguous(), variance.contiguous()
     dx = torch.empty_like(dz)
     if x is None:
         addresses = dz.data_ptr(), variance.data_ptr(), dx.data_ptr()
@@ -242,7 +242,7 @@ def backward(
 
 def _as_it_lies(x: Tensor) -> tuple[Tensor, int]:
     """Return x with its rows in an order that memory may have, and `across`."""
-    rows = wide(x).detach()
+    rows = upcast(x).detach()
     if rows.dim() == 3 and not rows.is_contiguous():
         batch_first = rows.transpose(0, 1)
         if batch_first.is_contiguous():

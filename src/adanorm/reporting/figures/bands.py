@@ -11,7 +11,7 @@ from adanorm.analyses.spec import Analysis, AnalysisRecord, Quantity
 from adanorm.records import reader
 from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.figures.over_updates import scale_panel
-from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
+from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
 from adanorm.reporting.names import title
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Band(NamedTuple):
 
 def bands(
     name: str, analysis: Analysis, task: str, cells: Mapping[str, Sequence[AnalysisRecord]]
-) -> Drawing | None:
+) -> NamedFigure | None:
     """Return a panel a quantity over updates; None where no record has ended.
 
     A quantity recorded with its ends, as `loss_low` and `loss_high` beside `loss`, is the band between them.
@@ -47,8 +47,8 @@ def bands(
     panels = [quantity for quantity in panels if any(found[quantity.name].values())]
     if not panels:
         return None
-    look = looks(analysis.norms)
-    with styled():
+    look = norm_styles(analysis.norms)
+    with figure_style():
         from matplotlib.figure import Figure
 
         height = 0.5 + 1.45 * len(panels) + 0.16 * math.ceil(len(ended) / 2)
@@ -63,7 +63,7 @@ def bands(
             _label(axes, quantity)
         grid.flat[-1].set_xlabel("update")
         figure.legend(handles.values(), map(title, handles), loc="outside lower center", ncols=2)
-    return Drawing(name, f"{analysis.title}, {title(task)}. {analysis.caption}", figure)
+    return NamedFigure(name, f"{analysis.title}, {title(task)}. {analysis.caption}", figure)
 
 
 def _band(cell: Sequence[AnalysisRecord], quantity: str) -> Band | None:
@@ -88,7 +88,7 @@ def _band(cell: Sequence[AnalysisRecord], quantity: str) -> Band | None:
     return Band([*points], None if has_ends else middle, low, high)
 
 
-def _draw(axes: Axes, band: Band, look: Look) -> Line2D:
+def _draw(axes: Axes, band: Band, look: NormStyle) -> Line2D:
     """Draw a band and return the line of it that stands for the norm in the legend."""
     dashes = (0, look.dashes) if look.dashes else "-"
     edge = {"color": look.color, "linestyle": dashes, "marker": look.marker}

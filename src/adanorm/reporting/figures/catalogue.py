@@ -13,13 +13,13 @@ from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.intervals import norm_scores
 from adanorm.reporting.figures.invariances import invariances
 from adanorm.reporting.figures.over_updates import over_updates
-from adanorm.reporting.figures.style import Drawing
+from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies
 
-Draw: TypeAlias = Callable[[str, str | None], Drawing | None]  # of a figure's name and the runs' folder
+Draw: TypeAlias = Callable[[str, str | None], NamedFigure | None]  # of a figure's name and the runs' folder
 
 
 def figure_names() -> list[str]:
@@ -33,21 +33,21 @@ def figure_of(analysis: Analysis, task: str) -> str:
 
 
 # Analyses whose figure is no quantities over updates.
-DRAWINGS: dict[str, Callable[..., Drawing | None]] = {
+DRAWINGS: dict[str, Callable[..., NamedFigure | None]] = {
     "covariate-shift": bands,
     "invariance": invariances,
     "landscape": bands,
 }
 
 
-def drawn_analysis(analysis: Analysis, grid: AnalysisGrid, task: str) -> Drawing | None:
+def drawn_analysis(analysis: Analysis, grid: AnalysisGrid, task: str) -> NamedFigure | None:
     """Return an analysis' figure of a task, or None where it has no records yet."""
     draw_one = DRAWINGS.get(analysis.name, over_updates)
     cells = {norm: grid[norm, task] for norm in analysis.norms}
     return draw_one(figure_of(analysis, task), analysis, task, cells)
 
 
-def draw_figure(name: str, *, runs: str | None = None) -> Drawing | None:
+def draw_figure(name: str, *, runs: str | None = None) -> NamedFigure | None:
     """Return a figure, or None where it has no records yet.
 
     Raises ValueError for a name that is not among `names()`.
@@ -74,15 +74,15 @@ def _every() -> dict[str, Draw]:
     return found
 
 
-def _scores(study: Study, name: str, runs: str | None) -> Drawing | None:
+def _scores(study: Study, name: str, runs: str | None) -> NamedFigure | None:
     table = Table(study, study_grid(study, runs=runs))
     return over_setting(name, table) if study.over else norm_scores(name, table)
 
 
-def _curves(study: Study, task: str, name: str, runs: str | None) -> Drawing | None:
+def _curves(study: Study, task: str, name: str, runs: str | None) -> NamedFigure | None:
     grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
     return curves(name, {study.rows[plan.label].norm: plan.runs for plan in grid.values() if plan.runs})
 
 
-def _analysis(analysis: Analysis, task: str, name: str, runs: str | None) -> Drawing | None:
+def _analysis(analysis: Analysis, task: str, name: str, runs: str | None) -> NamedFigure | None:
     return drawn_analysis(analysis, analysis_grid(analysis, runs=runs), task)

@@ -10,7 +10,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.metrics.table import KIND_METRICS
 from adanorm.records import reader
 from adanorm.records.published import published_curves
-from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
+from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
 from adanorm.reporting.names import title
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def curves_of_the_paper(task: str) -> Curves | None:
     return Curves(found.over, by_norm)
 
 
-def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> Drawing | None:
+def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> NamedFigure | None:
     """Return the curves of one task's norms, each given with its runs; None where none has ended."""
     ours = recorded_curves(cells)
     if not ours.by_norm:
@@ -78,8 +78,8 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> Drawing | No
     rows = {"ours": (ours, unit)}
     if theirs := curves_of_the_paper(task):
         rows["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
-    look = looks(list(cells))
-    with styled():
+    look = norm_styles(list(cells))
+    with figure_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(WIDTH, 1.0 + 1.75 * len(rows)))
@@ -96,10 +96,10 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> Drawing | No
                 _scale(axes)
             row[0].set_ylabel(label)
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
-    return Drawing(name, _caption(run, cells, ours, theirs), figure)
+    return NamedFigure(name, _caption(run, cells, ours, theirs), figure)
 
 
-def _draw(axes: Axes, seeds: Sequence[Curve], look: Look) -> Line2D:
+def _draw(axes: Axes, seeds: Sequence[Curve], look: NormStyle) -> Line2D:
     """Draw a norm's seeds and return the line that stands for it in the legend."""
     done = [dict(zip(curve.x, curve.y, strict=True)) for curve in seeds if not curve.diverged]
     x = sorted(set[float]().union(*done).intersection(*done))

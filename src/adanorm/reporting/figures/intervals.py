@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from adanorm.metrics.table import Metric
 from adanorm.reporting.cell import Cell
-from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
+from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
 from adanorm.reporting.names import title
 from adanorm.reporting.statistics import t_interval
 from adanorm.reporting.tables.table import Table
@@ -26,18 +26,18 @@ LEGEND: dict[str, dict[str, Any]] = {
 }
 
 
-def norm_scores(name: str, table: Table) -> Drawing | None:
+def norm_scores(name: str, table: Table) -> NamedFigure | None:
     """Return the test scores of a study's norms on the tasks that have runs; None where none has."""
     study = table.study
     ended = {place: cell for place, cell in table.cells.items() if cell is not None and cell.results}
     tasks = [task for task in study.columns if any((norm, task) in ended for norm in study.rows)]
     if not tasks:
         return None
-    look = looks(list(study.rows))
+    look = norm_styles(list(study.rows))
     columns = min(2, len(tasks))
     rows = math.ceil(len(tasks) / columns)
     needs: set[str] = set()
-    with styled():
+    with figure_style():
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
 
@@ -54,10 +54,10 @@ def norm_scores(name: str, table: Table) -> Drawing | None:
             axes.set_axis_off()
         handles = [Line2D([], [], label=text, **LEGEND[text]) for text in LEGEND if text in needs]
         figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=1.6, columnspacing=1)
-    return Drawing(name, _caption(table, tasks), figure)
+    return NamedFigure(name, _caption(table, tasks), figure)
 
 
-def _draw(axes: Axes, height: int, cell: Cell, paper: float | None, look: Look) -> set[str]:
+def _draw(axes: Axes, height: int, cell: Cell, paper: float | None, look: NormStyle) -> set[str]:
     """Draw a cell and return which entries of the legend it needs."""
     needs = set()
     dot: dict[str, Any] = {"color": look.color, "marker": look.marker}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from adanorm.analyses.spec import Analysis, AnalysisRecord
 from adanorm.reporting.analysis_cell import analysis_results, text
-from adanorm.reporting.figures.style import WIDTH, Drawing, styled
+from adanorm.reporting.figures.style import WIDTH, NamedFigure, figure_style
 from adanorm.reporting.names import title
 
 SMALLEST = 1e-17  # differences below it are shaded alike
@@ -16,7 +16,7 @@ SMALLEST = 1e-17  # differences below it are shaded alike
 
 def invariances(
     name: str, analysis: Analysis, task: str, cells: Mapping[str, Sequence[AnalysisRecord]]
-) -> Drawing | None:
+) -> NamedFigure | None:
     """Return yes or no for each norm and change, and by how much; None where no record has ended."""
     found = {norm: ended[0].summary for norm, cell in cells.items() if (ended := analysis_results(cell))}
     if not found:
@@ -25,7 +25,7 @@ def invariances(
         [math.log10(max(SMALLEST, values[quantity.name])) for quantity in analysis.shown]
         for values in found.values()
     ]
-    with styled():
+    with figure_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(WIDTH * 1.7, 1.25 + 0.2 * len(found)))
@@ -49,4 +49,4 @@ def invariances(
             image, ax=axes, label="largest change, log₁₀", shrink=0.9, ticks=[-15, -10, -5, 0]
         )
         bar.outline.set_linewidth(0)
-    return Drawing(name, f"{analysis.title}. {analysis.caption}", figure)
+    return NamedFigure(name, f"{analysis.title}. {analysis.caption}", figure)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from adanorm.analyses.spec import Analysis, AnalysisRecord, Quantity
 from adanorm.records import reader
 from adanorm.reporting.analysis_cell import analysis_results
-from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
+from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
 from adanorm.reporting.names import title
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def over_updates(
     name: str, analysis: Analysis, task: str, cells: Mapping[str, Sequence[AnalysisRecord]]
-) -> Drawing | None:
+) -> NamedFigure | None:
     """Return a panel a quantity over updates, a line a norm: its mean over places and seeds.
 
     None where no record has ended.
@@ -33,10 +33,10 @@ def over_updates(
     ]
     if not panels:
         return None
-    look = looks(analysis.norms)
+    look = norm_styles(analysis.norms)
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
-    with styled():
+    with figure_style():
         from matplotlib.figure import Figure
 
         legend_rows = math.ceil(len(curves) / 2)
@@ -59,7 +59,7 @@ def over_updates(
             axes.set_xlabel("update")
         shown = [norm for norm in analysis.norms if norm in handles]
         figure.legend([handles[n] for n in shown], map(title, shown), loc="outside lower center", ncols=2)
-    return Drawing(name, f"{analysis.title}, {title(task)}. {analysis.caption}", figure)
+    return NamedFigure(name, f"{analysis.title}, {title(task)}. {analysis.caption}", figure)
 
 
 def _by_quantity(cell: Sequence[AnalysisRecord]) -> dict[str, dict[int, float]]:
@@ -74,7 +74,7 @@ def _by_quantity(cell: Sequence[AnalysisRecord]) -> dict[str, dict[int, float]]:
     return {name: {at: fmean(found) for at, found in points.items()} for name, points in seen.items()}
 
 
-def _draw(axes: Axes, points: Mapping[int, float], look: Look) -> Line2D:
+def _draw(axes: Axes, points: Mapping[int, float], look: NormStyle) -> Line2D:
     (line,) = axes.plot([*points], [*points.values()], color=look.color, marker=look.marker)
     line.set(linestyle=(0, look.dashes) if look.dashes else "-", markevery=max(1, len(points) // 5))
     return line

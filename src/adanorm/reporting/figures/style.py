@@ -45,7 +45,7 @@ STYLE = {
 }
 
 
-class Look(NamedTuple):
+class NormStyle(NamedTuple):
     """How a norm is drawn, everywhere."""
 
     color: str
@@ -53,27 +53,33 @@ class Look(NamedTuple):
     dashes: tuple[float, ...]  # on, off, ... in line widths; none: solid
 
 
-# The colours of Okabe and Ito, told apart by the colour-blind; dashes and markers tell them apart in grey.
-LOOKS = {
-    "none": Look("#000000", "X", (1, 1.2)),
-    "layernorm": Look("#0072B2", "o", ()),
-    "layernorm-simple": Look("#56B4E9", "s", (3, 1.2)),
-    "detachnorm": Look("#009E73", "^", (3, 1, 1, 1)),
-    "detach-mean": Look("#E69F00", "<", (3, 1, 1, 1, 1, 1)),
-    "detach-var": Look("#CC79A7", ">", (1, 2.5)),
-    "adanorm": Look("#D55E00", "D", (6, 1.5)),
-    "batchnorm": Look("#7B3294", "P", (4, 1, 1, 1)),  # not the paper's: purple, so that black is not near
+# The colors of Okabe and Ito, told apart by the colour-blind; dashes and markers tell them apart in grey.
+NORM_STYLES = {
+    "none": NormStyle("#000000", "X", (1, 1.2)),
+    "layernorm": NormStyle("#0072B2", "o", ()),
+    "layernorm-simple": NormStyle("#56B4E9", "s", (3, 1.2)),
+    "detachnorm": NormStyle("#009E73", "^", (3, 1, 1, 1)),
+    "detach-mean": NormStyle("#E69F00", "<", (3, 1, 1, 1, 1, 1)),
+    "detach-var": NormStyle("#CC79A7", ">", (1, 2.5)),
+    "adanorm": NormStyle("#D55E00", "D", (6, 1.5)),
+    "batchnorm": NormStyle(
+        "#7B3294", "P", (4, 1, 1, 1)
+    ),  # not the paper's: purple, so that black is not near
 }
-OTHERS = (Look("#555555", "h", (6, 2, 2, 2)), Look("#999999", "*", (2, 1)), Look("#777777", "v", (4, 4)))
+OTHERS = (
+    NormStyle("#555555", "h", (6, 2, 2, 2)),
+    NormStyle("#999999", "*", (2, 1)),
+    NormStyle("#777777", "v", (4, 4)),
+)
 
 
-def looks(norms: Sequence[str]) -> dict[str, Look]:
+def norm_styles(norms: Sequence[str]) -> dict[str, NormStyle]:
     """Return the look of each norm; those that are not the paper's get a grey one in turn."""
     others = cycle(OTHERS)
-    return {norm: LOOKS[norm] if norm in LOOKS else next(others) for norm in norms}
+    return {norm: NORM_STYLES[norm] if norm in NORM_STYLES else next(others) for norm in norms}
 
 
-class Drawing(NamedTuple):
+class NamedFigure(NamedTuple):
     """A figure with its name and what its reader must know."""
 
     name: str
@@ -82,7 +88,7 @@ class Drawing(NamedTuple):
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def figure_style() -> Iterator[None]:
     """Draw and write in the project's style during a block, whatever the user's own settings."""
     from matplotlib import style
 
@@ -90,7 +96,7 @@ def styled() -> Iterator[None]:
         yield
 
 
-def svg(drawing: Drawing) -> str:
+def svg(drawing: NamedFigure) -> str:
     """Return a drawing as an SVG element, a file of its own or a part of an HTML page.
 
     Its ids begin with the drawing's name, so that several can stand in one page; its caption is
@@ -110,16 +116,16 @@ METADATA: dict[str, dict[str, None]] = {
 }
 
 
-def _bytes(drawing: Drawing, kind: str) -> bytes:
+def _bytes(drawing: NamedFigure, kind: str) -> bytes:
     file = io.BytesIO()
-    with styled():
+    with figure_style():
         drawing.figure.savefig(
             file, format=kind, dpi=PIXELS_PER_INCH, metadata={"Title": drawing.name, **METADATA[kind]}
         )
     return file.getvalue()
 
 
-def write_figure(drawing: Drawing, folder: Path) -> list[Path]:
+def write_figure(drawing: NamedFigure, folder: Path) -> list[Path]:
     """Write a drawing in three formats, and a page with its caption, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     name = drawing.name

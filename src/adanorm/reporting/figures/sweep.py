@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from adanorm.reporting.cell import Cell
-from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
+from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Point = tuple[float, Cell]
 
 
-def over_setting(name: str, table: Table) -> Drawing | None:
+def over_setting(name: str, table: Table) -> NamedFigure | None:
     """Return the mean test scores of a study's norms over what its rows are at; None where none has run.
 
     What has no score is a mark on the lower edge: a cross where runs diverged or failed, an open
@@ -30,8 +30,8 @@ def over_setting(name: str, table: Table) -> Drawing | None:
     if not tasks:
         return None
     norms = list(dict.fromkeys(row.norm for row in study.rows.values()))
-    look = looks(norms)
-    with styled():
+    look = norm_styles(norms)
+    with figure_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(WIDTH, 0.8 + 1.9 * len(tasks)))
@@ -44,7 +44,7 @@ def over_setting(name: str, table: Table) -> Drawing | None:
                 _mark_scoreless(axes, table, norm, task, look[norm], height=0.03 + 0.05 * index)
             _label(axes, table, task)
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(norms))
-    return Drawing(name, _caption(table), figure)
+    return NamedFigure(name, _caption(table), figure)
 
 
 def _points(table: Table, norm: str, task: str) -> list[Point]:
@@ -57,7 +57,7 @@ def _points(table: Table, norm: str, task: str) -> list[Point]:
     return sorted(found, key=lambda point: point[0])
 
 
-def _draw(axes: Axes, points: Sequence[Point], look: Look) -> Line2D:
+def _draw(axes: Axes, points: Sequence[Point], look: NormStyle) -> Line2D:
     """Draw a norm's mean over seeds, in a band from the lowest to the highest, and return its line."""
     x, scores = [at for at, _ in points], [cell.scores for _, cell in points]
     (line,) = axes.plot(x, [fmean(found) for found in scores], color=look.color, marker=look.marker)
@@ -66,7 +66,9 @@ def _draw(axes: Axes, points: Sequence[Point], look: Look) -> Line2D:
     return line
 
 
-def _mark_scoreless(axes: Axes, table: Table, norm: str, task: str, look: Look, *, height: float) -> None:
+def _mark_scoreless(
+    axes: Axes, table: Table, norm: str, task: str, look: NormStyle, *, height: float
+) -> None:
     for label, row in table.study.rows.items():
         cell = table.cells[label, task]
         broke = cell is not None and cell.results and not cell.scores

@@ -86,7 +86,7 @@ class _Groups:
         if first not in self._anchors:
             anchor = f"runs-{found.folders[0].name.rpartition('-')[2]}"
             self._anchors |= {str(folder): anchor for folder in found.folders}
-            criterion = table.grid[norm, task].runs[0].task.criterion
+            criterion = table.grid[norm, task].runs[0].task.selection_metric
             self.entries.append(
                 {
                     "anchor": anchor,

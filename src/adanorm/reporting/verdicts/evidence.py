@@ -70,7 +70,7 @@ def lower_is_better(run: Experiment, quantity: Quantity) -> bool:
     """Return whether less of a quantity is better."""
     if quantity in ("last_train_loss", "last_valid_loss"):
         return True
-    metric = run.task.metric if quantity == "test" else run.task.criterion
+    metric = run.task.metric if quantity == "test" else run.task.selection_metric
     return not METRICS[metric].higher_is_better
 
 
@@ -144,10 +144,10 @@ def _value(run: Experiment, result: Result, quantity: Quantity) -> float | None:
     if quantity == "test":
         return result.test_score(run.task.metric)
     if quantity == "valid_best":
-        return (result.valid or {}).get(run.task.criterion)
+        return (result.valid or {}).get(run.task.selection_metric)
     rows = reader.metrics(run.folder())
     if quantity == "valid_level":
-        name = f"valid_{run.task.criterion}"
+        name = f"valid_{run.task.selection_metric}"
         return level([row[name] for row in rows if name in row])
     return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
 

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity
 from adanorm.config.paths import CONF
-from adanorm.config.sections import Section
+from adanorm.config.sections import Config
 from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
 
 
-class Finding(Section):
+class Finding(Config):
     """A published finding: a comparison of two norms, or the entries of a table."""
 
     id: str
@@ -30,7 +30,7 @@ class Finding(Section):
     table: dict[str, list[bool]] = Field(default={})
 
 
-class Row(NamedTuple):
+class FindingRow(NamedTuple):
     """A comparison on a task: the means of the quantity under the two norms, and what to think of it."""
 
     task: str
@@ -52,7 +52,7 @@ def load_findings() -> list[Finding]:
     ]
 
 
-def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[Row]:
+def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[FindingRow]:
     """Return a row for each task and quantity that both norms have records of."""
     assert finding.norms is not None, "a comparison names two norms"
     first, second = finding.norms
@@ -69,7 +69,7 @@ def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[R
     ]
     ps = holm_by({index: gap.p for index, gap in enumerate(differences)})
     return [
-        Row(
+        FindingRow(
             task,
             _shown(analysis, quantity).label,
             (first, second),

@@ -11,12 +11,12 @@ from pydantic import Field, ValidationError, model_validator
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import first_problem
 from adanorm.config.paths import CONF
-from adanorm.config.sections import Positive, Section
+from adanorm.config.sections import Config, Positive
 
 Above = Annotated[float, Field(gt=0)]
 
 
-class Claim(Section):
+class Claim(Config):
     """One claim: `better` does better than `worse` on at least so many of `tasks`; null: on all."""
 
     id: str
@@ -46,7 +46,7 @@ class Claim(Section):
         return self
 
 
-class Margin(Section):
+class Margin(Config):
     """The smallest difference that matters on a task: of its score, and of a loss in nats."""
 
     test: Above
@@ -54,7 +54,7 @@ class Margin(Section):
     reason: str
 
 
-class Stopping(Section):
+class Stopping(Config):
     """Seeds planned of each cell, the most that are ever read, and how fast the error is spent."""
 
     planned: Annotated[int, Field(ge=2)]
@@ -62,7 +62,7 @@ class Stopping(Section):
     spending: Above
 
 
-class Preregistration(Section):
+class Preregistration(Config):
     """The whole of the file."""
 
     level: Annotated[float, Field(gt=0, lt=0.5)]
