@@ -22,7 +22,7 @@ class Edit(NamedTuple):
 
 DATA = '''
 
-class Waves(DataSection):
+class Waves(DataConfig):
     """Sine waves of random phase with noise, and the waves without."""
 
     kind = "denoising"
@@ -60,7 +60,7 @@ def load_waves(data: Waves) -> dict[str, ArrayExamples]:
         splits[split] = ArrayExamples(inputs, targets, data.batch_size)
     return splits
 '''
-MODEL_SECTION = '''class Denoiser(ModelSection):
+MODEL_SECTION = '''class Denoiser(ModelConfig):
     """Settings of models.denoiser."""
 
     reads = Waves
@@ -173,11 +173,11 @@ PLACES: tuple[tuple[Edit, ...], ...] = (
             "from adanorm.config.data_sections import Waves\n",
             before="^from adanorm.config.sections",
         ),
-        Edit("src/adanorm/config/model_sections.py", MODEL_SECTION, before="^class TransitionParser"),
+        Edit("src/adanorm/config/model_sections.py", MODEL_SECTION, before="^class TransitionParserConfig"),
         Edit(
             "src/adanorm/config/model_sections.py",
             '    Denoiser: "adanorm.models.denoiser:Denoiser",\n',
-            before="^    TransitionParser: ",
+            before="^    TransitionParserConfig: ",
         ),
     ),
     (Edit("src/adanorm/models/denoiser.py", MODEL),),

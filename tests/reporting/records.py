@@ -27,7 +27,8 @@ def record(run: Experiment, **result: Any) -> None:
         "norm_parameters": 0,
         "data": {},
     }
-    _write(run.folder(), {**facts, **result})
+    scores = {"valid": result["test"]} if result.get("test") else {}  # a run that is done has both
+    _write(run.folder(), {**facts, **scores, **result})
 
 
 def score(accuracy: float) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
     study = load_study("ptb-sample")
     grid = study_grid(study, runs=str(tmp_path))
     for run, uas in zip(grid["layernorm", "ptb"].runs, (85.0, 86.0, 87.0), strict=True):
-        record(run, **{**score(0.0), "test": {"uas": uas}})
+        record(run, test={"uas": uas})
     quoting = Table(study, grid)
     text = table_markdown(quoting)
     assert "| LayerNorm | 86.00 ± 1.00 |\n| · paper | 89.12 |" in text

@@ -205,6 +205,8 @@ def dispatch(arguments: Sequence[str]) -> int:
 def main() -> NoReturn:
     """Run the command line of this process; the user's mistakes end it with one line and code 2."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # norm=my_norms:MyNorm is a file in this folder, as under `python -m`
     if "_ARGCOMPLETE" in os.environ:
         from adanorm.cli.completion import complete
 

@@ -9,9 +9,7 @@ fairseq's layers hand over nothing else, and to copy it would cost as much as th
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -21,15 +19,13 @@ from numba import cfunc, njit, types
 from numba.np.numpy_support import carray
 from torch import Tensor
 
+from adanorm.norms.kernels.row_blocks import in_memory_order, run_over_rows
 from adanorm.norms.statistics import upcast
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
 Pointer = Any  # to such numbers
-
-GRAIN = 1 << 16  # elements that are worth a thread
-BLOCKS = 8  # a thread: one that comes late takes fewer
 
 # Sums may be reordered, which vectorizes them; infinities and NaN keep their meaning.
 # Inlined, or what was just compiled rounds in another way than what comes from the cache later.
@@ -207,10 +203,10 @@ def forward(
 
     The variance is the mean square where x is not `centered`.
     """
-    rows, across = _as_it_lies(x)
+    rows, across = in_memory_order(x)
     z, variance = rows.new_empty(x.shape), rows.new_empty(x.shape[:-1])
     addresses = rows.data_ptr(), across, z.data_ptr(), variance.data_ptr()
-    _share_out(_entry(_forward_at, rows.dtype), z, *addresses, k, C, eps, released, centered)
+    run_over_rows(_entry(_forward_at, rows.dtype), z, *addresses, k, C, eps, released, centered)
     return z.to(x.dtype), variance
 
 
@@ -231,49 +227,10 @@ def backward(
     dx = torch.empty_like(dz)
     if x is None:
         addresses = dz.data_ptr(), variance.data_ptr(), dx.data_ptr()
-        _share_out(_entry(_scale_at, dz.dtype), dx, *addresses, C, eps, released)
+        run_over_rows(_entry(_scale_at, dz.dtype), dx, *addresses, C, eps, released)
     else:
-        rows, across = _as_it_lies(x)
+        rows, across = in_memory_order(x)
         places = dz.data_ptr(), rows.data_ptr(), across, variance.data_ptr(), dx.data_ptr()
         settings = (k, C, detach_mean, detach_variance, eps, released, centered)
-        _share_out(_entry(_backward_at, dz.dtype), dx, *places, *settings)
+        run_over_rows(_entry(_backward_at, dz.dtype), dx, *places, *settings)
     return dx.to(grad.dtype)
-
-
-def _as_it_lies(x: Tensor) -> tuple[Tensor, int]:
-    """Return x with its rows in an order that memory may have, and `across`."""
-    rows = upcast(x).detach()
-    if rows.dim() == 3 and not rows.is_contiguous():
-        batch_first = rows.transpose(0, 1)
-        if batch_first.is_contiguous():
-            return batch_first, rows.shape[1]
-    return rows.contiguous(), 0
-
-
-def _share_out(kernel: Callable[..., None], like: Tensor, *arguments: Any) -> None:
-    """Run a kernel over all rows of tensors (..., H) with torch's number of threads, this one among them."""
-    features = like.shape[-1]
-    size = like.numel()
-    count = size // max(features, 1)
-    threads = min(torch.get_num_threads(), size // GRAIN)
-    if threads < 2:
-        kernel(0, count, count, features, *arguments)
-        return
-    step = -(-count // (BLOCKS * threads))
-    starts = iter(range(0, count, step))  # next() on it is atomic: no block is done twice
-
-    def work() -> None:
-        for start in starts:
-            kernel(start, min(start + step, count), count, features, *arguments)
-
-    others = [_pool(os.getpid(), threads - 1).submit(work) for _ in range(threads - 1)]
-    work()
-    for other in others:
-        if not other.cancel():  # one that has not begun finds nothing left to do
-            other.result()
-
-
-@cache
-def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Return this process's threads; a forked child has none of its parent's."""
-    return ThreadPoolExecutor(threads, thread_name_prefix=f"norms-{process}")
