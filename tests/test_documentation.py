@@ -63,9 +63,7 @@ def command_lines() -> list[str]:
             lines += [shlex.join(found) for found in of_make(line)]
         elif words[0].endswith("adanorm"):
             lines.append(shlex.join(words[1:]))
-    kept = [
-        line for line in dict.fromkeys(lines) if shlex.split(line)[0] not in WRITES_RESULTS or "=" in line
-    ]
+    kept = [line for line in dict.fromkeys(lines) if may_run(line)]
     # Studies differ in their grids, of which a corner is run: one study of each choice of keys.
     studies = {tuple(sorted(keys_of(line))): line for line in reversed(kept) if line.startswith("study ")}
     return [line for line in kept if not line.startswith("study ") or line in studies.values()]
