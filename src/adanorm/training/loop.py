@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from adanorm.training.averaging import keep_weights, mean_weights
 from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, wrap
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.pending_loss import PendingLoss
+from adanorm.training.prefetch import ahead, pinned
 from adanorm.training.progress import Progress
 from adanorm.training.run_checkpoints import RunCheckpoints
 from adanorm.training.seeding import random_state, restore_random_state
@@ -57,22 +58,22 @@ class Trainer:
         self.model.train()
         state, saved = self.state, time.monotonic()
         started = saved - state.seconds
-        rest = self.batches()
-        while not self.finished():
-            self.update(next(rest))
-            if state.update % CHECK_EVERY == 0:
-                self._fetch_loss()
-            progress.show(state)
-            state.seconds = time.monotonic() - started
-            due = self._evaluation_due()
-            if due:
-                self._evaluate(log, path.parent)
-            if due or self._checkpoint_due(saved):
-                self.save(path)
-                saved = time.monotonic()
+        with closing(self.batches()) as rest:
+            while not self.finished():
+                self.update(next(rest))
+                if state.update % CHECK_EVERY == 0:
+                    self._fetch_loss()
+                progress.show(state)
+                state.seconds = time.monotonic() - started
+                due = self._evaluation_due()
+                if due:
+                    self._evaluate(log, path.parent)
+                if due or self._checkpoint_due(saved):
+                    self.save(path)
+                    saved = time.monotonic()
         return self._score(path.parent)
 
-    def batches(self) -> Iterator[list[Shardable]]:
+    def batches(self) -> Generator[list[Shardable], None, None]:
         """Yield the micro-batches of each update from where the run is, epoch after epoch, without end."""
         while True:
             batches = self.task.train_batches(self.state.epoch)
@@ -83,8 +84,9 @@ class Trainer:
         """Yield the micro-batches of each update that this epoch still has."""
         size = self.settings.accumulate
         rest = islice(iter(batches), self.state.position * size, None)
-        while group := list(islice(rest, size)):
-            yield group
+        groups = iter(lambda: list(islice(rest, size)), [])
+        count = self.context.batches_ahead
+        yield from ahead(groups, pinned, count=count) if count else groups
 
     def update(self, micro_batches: list[Shardable]) -> Loss:
         """Do one update on the sum of these batches' losses, and return it as this process sees it."""

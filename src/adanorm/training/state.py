@@ -23,6 +23,7 @@ class ComputeContext(NamedTuple):
     precision: str
     world: World
     checkpoint_seconds: float
+    batches_ahead: int = 0  # updates whose batches a thread collates ahead; on a CPU it would take its time
 
     def autocast(self) -> Any:
         """Return the context that forward passes run in."""

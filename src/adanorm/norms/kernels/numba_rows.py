@@ -8,17 +8,15 @@ fairseq's layers hand over nothing else, and to copy it would cost as much as th
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from numba import cfunc, njit, types
 from numba.np.numpy_support import carray
 from torch import Tensor
 
+from adanorm.norms.kernels.compiling import Kernel, compiled, entry
 from adanorm.norms.kernels.row_blocks import in_memory_order, run_over_rows
 from adanorm.norms.statistics import upcast
 
@@ -27,14 +25,8 @@ Row = np.ndarray[tuple[int], np.dtype[Any]]
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
 Pointer = Any  # to such numbers
 
-# Sums may be reordered, which vectorizes them; infinities and NaN keep their meaning.
-# Inlined, or what was just compiled rounds in another way than what comes from the cache later.
-_compiled = njit(
-    forceinline=True, cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
-)
 
-
-@_compiled
+@compiled
 def _mean(row: Row) -> Number:
     total = row.dtype.type(0)
     for i in range(row.shape[0]):
@@ -42,13 +34,13 @@ def _mean(row: Row) -> Number:
     return total / row.dtype.type(row.shape[0])
 
 
-@_compiled
+@compiled
 def _place(r: int, rows: int, across: int) -> int:
     """Return where row r of x lies."""
     return r if across == 0 else (r % across) * (rows // across) + r // across
 
 
-@_compiled
+@compiled
 def _scales(variance: Number, features: int, eps: Number, released: bool) -> tuple[Number, Number]:
     """Return 1/std and the factor of the variance's term: see norms.eager."""
     one, unbiased = type(variance)(1), type(variance)(features) / type(variance)(features - 1)
@@ -60,7 +52,7 @@ def _scales(variance: Number, features: int, eps: Number, released: bool) -> tup
     return one / (std + eps), share
 
 
-@_compiled
+@compiled
 def _forward(
     first: int,
     last: int,
@@ -87,7 +79,7 @@ def _forward(
             out[i] = (C - C * k * y) * y
 
 
-@_compiled
+@compiled
 def _backward(
     first: int,
     last: int,
@@ -124,7 +116,7 @@ def _backward(
             out[i] = inverse_std * (g - mean_g - y * mean_gy)
 
 
-@_compiled
+@compiled
 def _scale(
     first: int, last: int, dz: Rows, variance: Row, dx: Rows, C: Number, eps: Number, released: bool
 ) -> None:
@@ -164,29 +156,12 @@ def _scale_at(
     _scale(first, last, carray(dz, shape), carray(variance, rows), carray(dx, shape), C, eps, released)
 
 
-# What each takes: i an integer, p a pointer to numbers, n a number, b true or false.
 TAKES = {_forward_at: "iiiipippnnnbb", _backward_at: "iiiippippnnbbnbb", _scale_at: "iiiipppnnb"}
 
 
 @cache
-def _entry(function: Callable[..., None], dtype: torch.dtype) -> Callable[..., None]:
-    """Return a kernel as a C function of addresses: arrays made at each call cost what a small norm does."""
-    is_double = dtype == torch.float64
-    number = types.float64 if is_double else types.float32
-    kinds = {
-        "i": (types.int64, ctypes.c_int64),
-        "p": (types.CPointer(number), ctypes.c_void_p),  # type: ignore[no-untyped-call]
-        "n": (number, ctypes.c_double if is_double else ctypes.c_float),
-        "b": (types.boolean, ctypes.c_bool),
-    }
-    taken, passed = zip(*(kinds[kind] for kind in TAKES[function]), strict=True)
-    compiled = cfunc(types.void(*taken), cache=True)(function)
-    _KEPT.append(compiled)  # its machine code goes when it does
-    address: Any = compiled.address
-    return ctypes.CFUNCTYPE(None, *passed)(address)  # holds no lock while it runs
-
-
-_KEPT: list[Any] = []
+def _entry(function: Kernel, dtype: torch.dtype) -> Kernel:
+    return entry(function, TAKES[function], dtype)
 
 
 def forward(
