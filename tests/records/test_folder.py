@@ -67,6 +67,11 @@ def test_a_failure_is_recorded_and_its_checkpoint_stays_for_the_next_start(folde
         assert not again.is_complete
 
 
+def test_the_code_of_what_comes_from_outside_is_copied_into_the_record(folder: RunFolder) -> None:
+    with folder.recording(IDENTITY, ENVIRONMENT, {"own/norms.py": b"x = 1\n"}):
+        assert (folder.path / "code" / "own" / "norms.py").read_bytes() == b"x = 1\n"
+
+
 def test_a_complete_record_is_not_written_again(folder: RunFolder) -> None:
     with folder.recording(IDENTITY, ENVIRONMENT) as recording:
         recording.result = Ended(status="diverged")

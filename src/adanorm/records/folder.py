@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -30,8 +31,9 @@ class Recording:
 class RunFolder:
     """The files of one run; the presence of result.json says that it has ended.
 
-    config.yaml environment.json metrics.jsonl result.json predictions.txt.gz, and while it runs
-    checkpoint.pt and the one before it; afterwards weights.pt. An analysis has `rows` of another name.
+    config.yaml environment.json metrics.jsonl result.json predictions.txt.gz, code/ of a norm from
+    outside, and while it runs checkpoint.pt and the one before it; afterwards weights.pt. An analysis
+    has `rows` of another name.
     """
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
@@ -48,9 +50,15 @@ class RunFolder:
         return self.path / "weights.pt"
 
     @contextmanager
-    def recording(self, identity: dict[str, Any], environment: dict[str, Any]) -> Iterator[Recording]:
+    def recording(
+        self,
+        identity: dict[str, Any],
+        environment: dict[str, Any],
+        code: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> Iterator[Recording]:
         """Lock the folder during a block; write what the record is of first, and its result at the end.
 
+        `code` are the source files, by relative path, of what comes from another package.
         The block gives the result. Without one, as after an interruption, the record stays
         unfinished: the next start continues it. Nothing is written where it is complete, as another
         process may have made it just before. Raises ValueError where another process is writing it.
@@ -62,6 +70,10 @@ class RunFolder:
                 return
             write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
             write_whole(self.path / "environment.json", as_json(environment))
+            for name, content in code.items():
+                copy = self.path / "code" / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(copy, content)
             try:
                 yield recording
             finally:

@@ -76,7 +76,7 @@ def _recording(
     if not world.is_main:
         return nullcontext()
     environment = describe_environment(experiment, prepared, processes=world.size)
-    return folder.recording(experiment.identity(), environment)
+    return folder.recording(experiment.identity(), environment, experiment.norm.code)
 
 
 def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outcome:
