@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
 
+from adanorm.config.paths import RUNS
+
 # Named here, so that the overview imports no command.
 COMMANDS = {
     "run": "train and score one task under one norm",
@@ -127,8 +129,9 @@ def seed_list(text: str) -> list[int]:
 
 
 def folder_of(text: str) -> str | None:
-    """Return the absolute path of `runs=FOLDER`, or None where it is empty."""
-    return os.path.abspath(text) if text else None
+    """Return the absolute path of `runs=FOLDER`, or None where it is empty or the repository's own."""
+    path = os.path.abspath(text) if text else None
+    return None if path is None or os.path.realpath(path) == str(RUNS) else path
 
 
 def overview() -> str:

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, folder_of, seed_list, whole_number
-from adanorm.config.paths import choices
+from adanorm.config.digest import digest_of
+from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {
@@ -15,23 +16,31 @@ STUDY_KEYS = {
     "runs": Key("folder of the records and tables (default: results/)"),
     "workers": Key("runs at a time (default: as many as this machine suits)"),
 }
+MOST = 60  # characters of seeds in a file's name
 study_names = partial(choices, "study")
 
 
 def chosen_study(arguments: Arguments) -> tuple[str, Study]:
     """Return the study that a command line names, with its scale and seeds, and its table's name.
 
-    Raises ValueError for an unknown study or scale and for seeds that are none.
+    The name is that of a study of conf/study for its own table alone: at another scale, of other seeds
+    or from another file it is another, so that no table takes the place of a committed one. Raises ValueError for an unknown study or scale and for seeds that are none.
     """
     given = arguments.keys
     study = load_study(arguments.names[0])
     if given["scale"] not in ("", *choices("scale")):
         raise ValueError(f"unknown scale {given['scale']!r}: choose from {', '.join(choices('scale'))}")
-    # At another scale than the study's own, the table is another.
-    name = Path(arguments.names[0]).stem
+    file = Path(arguments.names[0])
+    is_own = file.suffix == ".yaml" and file.resolve().parent != CONF / "study"
+    name = f"{file.stem}-own" if is_own and file.stem in choices("study") else file.stem
     scale = given["scale"] or study.scale
     name = name if scale == study.scale else f"{name}-{scale}"
     seeds = seed_list(given["seeds"]) if given["seeds"] else study.seeds
+    if sorted(seeds) == sorted(study.seeds):
+        seeds = study.seeds
+    else:
+        listed = "-".join(map(str, seeds))
+        name += f"-seeds-{listed if len(listed) <= MOST else digest_of({'seeds': seeds})}"
     return name, study.model_copy(update={"scale": scale, "seeds": seeds})
 
 
