@@ -13,7 +13,7 @@ from adanorm.config.paths import CONF, RUNS
 
 
 def table_of(*arguments: str) -> str:
-    return chosen_study(parse_arguments("study", USAGE, arguments))[0]
+    return chosen_study(parse_arguments("study", USAGE, arguments)).table
 
 
 @pytest.mark.parametrize("arguments", [(), ("scale=paper",), ("seeds=1,2,3",), ("seeds=3,1,2",)])

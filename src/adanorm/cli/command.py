@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -207,6 +208,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """Run the command line of this process; the user's mistakes end it with one line and code 2."""
+    warnings.formatwarning = _as_line
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     if "" not in sys.path:
         sys.path.insert(0, "")  # norm=my_norms:MyNorm is a file in this folder, as under `python -m`
@@ -231,6 +233,13 @@ def main() -> NoReturn:
         if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
             print(f"error: {line}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _as_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Return a warning as a line: where in the code it was given says nothing to the user."""
+    return f"warning: {message}\n"
 
 
 def _mistake(error: Exception) -> str | None:

@@ -25,7 +25,7 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Print the states of the study that the command line names."""
-    name, study = chosen_study(arguments)
+    name, study, _ = chosen_study(arguments)
     workers = workers_of(arguments) or 1
     grid = study_grid(study, runs=runs_of(arguments))
     runs = {planned.experiment.folder(): planned.experiment for planned in plan_runs(grid)}

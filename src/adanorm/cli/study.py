@@ -42,7 +42,7 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> int:
     """Run a study; the code is 1 if some run failed."""
-    name, study = chosen_study(arguments)
+    name, study, table_name = chosen_study(arguments)
     runs_folder, workers = runs_of(arguments), workers_of(arguments)
     gpus = whole_number("gpus", arguments.keys["gpus"])
     grid = study_grid(study, runs=runs_folder)
@@ -64,7 +64,7 @@ def main(arguments: Arguments) -> int:
         stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}"
         failed = run_all(missing, chosen, kept / "studies" / f"{name}-{stamp}")
     table = Table(study, grid)
-    write_table(table, name, Path(runs_folder) / "tables" if runs_folder else None)
+    write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)

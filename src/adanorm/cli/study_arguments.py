@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from adanorm.cli.command import Arguments, Key, folder_of, seed_list, whole_number
 from adanorm.config.digest import digest_of
@@ -20,11 +21,22 @@ MOST = 60  # characters of seeds in a file's name
 study_names = partial(choices, "study")
 
 
-def chosen_study(arguments: Arguments) -> tuple[str, Study]:
-    """Return the study that a command line names, with its scale and seeds, and its table's name.
+class ChosenStudy(NamedTuple):
+    """A study as a command line has it: its name and that of its table.
 
-    The name is that of a study of conf/study for its own table alone: at another scale, of other seeds
-    or from another file it is another, so that no table takes the place of a committed one. Raises ValueError for an unknown study or scale and for seeds that are none.
+    The table's name is that of a study of conf/study for its own table alone: at another scale, of
+    other seeds or from another file it is another, so that none takes the place of a committed one.
+    """
+
+    name: str
+    study: Study
+    table: str
+
+
+def chosen_study(arguments: Arguments) -> ChosenStudy:
+    """Return the study that a command line names, with its scale and seeds.
+
+    Raises ValueError for an unknown study or scale and for seeds that are none.
     """
     given = arguments.keys
     study = load_study(arguments.names[0])
@@ -36,12 +48,13 @@ def chosen_study(arguments: Arguments) -> tuple[str, Study]:
     scale = given["scale"] or study.scale
     name = name if scale == study.scale else f"{name}-{scale}"
     seeds = seed_list(given["seeds"]) if given["seeds"] else study.seeds
+    table = name
     if sorted(seeds) == sorted(study.seeds):
         seeds = study.seeds
     else:
         listed = "-".join(map(str, seeds))
-        name += f"-seeds-{listed if len(listed) <= MOST else digest_of({'seeds': seeds})}"
-    return name, study.model_copy(update={"scale": scale, "seeds": seeds})
+        table += f"-seeds-{listed if len(listed) <= MOST else digest_of({'seeds': seeds})}"
+    return ChosenStudy(name, study.model_copy(update={"scale": scale, "seeds": seeds}), table)
 
 
 def workers_of(arguments: Arguments) -> int | None:

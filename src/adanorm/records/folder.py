@@ -14,9 +14,11 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
+from adanorm.config.digest import sha256
 from adanorm.config.paths import PROJECT
 from adanorm.files import sweep, write_whole
 from adanorm.records import reader
+from adanorm.records.check import FILES
 from adanorm.records.result import Ended, as_json
 
 
@@ -61,13 +63,15 @@ class RunFolder:
         `code` are the source files, by relative path, of what comes from another package.
         The block gives the result. Without one, as after an interruption, the record stays
         unfinished: the next start continues it. Nothing is written where it is complete, as another
-        process may have made it just before. Raises ValueError where another process is writing it.
+        process may have made it just before. Raises ValueError where another process is writing it, or
+        a later version of the suite has.
         """
         with self.locked():
             recording = Recording(reader.is_complete(self.path))
             if recording.is_complete:
                 yield recording
                 return
+            reader.check_replaceable(self.path)
             write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
             write_whole(self.path / "environment.json", as_json(environment))
             for name, content in code.items():
@@ -81,7 +85,8 @@ class RunFolder:
                     self._end(recording.result)
 
     def _end(self, result: Ended) -> None:
-        write_whole(self.path / "result.json", result.to_json())
+        files = {name: sha256(self.path / name) for name in FILES if (self.path / name).is_file()}
+        write_whole(self.path / "result.json", result.sealed(files))
         if result.is_complete:
             for leftover in (*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")):
                 leftover.unlink(missing_ok=True)
