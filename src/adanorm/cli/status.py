@@ -83,7 +83,10 @@ def seconds_left(run: Experiment, state: str) -> float:
     whole = fmean(finished) if finished else 3600 * run.cost.cpu_hours
     if state != "running" or not (run.folder() / "metrics.jsonl").exists():
         return whole
-    rows = reader.metrics(run.folder())
+    try:
+        rows = reader.metrics(run.folder())
+    except ValueError:  # its last line is being written
+        return whole
     return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
 
 

@@ -103,13 +103,19 @@ def observations(folder: Path) -> list[dict[str, Any]]:
     return read_rows(folder / "rows.jsonl")
 
 
-def outputs(folder: Path) -> list[str]:
-    """Return the test set's outputs, one an example; raises ValueError where they cannot be read."""
+def outputs(folder: Path, *, examples: int | None = None) -> list[str]:
+    """Return the test set's outputs, one an example.
+
+    Raises ValueError, naming the file, where they cannot be read or are not of so many examples.
+    """
     path = folder / "predictions.txt.gz"
     try:
         if not (packed := path.read_bytes()):
             raise EOFError("it is empty")
         # Only a line feed ends a line: a translation may hold what else ends one for Python.
-        return gzip.decompress(packed).decode().split("\n")[:-1]
+        found = gzip.decompress(packed).decode().split("\n")[:-1]
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
+    if examples not in (None, len(found)):
+        raise ValueError(f"{path}: has {len(found):,} lines, the test set {examples:,} examples")
+    return found
