@@ -224,7 +224,7 @@ def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
     assert "| LayerNorm | 86.00 ± 1.00 |\n| · paper | 89.12 |" in text
     assert "verdict" not in text
     assert "a training set ten times larger" in text
-    assert "LayerNorm          86.00 ± 1.00               paper 89.12" in table_text(quoting)
+    assert "LayerNorm          86.00 ± 1.00             paper 89.12" in table_text(quoting)
     assert {row["verdict"] for row in csv.DictReader(io.StringIO(table_csv(quoting)))} == {""}
 
 
