@@ -140,9 +140,9 @@ $(BIN)/python:
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV): a minute or two"
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .[dev]
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[dev]
 	@touch $@

@@ -106,7 +106,7 @@ def test_what_is_half_written_or_of_another_schema_is_not_counted(runs: list[Exp
     record(runs[1], **score(10.0))
     path = runs[1].folder() / "result.json"
     path.write_text(path.read_text()[:40])
-    record(runs[2], **score(10.0), **{"schema": 99})
+    record(runs[2], **score(10.0), schema=99)
     with pytest.warns(UserWarning, match="not counted"):
         assert cell(runs).text == "70.00 (1/3 seeds)"
 
@@ -224,7 +224,7 @@ def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
     assert "| LayerNorm | 86.00 ± 1.00 |\n| · paper | 89.12 |" in text
     assert "verdict" not in text
     assert "a training set ten times larger" in text
-    assert "LayerNorm          86.00 ± 1.00               paper 89.12" in table_text(quoting)
+    assert "LayerNorm          86.00 ± 1.00             paper 89.12" in table_text(quoting)
     assert {row["verdict"] for row in csv.DictReader(io.StringIO(table_csv(quoting)))} == {""}
 
 

@@ -16,7 +16,7 @@ from adanorm.cli.command import Arguments, Key, Usage, whole_number
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import PROJECT
-from adanorm.records import reader
+from adanorm.records import loggers, reader
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
@@ -42,7 +42,7 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> int:
     """Run a study; the code is 1 if some run failed."""
-    name, study = chosen_study(arguments)
+    name, study, table_name = chosen_study(arguments)
     runs_folder, workers = runs_of(arguments), workers_of(arguments)
     gpus = whole_number("gpus", arguments.keys["gpus"])
     grid = study_grid(study, runs=runs_folder)
@@ -57,14 +57,16 @@ def main(arguments: Arguments) -> int:
         on_cpu = all(run.experiment.device == "cpu" for run in missing)
         launcher = arguments.keys["launcher"]
         chosen = choose_launch(launcher, workers=workers, gpus=gpus, settings=settings, on_cpu=on_cpu)
-        hours = sum(run.experiment.cost.cpu_hours for run in missing) / chosen.workers
+        costs = [run.experiment.cost for run in missing]
+        place = "GPU" if chosen.devices else "CPU"
+        hours = sum(cost.cuda_hours if chosen.devices else cost.cpu_hours for cost in costs) / chosen.workers
         print(counts)
-        print(f"{chosen.workers} worker(s), about {hours:.1f} hours on CPU", flush=True)
+        print(f"{chosen.workers} worker(s), about {hours:,.1f} hours on {place}", flush=True)
         kept = Path(runs_folder) if runs_folder else PROJECT / "outputs"
         stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}"
         failed = run_all(missing, chosen, kept / "studies" / f"{name}-{stamp}")
     table = Table(study, grid)
-    write_table(table, name, Path(runs_folder) / "tables" if runs_folder else None)
+    write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
@@ -89,6 +91,7 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
             f"{' '.join(settings)}: makes other runs than the study's; write a study of your own"
         )
     for run in changed:
+        loggers.check(run.experiment)
         if run.experiment.logger.name != "files":
             named = {"group": name, "label": run.name}
             # In quotes: a label may hold what Hydra's grammar has a meaning for.

@@ -76,7 +76,7 @@ def _recording(
     if not world.is_main:
         return nullcontext()
     environment = describe_environment(experiment, prepared, processes=world.size)
-    return folder.recording(experiment.identity(), environment)
+    return folder.recording(experiment.identity(), environment, experiment.norm.code)
 
 
 def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outcome:
@@ -87,15 +87,18 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
     batches = len(trainer.task.train_batches(0))
     with (
         Progress(experiment.training, batches, trainer.selection.name, shown=is_main) as progress,
-        loggers.opened(experiment, folder.path, used=is_main) as log_elsewhere,
+        loggers.opened(experiment, folder.path, used=is_main) as logger,
     ):
 
         def log(row: Row) -> None:
             folder.add_row(row)
-            log_elsewhere(row)
+            logger.row(row)
             progress.print(_line(experiment, row))
 
-        return trainer.train(folder.checkpoint, log, progress)
+        outcome = trainer.train(folder.checkpoint, log, progress)
+        if outcome.test is not None:
+            logger.test(outcome.test.metrics, outcome.state.best_update)
+        return outcome
 
 
 def _line(experiment: Experiment, row: Row) -> str:

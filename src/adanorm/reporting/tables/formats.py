@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import textwrap
 from statistics import fmean
 
 from adanorm.config.paths import CONF, choices
@@ -12,6 +13,8 @@ from adanorm.metrics.table import METRICS
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_row
 from adanorm.reporting.tables.table import UNCONFIRMED, Table
+
+WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
 
 
 def notes(table: Table) -> list[str]:
@@ -175,8 +178,12 @@ def table_text(table: Table) -> str:
         lines.append(f"{title(task)}, test {table.metric_of(task).label}, {table.study.scale}")
         for norm in study.rows:
             paper = table.paper(norm, task)
-            quoted = f"paper {paper:<8} {table.verdict(norm, task)}" if paper else ""
-            lines.append(f"  {title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
+            quoted = f"paper {paper:<7} {table.verdict(norm, task)}" if paper else ""
+            label = title(norm)
+            if len(label) > LABEL:  # on lines of its own
+                lines += textwrap.wrap(label, WIDTH, initial_indent="  ", subsequent_indent="    ")
+                label = ""
+            lines.append(f"  {label:<{LABEL}} {table.ours(norm, task):<24} {quoted}".rstrip())
     empty = [task for task in study.columns if task not in _run(table)]
     if empty:
         lines.append(f"no runs yet: {', '.join(map(title, empty))}")
