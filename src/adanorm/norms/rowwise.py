@@ -36,19 +36,19 @@ class RmsNorm(Affine):
         backends.check(backend)
         if eps_at not in ("root", "outside"):
             raise ValueError(f"eps_at={eps_at!r}: choose root or outside")
-        self.eps, self.eps_at, self.counted, self.backend = eps, eps_at, dim, backend
+        self._eps, self.eps_at, self.counted, self.backend = eps, eps_at, dim, backend
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
         if self.eps_at == "root" and self.counted == self.dim:
-            y = closed_form(x, centered=False, eps=self.eps, backend=self.backend)
+            y = closed_form(x, centered=False, eps=self._eps, backend=self.backend)
             return self.affine(y.to(x.dtype))
         broad = upcast(x)
         # The norm's own gradient at 0 is 0; a root's would not be finite.
         root = torch.linalg.vector_norm(broad[..., : self.counted], dim=-1, keepdim=True)
         root = root / math.sqrt(self.counted)
-        size = (root.square() + self.eps).sqrt() if self.eps_at == "root" else root + self.eps
+        size = (root.square() + self._eps).sqrt() if self.eps_at == "root" else root + self._eps
         return self.affine((broad / size).to(x.dtype))
 
 
@@ -76,14 +76,14 @@ class ScaleNorm(Norm):
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__()
         check_eps(eps)
-        self.eps = eps
+        self._eps = eps
         self.gain = nn.Parameter(torch.tensor(math.sqrt(dim)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         broad = upcast(x)
         length = torch.linalg.vector_norm(broad, dim=-1, keepdim=True)
-        z: Tensor = self.gain.to(broad.dtype) * broad / length.clamp(min=self.eps)
+        z: Tensor = self.gain.to(broad.dtype) * broad / length.clamp(min=self._eps)
         return z.to(x.dtype)
 
 
