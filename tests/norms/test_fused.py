@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch import Tensor
 
 from adanorm.config.paths import PROJECT
-from adanorm.norms import AdaNorm, backends
+from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
 from adanorm.norms.functional import closed_form
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
 
@@ -161,11 +161,28 @@ def test_auto_is_eager_in_float64_and_fused_elsewhere() -> None:
 
 
 def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
-    assert backends.describe("auto", "cpu").startswith("fused: numba 0.")
-    assert backends.describe("eager", "cpu") == "eager: as asked"
-    assert backends.describe("auto", "mps") == "eager: no kernels for mps"
-    with pytest.raises(ValueError, match=r"norm\.backend=fused: no kernels for mps; choose auto or eager"):
-        backends.describe("fused", "mps")
+    norm = AdaNorm(8)
+    assert backends.describe(norm, "auto", "cpu").startswith("fused: numba 0.")
+    assert backends.describe(norm, "eager", "cpu") == "eager: as asked"
+    assert backends.describe(norm, "auto", "cpu", torch.float64) == "eager: float64"
+    assert backends.describe(norm, "auto", "mps") == "eager: no kernels of AdaNorm for mps"
+    with pytest.raises(ValueError, match=r"fused: no kernels of AdaNorm for mps; choose auto or eager"):
+        backends.describe(norm, "fused", "mps")
+    for backend in get_args(backends.Backend):
+        assert backends.describe(LayerNorm(8), backend, "cpu") == "eager: LayerNorm has no kernels of ours"
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_what_a_record_says_computed_a_norm_is_what_autograd_saw(name: str) -> None:
+    norm = norm_factory(NormChoice(name))(8, site="a")
+    steps: list[Any] = [norm(1 * inputs(2, 3, 8).requires_grad_()).grad_fn]
+    names = set()
+    while steps:
+        step = steps.pop()
+        names.add(type(step).__name__)
+        steps += [before for before, _ in step.next_functions if before is not None]
+    found = "fused" if any(name.startswith("_") for name in names) else "eager"
+    assert backends.describe(norm, "auto", "cpu").partition(":")[0] == found
 
 
 NO_COMPILERS = """
@@ -175,8 +192,8 @@ import torch
 from adanorm.norms import AdaNorm, backends
 x = torch.randn(3, 8)
 assert torch.equal(AdaNorm(8)(x), AdaNorm(8, backend="eager")(x))
-print(backends.describe("auto", "cpu"))
-print(backends.describe("auto", "cuda"))
+print(backends.describe(AdaNorm(8), "auto", "cpu"))
+print(backends.describe(AdaNorm(8), "auto", "cuda"))
 """
 
 

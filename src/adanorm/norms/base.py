@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -33,6 +33,8 @@ class Norm(nn.Module):
     row_function: Hashable | None = None
     # Whether it works through the weights of the layer before it, which are handed to `attach`.
     lives_in_layer: bool = False
+    # The types of device on which kernels of ours compute it, unless its `backend` is eager.
+    kernels: Sequence[str] = ()
     # nn.TransformerEncoderLayer computes LayerNorm in place of whatever stands there, in evaluation, if
     # both its norms have an equal eps. This one is equal to none, nor to itself.
     eps: float = math.nan

@@ -56,6 +56,8 @@ class LayerNorm(nn.LayerNorm, Norm):
 class ClosedFormNorm(Norm):
     """One member of the family: see functional.closed_form for its settings and backends."""
 
+    kernels = ("cpu", "cuda")
+
     def __init__(self, dim: int, *, backend: Backend, **settings: Unpack[Settings]) -> None:
         super().__init__()
         backends.check(backend)

@@ -37,6 +37,7 @@ class RmsNorm(Affine):
         if eps_at not in ("root", "outside"):
             raise ValueError(f"eps_at={eps_at!r}: choose root or outside")
         self._eps, self.eps_at, self.counted, self.backend = eps, eps_at, dim, backend
+        self.kernels = ("cpu", "cuda") if eps_at == "root" else ()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
@@ -65,6 +66,7 @@ class PartialRmsNorm(RmsNorm):
         if not 0 < p <= 1:
             raise ValueError(f"p={p}: must be above 0 and at most 1")
         self.counted = math.ceil(p * dim)
+        self.kernels = self.kernels if self.counted == dim else ()
 
 
 class ScaleNorm(Norm):
