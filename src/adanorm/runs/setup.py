@@ -43,8 +43,8 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
     """
     torch.set_num_threads(experiment.threads)
     device = choose_device(experiment)
-    norm_backend = backends.describe(experiment.norm.backend, device.type)
     make_norm = compatible_norm(experiment)
+    norm_backend = backends.describe(make_norm.trial, experiment.norm.backend, device.type)
     task = task or tasks.build(experiment)
     seed_everything(experiment.seed)
     model, sites = build_with_norms(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numba
 import torch
 from numba import cfunc, njit, types
 
@@ -26,28 +29,40 @@ def entry(function: Kernel, takes: str, dtype: torch.dtype) -> Kernel:
     `takes` has a letter an argument: i an integer, p a pointer to numbers of the type, n such a
     number, b true or false, u a pointer to bytes, l a pointer to integers.
     """
-    is_double = dtype == torch.float64
-    number = types.float64 if is_double else types.float32
+    number = types.float64 if dtype == torch.float64 else types.float32
     kinds = {
-        "i": (types.int64, ctypes.c_int64),
-        "p": (types.CPointer(number), ctypes.c_void_p),  # type: ignore[no-untyped-call]
-        "n": (number, ctypes.c_double if is_double else ctypes.c_float),
-        "b": (types.boolean, ctypes.c_bool),
-        "u": (types.CPointer(types.uint8), ctypes.c_void_p),  # type: ignore[no-untyped-call]
-        "l": (types.CPointer(types.int64), ctypes.c_void_p),  # type: ignore[no-untyped-call]
+        "i": types.int64,
+        "p": types.CPointer(number),  # type: ignore[no-untyped-call]
+        "n": number,
+        "b": types.boolean,
+        "u": types.CPointer(types.uint8),  # type: ignore[no-untyped-call]
+        "l": types.CPointer(types.int64),  # type: ignore[no-untyped-call]
     }
-    taken, passed = zip(*(kinds[kind] for kind in takes), strict=True)
-    made = _made(function, types.void(*taken))
-    _KEPT.append(made)  # its machine code goes when it does
-    address: Any = made.address
-    return ctypes.CFUNCTYPE(None, *passed)(address)  # holds no lock while it runs
+    code = _compile(function, types.void(*(kinds[kind] for kind in takes)))
+    _KEPT.append(code)  # its machine code goes when it does
+    address: Any = code.address
+    return ctypes.CFUNCTYPE(None, *c_types(takes, dtype))(address)  # holds no lock while it runs
 
 
 _KEPT: list[Any] = []
 
 
-def _made(function: Kernel, signature: Any) -> Any:
-    """Return a function compiled, or from Numba's cache where there is a folder for that."""
+def c_types(takes: str, dtype: torch.dtype) -> list[Any]:
+    """Return the C types of a kernel's arguments."""
+    number = ctypes.c_double if dtype == torch.float64 else ctypes.c_float
+    others = {"i": ctypes.c_int64, "n": number, "b": ctypes.c_bool}
+    return [others.get(kind, ctypes.c_void_p) for kind in takes]
+
+
+def address_of(kernel: Kernel) -> int:
+    """Return the address of what `entry` returned, for other code to call."""
+    address = ctypes.cast(kernel, ctypes.c_void_p).value  # type: ignore[arg-type]
+    assert address is not None
+    return address
+
+
+def _compile(function: Kernel, signature: Any) -> Any:
+    """Return a function compiled, or from Numba's cache."""
     # Numba looks at the one file that a function stands in; what is inlined stands in others.
     function.__qualname__ = f"{function.__name__}_{_sources()}"
     try:
@@ -55,7 +70,19 @@ def _made(function: Kernel, signature: Any) -> Any:
     except RuntimeError as error:
         if "no locator" not in str(error):
             raise
-        return cfunc(signature)(function)
+        # Neither the checkout nor the home can be written to.
+        numba.config.CACHE_DIR = str(_temporary_folder())  # type: ignore[attr-defined]
+        return cfunc(signature, cache=True)(function)
+
+
+def _temporary_folder() -> Path:
+    """Return a folder that nobody else can write to: what lies in the cache is run."""
+    folder = Path(tempfile.gettempdir(), f"adanorm-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o77077 != 0o40000:
+        return Path(tempfile.mkdtemp(prefix="adanorm-"))
+    return folder
 
 
 @cache

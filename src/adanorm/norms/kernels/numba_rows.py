@@ -8,7 +8,6 @@ fairseq's layers hand over nothing else, and to copy it would cost as much as th
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,16 @@ import torch
 from numba.np.numpy_support import carray
 from torch import Tensor
 
-from adanorm.norms.kernels.compiling import Kernel, compiled, entry
-from adanorm.norms.kernels.row_blocks import in_memory_order, run_over_rows
+from adanorm.norms.kernels.compiling import Kernel, compiled
+from adanorm.norms.kernels.teams import run
 from adanorm.norms.statistics import upcast
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
 Pointer = Any  # to such numbers
+
+BLOCKS = 32  # of rows
 
 
 @compiled
@@ -128,40 +129,39 @@ def _scale(
 
 
 def _forward_at(
-    first: int, last: int, rows: int, features: int,
+    block: int, blocks: int, rows: int, features: int,
     x: Pointer, across: int, z: Pointer, variance: Pointer,
     k: Number, C: Number, eps: Number, released: bool, centered: bool,
 ) -> None:  # fmt: skip
     shape = (rows, features)
     arrays = carray(x, shape), across, carray(z, shape), carray(variance, rows)
+    first, last = block * rows // blocks, (block + 1) * rows // blocks
     _forward(first, last, *arrays, k, C, eps, released, centered)
 
 
 def _backward_at(
-    first: int, last: int, rows: int, features: int,
+    block: int, blocks: int, rows: int, features: int,
     dz: Pointer, x: Pointer, across: int, variance: Pointer, dx: Pointer,
     k: Number, C: Number, detach_mean: bool, detach_variance: bool, eps: Number,
     released: bool, centered: bool,
 ) -> None:  # fmt: skip
     shape = (rows, features)
     arrays = carray(dz, shape), carray(x, shape), across, carray(variance, rows), carray(dx, shape)
+    first, last = block * rows // blocks, (block + 1) * rows // blocks
     _backward(first, last, *arrays, k, C, detach_mean, detach_variance, eps, released, centered)
 
 
 def _scale_at(
-    first: int, last: int, rows: int, features: int,
+    block: int, blocks: int, rows: int, features: int,
     dz: Pointer, variance: Pointer, dx: Pointer, C: Number, eps: Number, released: bool,
 ) -> None:  # fmt: skip
     shape = (rows, features)
+    first, last = block * rows // blocks, (block + 1) * rows // blocks
     _scale(first, last, carray(dz, shape), carray(variance, rows), carray(dx, shape), C, eps, released)
 
 
-TAKES = {_forward_at: "iiiipippnnnbb", _backward_at: "iiiippippnnbbnbb", _scale_at: "iiiipppnnb"}
-
-
-@cache
-def _entry(function: Kernel, dtype: torch.dtype) -> Kernel:
-    return entry(function, TAKES[function], dtype)
+# What each takes after its block: see compiling.entry.
+TAKES = {_forward_at: "iipippnnnbb", _backward_at: "iippippnnbbnbb", _scale_at: "iipppnnb"}
 
 
 def forward(
@@ -181,7 +181,7 @@ def forward(
     rows, across = in_memory_order(x)
     z, variance = rows.new_empty(x.shape), rows.new_empty(x.shape[:-1])
     addresses = rows.data_ptr(), across, z.data_ptr(), variance.data_ptr()
-    run_over_rows(_entry(_forward_at, rows.dtype), z, *addresses, k, C, eps, released, centered)
+    _run(_forward_at, z, *addresses, k, C, eps, released, centered)
     return z.to(x.dtype), variance
 
 
@@ -202,10 +202,28 @@ def backward(
     dx = torch.empty_like(dz)
     if x is None:
         addresses = dz.data_ptr(), variance.data_ptr(), dx.data_ptr()
-        run_over_rows(_entry(_scale_at, dz.dtype), dx, *addresses, C, eps, released)
+        _run(_scale_at, dx, *addresses, C, eps, released)
     else:
         rows, across = in_memory_order(x)
         places = dz.data_ptr(), rows.data_ptr(), across, variance.data_ptr(), dx.data_ptr()
         settings = (k, C, detach_mean, detach_variance, eps, released, centered)
-        run_over_rows(_entry(_backward_at, dz.dtype), dx, *places, *settings)
+        _run(_backward_at, dx, *places, *settings)
     return dx.to(grad.dtype)
+
+
+def _run(kernel: Kernel, like: Tensor, *arguments: Any) -> None:
+    """Run a kernel over all rows of tensors (..., H)."""
+    features = like.shape[-1]
+    rows = like.numel() // max(features, 1)
+    blocks = min(BLOCKS, rows)
+    run(kernel, TAKES[kernel], like.dtype, rows, features, *arguments, blocks=blocks, elements=like.numel())
+
+
+def in_memory_order(x: Tensor) -> tuple[Tensor, int]:
+    """Return x with its rows in an order that memory may have, and `across`."""
+    rows = upcast(x).detach()
+    if rows.dim() == 3 and not rows.is_contiguous():
+        batch_first = rows.transpose(0, 1)
+        if batch_first.is_contiguous():
+            return batch_first, rows.shape[1]
+    return rows.contiguous(), 0
