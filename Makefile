@@ -40,6 +40,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
 ADANORM := $(BIN)/python -m adanorm
 LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m adanorm,$(ADANORM))
+BENCHMARKS := loop translation attention recurrent parsing analysis report
 CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS)) $(SET)
 
 # Only what the user set: a study has its own seeds and scale.
@@ -109,16 +110,11 @@ parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made he
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
 	@$(ADANORM) check-norm norm=$(NORM) $(SET)
 
-bench: $(VENV)/installed ## Measure our loop against a plain one and against fairseq's
-	@$(BIN)/python -m scripts.benchmarks.loop
-	@$(BIN)/python -m scripts.benchmarks.translation
-	@$(BIN)/python -m scripts.benchmarks.attention
-	@$(BIN)/python -m scripts.benchmarks.recurrent
-	@$(BIN)/python -m scripts.benchmarks.parsing
-	@$(BIN)/python -m scripts.benchmarks.analysis
+bench: $(VENV)/installed ## Measure our code against a plain version and against fairseq's
+	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SET); done
 
 bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
-	@$(BIN)/python -m scripts.benchmarks.norms
+	@$(BIN)/python -m scripts.benchmarks.norms $(SET)
 
 check: $(VENV)/installed-dev ## Check format, lint, types and import direction
 	$(BIN)/ruff format --check .
@@ -134,9 +130,9 @@ test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
 	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
 clean: ## Remove what is not a record: downloads, weights, caches, $(VENV)
-	rm -rf $(VENV) data outputs wandb build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info
-	find results -name '*.pt' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete
-	find src scripts tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf $(VENV) data outputs wandb build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info
+	$(if $(wildcard results),find results -name '*.pt' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete)
+	find $(wildcard src scripts tests) -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: needs Python 3.11 or 3.12; name one with PYTHON=" >&2; exit 2; }

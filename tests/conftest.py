@@ -11,7 +11,7 @@ import torch
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import PROJECT, mirror_of
+from adanorm.config.paths import PROJECT, mirrors_of
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -22,10 +22,12 @@ if not torch.cuda.is_available():
 @pytest.fixture
 def mirror() -> Path:
     """The folder of real data, where there is one."""
-    found = mirror_of(compose_experiment([]).data)
-    if found is None or not Path(found).is_dir():
-        pytest.skip("no mirror folder of the real data here (ADANORM_MIRROR or ../shared/data)")
-    return Path(found)
+    found = mirrors_of(compose_experiment([]).data)
+    if not found or not Path(found[0]).is_dir():
+        pytest.skip(
+            "no mirror folder of the real data here (ADANORM_MIRROR, or data.mirrors in conf/run.yaml)"
+        )
+    return Path(found[0])
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import tee
 
-from adanorm.analyses.along_training import begin
 from adanorm.analyses.registry import OBSERVERS
 from adanorm.analyses.spec import load_analysis
 from adanorm.analyses.step import Step
 from adanorm.config.compose import compose_experiment
+from adanorm.runs.setup import prepare, start_trainer
 from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
 
 
@@ -26,8 +26,10 @@ def measure(options: Options) -> Iterator[Row]:
 
 def _compared(name: str, task: str, rounds: int) -> Row:
     options = load_analysis(name).options
-    trainer, sites = begin(compose_experiment([f"task={task}", "norm=adanorm", "scale=mini"]))
-    norms = {site: trainer.model.get_submodule(site) for site in sites}
+    experiment = compose_experiment([f"task={task}", "norm=adanorm", "scale=mini"])
+    prepared = prepare(experiment)
+    trainer = start_trainer(experiment, prepared)
+    norms = {site: trainer.model.get_submodule(site) for site in prepared.sites.swapped}
     # The same batches, so the same work: what it trains does not matter here.
     plain, observed = tee(trainer.batches())
     sides = {

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import relative_attention
 from adanorm.models.transformer_xl import TransformerXl
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from scripts.benchmarks.child_process import fresh_process, peak_mb
 from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
 
@@ -80,7 +80,7 @@ def _step(work: str, name: str) -> Callable[[], None]:
     """Return one update's forward and backward pass, or one segment of the test, as a function."""
     attention = relative_attention if name == "ours" else straightforward
     torch.manual_seed(0)
-    make_norm = PlacedNorms(norm_factory("layernorm", {}), "all")
+    make_norm = PlacedNorms(norm_factory(NormChoice("layernorm")), "all")
     model = TransformerXl(make_norm, **SIZES, dropout=0.1, pre_norm=False, attention=attention)
     time_, remember = (512, 512) if work == "training" else (80, 2100)
     segment = torch.randint(256, (STREAMS, time_))

@@ -19,13 +19,10 @@ from torch.nn import functional as F
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batch
-from adanorm.runs.setup import placed_norms
+from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.base import Evaluation
 from adanorm.tasks.classification import Classification
-from adanorm.training.distributed import World
-from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress
-from adanorm.training.state import Place
 from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns
 
 UPDATES = {"mnist": 300, "rt": 12}
@@ -46,7 +43,9 @@ def measure(options: Options) -> Iterator[Row]:
 
 
 def _compared(task_name: str, updates: int, rounds: int) -> Row:
-    experiment = compose_experiment([f"task={task_name}", "norm=adanorm", f"training.max_updates={updates}"])
+    experiment = compose_experiment(
+        [f"task={task_name}", "norm=adanorm", f"training.max_updates={updates}", "checkpoint_minutes=1e9"]
+    )
     task = OnlyTrains(experiment)
     found = take_turns(
         {"plain": lambda: _plain(experiment, task), "ours": lambda: _ours(experiment, task)}, rounds
@@ -65,14 +64,9 @@ def _units(batch: Batch) -> int:
     return len(batch.targets) if batch.inputs.ndim == 4 else int((batch.inputs != 0).sum())
 
 
-def _model(experiment: Experiment, task: Classification) -> nn.Module:
-    torch.manual_seed(0)
-    return task.build_model(placed_norms(experiment))
-
-
 def _plain(experiment: Experiment, task: Classification) -> float:
     """Return the seconds of the updates in a plain loop."""
-    model, settings = _model(experiment, task), experiment.training
+    model, settings = prepare(experiment, task).model, experiment.training
     assert settings.max_updates is not None
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=0.0)
     started = time.perf_counter()
@@ -92,8 +86,7 @@ def _plain_batches(task: Classification) -> Iterator[tuple[torch.Tensor, torch.T
 
 def _ours(experiment: Experiment, task: Classification) -> float:
     """Return the seconds of the updates in our loop."""
-    place = Place(torch.device("cpu"), "fp32", World(0, 1), 1e9)
-    trainer = Trainer(task, _model(experiment, task), experiment.task, experiment.training, place)
+    trainer = start_trainer(experiment, prepare(experiment, task))
     with (
         tempfile.TemporaryDirectory() as folder,
         Progress(experiment.training, len(task.train_batches(0)), "accuracy", shown=True) as progress,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms import NORMS, LayerNorm, backends, norm_factory
+from adanorm.norms import NORMS, LayerNorm, NormChoice, backends, norm_factory
 from adanorm.records.environment import describe
 from scripts.benchmarks.child_process import added_peak_mb, fresh_process
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns, timed
@@ -153,15 +153,15 @@ def saved_bytes(forward: Work) -> int:
 def _works(name: str, x: Tensor) -> dict[tuple[str, str], Work]:
     """Return what is timed, by side and part."""
     features = x.shape[-1]
-    ours: Any = norm_factory(name)(features, site="bench").to(x)
-    if getattr(ours, "depends_on_positions", False):
+    ours: Any = norm_factory(NormChoice(name))(features, site="bench").to(x)
+    if ours.depends_on_positions:
         x = x.detach().view(4, -1, features).requires_grad_()
     dz = torch.randn_like(x)
     sides: dict[str, Callable[[Tensor], Tensor]] = {"ours": ours, "layernorm": LayerNorm(features).to(x)}
     if hasattr(ours, "backend"):
-        sides["eager"] = norm_factory(name, backend="eager")(features, site="bench").to(x)
-    if hasattr(ours, "reference"):
-        authors: Any = norm_factory(name, numerics="released")(features, site="bench")
+        sides["eager"] = norm_factory(NormChoice(name, backend="eager"))(features, site="bench").to(x)
+    if ours.reference(x) is not None:
+        authors: Any = norm_factory(NormChoice(name, numerics="released"))(features, site="bench")
         sides["authors"] = authors.reference
     works: dict[tuple[str, str], Work] = {}
     for side, norm in sides.items():

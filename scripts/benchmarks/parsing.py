@@ -16,7 +16,7 @@ from torch import nn
 from adanorm.config.compose import compose_experiment
 from adanorm.data.treebanks.trees import Tree
 from adanorm.metrics.attachment import attachment
-from adanorm.runs.setup import placed_norms
+from adanorm.runs.setup import prepare
 from adanorm.tasks.parsing import Parsing, transitions
 from scripts.benchmarks import plain_parser
 from scripts.benchmarks.child_process import peak_mb
@@ -32,7 +32,7 @@ def measure(options: Options) -> Iterator[Row]:
     for name, scores in baselines(task.trees["test"]).items():
         print(f"head = {name} word: UAS {scores:.2f} on the test set, punctuation left out")
     yield _extraction(task, options.rounds)
-    yield _parsing(task, task.build_model(placed_norms(experiment)).eval(), options.rounds)
+    yield _parsing(task, prepare(experiment, task).model.eval(), options.rounds)
 
 
 def baselines(trees: list[Tree]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.models.norm_compatibility import why_undefined
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.recurrent import LAYERS
-from adanorm.norms import NORMS, norm_factory
+from adanorm.norms import NORMS, NormChoice, norm_factory
 from adanorm.records.environment import describe
 from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
 
@@ -72,7 +72,11 @@ def _sides(cell: str, features: int) -> dict[str, nn.Module]:
 def _norms(cell: str) -> list[str]:
     """Return the norms that are defined in a layer, none before the others."""
     runs = [compose_experiment([f"task=enwik8-{cell}", f"norm={name}"]) for name in NORMS]
-    return [run.norm.name for run in runs if why_undefined(run.norm, run.model.sites()) is None]
+    return [
+        run.norm.name
+        for run in runs
+        if why_undefined(norm_factory(run.norm).trial, run.model.sites()) is None
+    ]
 
 
 class OurLayer(nn.Module):
@@ -81,7 +85,7 @@ class OurLayer(nn.Module):
     def __init__(self, cell: str, norm: str, features: int) -> None:
         super().__init__()
         self.layer = LAYERS[cell](
-            PlacedNorms(norm_factory(norm), "all"), "layer", inputs=features, dim=features
+            PlacedNorms(norm_factory(NormChoice(norm)), "all"), "layer", inputs=features, dim=features
         )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 
 from adanorm.config.experiment import Experiment
-from adanorm.records.published import published_tasks
+from adanorm.records.result import Result
 from adanorm.reporting.pages.report import report_page
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import claim_results
@@ -25,7 +25,7 @@ SEEDS, EVALUATIONS = 179, 30  # 7 norms x 8 tasks x 179 seeds: 10,024 runs
 
 def measure(options: Options) -> Iterator[Row]:
     """Yield the row: seconds and peak memory of building the page over all runs."""
-    study = load_study("overview", known_tasks=published_tasks())
+    study = load_study("overview")
     with tempfile.TemporaryDirectory() as many, tempfile.TemporaryDirectory() as few:
         folders = {
             many: study.model_copy(update={"seeds": list(range(1, SEEDS + 1))}),
@@ -56,7 +56,7 @@ def _page(study: Study, folder: str) -> str:
 
 def _record_all(study: Study, folder: str) -> int:
     """Write the records of every run of a study, and return how many those are."""
-    runs = [run for cell in study_grid(study, runs=folder).values() for run in cell]
+    runs = [run for plan in study_grid(study, runs=folder).values() for run in plan.runs]
     for run in runs:
         _record(run)
     return len(runs)
@@ -66,10 +66,23 @@ def _record(run: Experiment) -> None:
     folder = run.folder()
     folder.mkdir(parents=True)
     metric = run.task.metric
-    result = {
-        "schema": 1, "status": "done", "task": run.task.name, "norm": run.norm.name, "seed": run.seed,
-        "test": {metric: 50 + run.seed % 7}, "seconds": 1.0, "data": {"file": "0" * 64},
-    }  # fmt: skip
+    result = Result(
+        status="done",
+        task=run.task.name,
+        norm=run.norm.name,
+        scale=run.scale,
+        seed=run.seed,
+        precision=run.precision,
+        own_data=False,
+        norm_sites=[],
+        layernorm_sites=[],
+        parameters=0,
+        norm_parameters=0,
+        data={"file": "0" * 64},
+        valid={run.task.criterion: 50},
+        test={metric: 50 + run.seed % 7},
+        seconds=1.0,
+    )
     rows = [
         {
             "update": n,
@@ -79,7 +92,7 @@ def _record(run: Experiment) -> None:
         }
         for n in range(EVALUATIONS)
     ]
-    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "result.json").write_bytes(result.to_json())
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (folder / "config.yaml").write_text("task: {}\n" * 40)
     (folder / "environment.json").write_text(json.dumps({"commit": "0" * 40, "packages": {"torch": "2"}}))

@@ -13,18 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
-import torch
-from torch import nn
-
 from adanorm.cli.command import whole_number
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Indices, batches_within
-from adanorm.runs.setup import placed_norms
+from adanorm.runs.setup import Prepared, prepare, start_trainer
 from adanorm.tasks.translation import Translation
-from adanorm.training.distributed import World
 from adanorm.training.loop import Trainer
-from adanorm.training.state import Place
 from scripts.benchmarks.child_process import fresh_process, peak_mb
 from scripts.benchmarks.fairseq_side import DECODED_TOKENS, FairseqSide
 from scripts.benchmarks.harness import Options, Rounds, Row, run_benchmark, take_turns, timed
@@ -50,15 +45,13 @@ def _experiment(norm: str) -> Experiment:
     return compose_experiment(["task=de-en", "scale=mini", f"norm={norm}"])
 
 
-def _model(task: Translation, norm: str) -> nn.Module:
-    torch.manual_seed(0)
-    return task.build_model(placed_norms(_experiment(norm)))
+def _prepared(task: Translation, norm: str) -> Prepared:
+    return prepare(_experiment(norm), task)
 
 
-def _trainer(experiment: Experiment, task: Translation, model: nn.Module) -> Trainer:
-    place = Place(torch.device("cpu"), "fp32", World(0, 1), 1e9)
-    model.train()
-    return Trainer(task, model, experiment.task, experiment.training, place)
+def _trainer(experiment: Experiment, prepared: Prepared) -> Trainer:
+    prepared.model.train()
+    return start_trainer(experiment, prepared)
 
 
 def _train_ours(trainer: Trainer, task: Translation, order: Sequence[Indices]) -> None:
@@ -80,8 +73,9 @@ def _row(what: str, unit: str, rounds: Rounds[str], ours: str, other: str, *, am
 
 
 def _training(experiment: Experiment, task: Translation, updates: int) -> Row:
-    model = _model(task, "layernorm")
-    other, trainer = FairseqSide(experiment, task, model.state_dict()), _trainer(experiment, task, model)
+    prepared = _prepared(task, "layernorm")
+    other = FairseqSide(experiment, task, prepared.model.state_dict())
+    trainer = _trainer(experiment, prepared)
     dataset = task.corpus.splits["train"].dataset
     sides = {
         "fairseq": _batch_by_batch(lambda order: other.train(dataset, order), task),
@@ -118,19 +112,20 @@ def _memory(updates: int, rounds: int) -> Row:
 def _peak(name: str, updates: int) -> float:
     experiment = _experiment("layernorm")
     task = Translation(experiment)
-    model = _model(task, "layernorm")
+    prepared = _prepared(task, "layernorm")
     order = task.train_batches(0).order[:updates]
     if name == "ours":
-        _train_ours(_trainer(experiment, task, model), task, order)
+        _train_ours(_trainer(experiment, prepared), task, order)
     else:
         dataset = task.corpus.splits["train"].dataset
-        FairseqSide(experiment, task, model.state_dict()).train(dataset, order)
+        FairseqSide(experiment, task, prepared.model.state_dict()).train(dataset, order)
     return peak_mb()
 
 
 def _decoding(experiment: Experiment, task: Translation, rounds: int, *, trained: int) -> Row:
-    model = _model(task, "layernorm")
-    _train_ours(_trainer(experiment, task, model), task, task.train_batches(0).order[:trained])
+    prepared = _prepared(task, "layernorm")
+    model = prepared.model
+    _train_ours(_trainer(experiment, prepared), task, task.train_batches(0).order[:trained])
     other = FairseqSide(experiment, task, model.state_dict())
     pairs = task.corpus.splits["test"]
     dataset = pairs.dataset
@@ -150,7 +145,7 @@ def _norms(task: Translation, updates: int) -> Iterator[Row]:
     """Yield the speed of training under each of the paper's norms against LayerNorm's."""
 
     def side(norm: str) -> Callable[[], float]:
-        trainer = _trainer(_experiment(norm), task, _model(task, norm))
+        trainer = _trainer(_experiment(norm), _prepared(task, norm))
         return _batch_by_batch(lambda order: _train_ours(trainer, task, order), task)
 
     found = take_turns({norm: side(norm) for norm in NORMS}, updates, warm_up=WARM_UP)

@@ -138,6 +138,15 @@ def _row(what: str, children: Mapping[str, Child], request: str, rounds: int, *,
     }
 
 
+def shown(row: Row) -> str:
+    """Return a row as it is printed."""
+    found = "the same results" if row["same_results"] else "OTHER RESULTS"
+    return (
+        f"{row['task']} {row['what']}: {row['here_per_second']:,} a second here, {row['there_per_second']:,}"
+        f" there; time here : there {row['ratio']}; {found}"
+    )
+
+
 def _commit(checkout: Path) -> str | None:
     """Return the commit of a checkout, None where it is no repository."""
     found = subprocess.run(
@@ -151,6 +160,7 @@ if __name__ == "__main__":
         measure,
         rounds=21,
         output="outputs/bench",
+        shown=shown,
         keys={
             "baseline": "",
             "tasks": ",".join(SCALES),

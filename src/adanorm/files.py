@@ -1,17 +1,87 @@
-"""Files that are whole, whatever happens while they are written."""
+"""Files that are whole, whatever happens while they are written, and the leftovers of killed writers."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it holds either its old or its new content, whatever happens."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with writing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write; its content is that of `path` once the block has ended, and not before.
+
+    It is written as `<name>.tmp` and locked meanwhile, so that one which nobody holds is known for
+    the leftover of a process that was killed. An OSError names `path`.
+    """
+    temporary = path.with_name(f"{path.name}.tmp")
     try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        with _created(temporary) as file:
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        if error.filename is None and error.errno is not None:  # a full disk names no file
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+def sweep(folder: Path) -> None:
+    """Remove the temporary files of a folder that no process is writing; the folder need not exist."""
+    for leftover in folder.glob("*.tmp"):
+        with suppress(OSError):  # somebody else's
+            _removed(leftover)
+
+
+def _created(path: Path) -> BinaryIO:
+    """Return a new file, locked; wait while another process writes it. A symbolic link is not followed."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            if not _removed(path):
+                time.sleep(0.05)
+            continue
+        file = os.fdopen(descriptor, "wb")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if _is_at(descriptor, path):  # not swept before it was locked
+            return file
+        file.close()
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _removed(path: Path) -> bool:
+    """Remove a temporary file and return whether it is gone: it stays while a process holds it."""
+    if path.is_symlink():
+        path.unlink(missing_ok=True)
+        return True
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+            return True
+    except FileNotFoundError:
+        return True
+    except BlockingIOError:
+        return False

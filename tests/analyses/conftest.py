@@ -11,6 +11,9 @@ from torch import Tensor
 
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.runs.setup import prepare, start_trainer
+from adanorm.training.loop import Trainer
 
 Records = Callable[..., AnalysisRecord]
 Weights = dict[str, Tensor]
@@ -24,6 +27,12 @@ def grad(loss: Callable[[Weights], Tensor]) -> Callable[[Weights], Weights]:
         return dict(zip(leaves, torch.autograd.grad(loss(leaves), list(leaves.values())), strict=True))
 
     return gradient
+
+
+def begin(experiment: Experiment) -> tuple[Trainer, list[str]]:
+    """Return the trainer of a run at its very start, and the sites of its norm."""
+    prepared = prepare(experiment)
+    return start_trainer(experiment, prepared), prepared.sites.swapped
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from adanorm.analyses.along_training import along_training, begin, updates
+from adanorm.analyses.along_training import along_training, updates
 from adanorm.analyses.registry import ANALYSES
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.analyses.step import Step, Values
 from adanorm.config.paths import choices
 from adanorm.records import reader
-from tests.analyses.conftest import Records
+from tests.analyses.conftest import Records, begin
 from tests.conftest import Command
 
 
@@ -91,24 +91,24 @@ def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: P
 
     with pytest.raises(CutError):
         along_training(cutting)(cut)
-    assert reader.result(cut.folder()) is None
+    assert reader.analysis_result(cut.folder()) is None
     # A row that the checkpoint does not know of is made again.
     with (cut.folder() / "rows.jsonl").open("a") as file:
         file.write(json.dumps({"update": 99, "values": {}}) + "\n")
     torch.rand(5)
     ANALYSES["gradients"](cut)
     assert rows(cut) == rows(whole)
-    assert reader.result(cut.folder()) == reader.result(whole.folder())
+    assert reader.analysis_result(cut.folder()) == reader.analysis_result(whole.folder())
     assert not (cut.folder() / "checkpoint.pt").exists()
 
 
 def test_a_run_that_diverges_is_a_result(record: Records) -> None:
     one = record("gradients", "task=mnist", "norm=none", "training.lr=1e30")
     ANALYSES["gradients"](one)
-    found = reader.result(one.folder())
+    found = reader.analysis_result(one.folder())
     assert found is not None
-    assert found["status"] == "diverged"
-    assert "not finite" in found["diverged"]
+    assert found.status == "diverged"
+    assert "not finite" in (found.diverged or "")
 
 
 def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) -> None:
@@ -143,6 +143,14 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
         (["gradients", "faint"], "'faint': write settings as key=value"),
         (["gradients", "training.speed=3"], "unknown key 'training.speed'"),
         (["gradients", "seeds=x"], "seeds.0='x'"),
+        (["gradients", "seeds=1,1"], "seeds: 1 is named twice"),
+        (["gradients", "seeds=99999999999"], "seeds.0=99999999999: input should be less than"),
+        (["gradients", "norms=layernorm,layernorm"], "norms: 'layernorm' is named twice"),
+        (["gradients", "norms=]"], "norms=[]]: cannot be read"),
+        (["gradients", "task=}"], "tasks=[}]: cannot be read"),
+        (["gradients", "steps="], "steps=: needs a value"),
+        (["gradients", "++norm=layernorm"], "++norm=layernorm: may not change the norm of a run"),
+        (["gradients", "+seed=3"], "+seed=3: may not change the seed of a run"),
     ],
 )
 def test_a_mistake_is_one_line_before_any_work(

@@ -8,15 +8,16 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.models.norm_compatibility import why_undefined
+from adanorm.norms import norm_factory
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.formats import table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, StudyRow, load_study
 from tests.reporting.figures.test_figures import xs, ys
-from tests.reporting.test_cell import record, score
+from tests.reporting.records import record, score
 
-STUDY = load_study("batch-size", known_tasks=[])
+STUDY = load_study("batch-size")
 
 
 def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
@@ -24,7 +25,8 @@ def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
         norm, size, axes = row.norm, *row.overrides, STUDY.overrides[-1]
         run = compose_experiment(["task=mnist", f"norm={norm}", size, axes])
         assert size == f"data.batch_size={row.at:g}"
-        assert bool(why_undefined(run.norm, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
+        trial = norm_factory(run.norm).trial
+        assert bool(why_undefined(trial, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
 
 
 @pytest.fixture
@@ -34,14 +36,14 @@ def table(tmp_path: Path) -> Table:
     small = STUDY.model_copy(update={"rows": rows, "seeds": [1, 2]})
     grid = study_grid(small, runs=str(tmp_path))
     for label, base in (("LayerNorm, 1", 90.0), ("LayerNorm, 2", 94.0)):
-        for run in grid[label, "mnist"]:
+        for run in grid[label, "mnist"].runs:
             record(run, **score(base + run.seed))
-    record(grid["BatchNorm, 2", "mnist"][0], status="diverged", valid=None, test=None)
+    record(grid["BatchNorm, 2", "mnist"].runs[0], status="diverged", valid=None, test=None)
     return Table(small, grid)
 
 
 def test_an_undefined_cell_says_so_and_has_no_runs(table: Table) -> None:
-    assert table.grid["BatchNorm, 1", "mnist"] == []
+    assert table.grid["BatchNorm, 1", "mnist"].runs == []
     assert table.ours("BatchNorm, 1", "mnist") == "undefined"
     assert "BatchNorm, 1       undefined" in table_text(table)
     assert "*undefined*: one example has no variance over the batch." in table_markdown(table)

@@ -13,7 +13,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.records.comparisons import ComparisonRecord, read_comparison
 from adanorm.records.folder import RunFolder
 from tests.conftest import Command
-from tests.reporting.test_cell import record
+from tests.reporting.records import record
 
 
 def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
@@ -71,6 +71,10 @@ def test_from_five_seeds_on_the_spread_of_each_norm_is_split(tmp_path: Path) -> 
         (["task=rt", "norm=adanorm"], "name two norms or more"),
         (["task=rt", "scale=smoke"], "no completed runs"),
         (["task=gaussian", "scale=smoke"], "no claim is of it"),
+        (["task=rt", "norm=adanorm,adanorm"], "norm=adanorm,adanorm: adanorm is named twice"),
+        (["task=rt", "norm=none,adanorm", "seed=1,1,1"], "seed 1 is named twice"),
+        (["task=rt", "norm=none,adanorm", "++norm.name=layernorm"], "may not change the norm.name of a run"),
+        (["task=rt", "norm=none,adanorm", "+seed=3"], "may not change the seed of a run"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(

@@ -266,7 +266,7 @@ def test_the_list_says_where_a_norm_is_not_defined_and_why(command: Command) -> 
     assert done.returncode == 0, done.stderr
     listed = " ".join(done.stdout.split())
     assert "batchnorm-noisy" in listed
-    assert re.search(r"not batchnorm, [^:]* in de-en, en-de, en-vi: fairseq does not tell", listed)
+    assert re.search(r"not batchnorm, [^:]* in de-en, en-de, en-vi: its sites do not say", listed)
     assert re.search(r"not instancenorm in gaussian, ptb: its statistics are over positions", listed)
     assert max(map(len, done.stdout.splitlines())) <= 80
 

@@ -13,9 +13,9 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
-from adanorm.metrics.table import KINDS, METRICS
+from adanorm.metrics.table import KIND_METRICS, METRICS
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.base import TrainingTask
 from tests.conftest import Command
 from tests.data.treebanks.test_conll import UD
@@ -40,27 +40,27 @@ def labeled_trees(folder: Path) -> list[str]:
 def untrained(run: Experiment) -> tuple[TrainingTask, nn.Module]:
     torch.manual_seed(0)
     task = tasks.build(run)
-    return task, task.build_model(PlacedNorms(norm_factory("layernorm"), "all")).eval()
+    return task, task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
 
 
 def test_every_kind_of_task_is_in_the_table() -> None:
-    assert set(KINDS) == set(tasks.KINDS) == set(OF_KIND)
-    assert {compose_experiment([f"task={task}"]).task.kind for task in choices("task")} == set(KINDS)
+    assert set(KIND_METRICS) == set(tasks.KINDS) == set(OF_KIND)
+    assert {compose_experiment([f"task={task}"]).task.kind for task in choices("task")} == set(KIND_METRICS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KIND_METRICS)
 def test_a_kind_yields_the_metrics_that_the_table_says(
     smoke: Callable[..., Experiment], tmp_path: Path, kind: str
 ) -> None:
     run = smoke(f"task={OF_KIND[kind]}", *(labeled_trees(tmp_path) if kind == "parsing" else ()))
     assert run.task.kind == kind
     task, model = untrained(run)
-    assert set(task.evaluate(model, "test").metrics) == {*KINDS[kind].test} - GERMAN_ALONE
+    assert set(task.evaluate(model, "test").metrics) == {*KIND_METRICS[kind].test} - GERMAN_ALONE
     valid = set(task.evaluate(model, "valid").metrics)
-    assert valid == {*KINDS[kind].valid}
-    assert KINDS[kind].curve.metric in valid
-    assert KINDS[kind].curve.metric in {"loss", *task.derived(1.0)}, "training has it too"
-    assert {*KINDS[kind].test, *valid} <= set(METRICS)
+    assert valid == {*KIND_METRICS[kind].valid}
+    assert KIND_METRICS[kind].curve.metric in valid
+    assert KIND_METRICS[kind].curve.metric in {"loss", *task.derived(1.0)}, "training has it too"
+    assert {*KIND_METRICS[kind].test, *valid} <= set(METRICS)
 
 
 def test_a_score_is_shown_with_two_decimals_and_a_small_one_with_three_digits() -> None:

@@ -18,7 +18,7 @@ from adanorm.models import arc_standard
 from adanorm.models.arc_standard import LEFT_ARC, SHIFT
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transition_parser import TransitionParser
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.parsing import transitions
 from scripts.benchmarks import plain_parser
 from tests.trees import projective
@@ -120,7 +120,7 @@ def test_multiplying_distinct_features_once_changes_nothing(labelled: bool) -> N
     inputs = transitions(trees, vocabulary, batch_size=1).inputs
     torch.manual_seed(0)
     model = TransitionParser(
-        PlacedNorms(norm_factory("layernorm", {}), "all"),
+        PlacedNorms(norm_factory(NormChoice("layernorm")), "all"),
         vocabulary=len(vocabulary), features=inputs.shape[1], actions=7, embedding_dim=5, embedding_sd=1.0,
         layers=2, dim=16, activation="relu", dropout=0.0,
     ).double()  # fmt: skip

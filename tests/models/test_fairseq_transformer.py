@@ -13,7 +13,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.models.fairseq_transformer import initialize
-from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.norm_sites import NormSites, build_with_norms
 from adanorm.norms import norm_factory
 from adanorm.tasks.translation import Translation
 from tests.defined import norms_of
@@ -22,13 +22,11 @@ ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transforme
 SMALL = ("model.dim=16", "model.ffn_dim=16", "model.heads=2")
 
 
-def built(run: Experiment) -> tuple[Translation, nn.Module, PlacedNorms]:
-    norm = run.norm
-    placed = PlacedNorms(norm_factory(norm.name, norm.params, numerics=norm.numerics), norm.placement)
+def built(run: Experiment) -> tuple[Translation, nn.Module, NormSites]:
     task = tasks.build(run)
     assert isinstance(task, Translation)
     torch.manual_seed(1)
-    return task, task.build_model(placed), placed
+    return task, *build_with_norms(task.build_model, norm_factory(run.norm), run.norm.placement)
 
 
 def smoke(*overrides: str) -> Experiment:
@@ -50,9 +48,8 @@ def test_post_norm_has_no_closing_norm() -> None:
     _, _, placed = built(smoke("norm=adanorm", "model.pre_norm=false", "model.layers=6"))
     assert len(placed.swapped) == 30
     run = smoke("norm=adanorm", "model.pre_norm=false", "norm.placement=final")
-    _, _, final = built(run)
     with pytest.raises(ValueError, match="no norm closes a stack"):
-        final.finish()
+        built(run)
 
 
 @pytest.mark.parametrize("placement", ["all", "final"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.norm_sites import NormSites, PlacedNorms, build_with_norms
 from adanorm.models.recurrent import LAYERS, GruLayer, Layer, LstmLayer, Recurrent
-from adanorm.norms import AdaNorm, LayerNorm, norm_factory
+from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
 from tests.defined import norms_of
 
 CELLS = list(LAYERS)
@@ -20,16 +21,17 @@ GATES = {
     "lstm": ["input_gate", "forget_gate", "candidate", "output_gate"],
     "gru": ["reset_gate", "update_gate", "candidate"],
 }
-Built = tuple[Recurrent, PlacedNorms]
+Built = tuple[Recurrent, NormSites]
 
 
 def built(cell: Any, norm: str = "layernorm", placement: str | list[str] = "all", **settings: Any) -> Built:
     torch.manual_seed(0)
-    placed = PlacedNorms(norm_factory(norm), placement)
     sizes = {"layers": 2, "dim": 10, "embedding_dim": 6, "embedding_bound": 0.1, **settings}
     kinds = ("input", "hidden", "output", "weight")
     dropout = {f"{kind}_dropout": sizes.pop(f"{kind}_dropout", 0.0) for kind in kinds}
-    return Recurrent(placed, cell=cell, **sizes, **dropout).double(), placed
+    build = partial(Recurrent, cell=cell, **sizes, **dropout)
+    model, sites = build_with_norms(build, norm_factory(NormChoice(norm)), placement)
+    return model.double(), sites
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -59,7 +61,9 @@ def as_torchs(layer: Layer) -> nn.LSTM | nn.GRU:
 @pytest.mark.parametrize("cell", CELLS)
 def test_without_norms_a_layer_is_torchs(cell: str, streams: int, time: int) -> None:
     torch.manual_seed(0)
-    layer = LAYERS[cell](PlacedNorms(norm_factory("none"), "all"), "layer", inputs=5, dim=8).double()
+    layer = LAYERS[cell](
+        PlacedNorms(norm_factory(NormChoice("none")), "all"), "layer", inputs=5, dim=8
+    ).double()
     torchs = as_torchs(layer)
     x, *state = (drawn(*shape, seed=i).requires_grad_() for i, shape in enumerate(
         [(time, streams, 5), *[(streams, 8)] * layer.STATES]))  # fmt: skip
@@ -128,7 +132,9 @@ def with_gains(layer: Layer) -> Layer:
 def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str) -> None:
     """The equations one gate and one step at a time, with the gains that belong to the gate."""
     torch.manual_seed(0)
-    layer = with_gains(LAYERS[cell](PlacedNorms(norm_factory(norm), "all"), "layer", inputs=5, dim=8))
+    layer = with_gains(
+        LAYERS[cell](PlacedNorms(norm_factory(NormChoice(norm)), "all"), "layer", inputs=5, dim=8)
+    )
     x, state = drawn(6, 3, 5), [drawn(3, 8, seed=1), drawn(3, 8, seed=2)]
     ours, _ = layer(x, tuple(state[: layer.STATES]))
 
@@ -208,13 +214,12 @@ def test_a_shared_call_gives_what_a_call_a_gate_gives(cell: str) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_globs_choose_gates_and_none_of_them_closes_a_stack(cell: str) -> None:
     model, placed = built(cell, "adanorm", ["layers.*.candidate_norm"])
-    placed.finish()
     assert placed.swapped == ["layers.0.candidate_norm", "layers.1.candidate_norm"]
     assert all(type(model.get_submodule(site)) is AdaNorm for site in placed.swapped)
     assert all(type(model.get_submodule(site)) is LayerNorm for site in placed.kept)
     assert len(calls(model, [*placed.swapped, *placed.kept])) == 2 * len(GATES[cell])
     with pytest.raises(ValueError, match=r"no norm closes a stack here; the sites are layers.0."):
-        built(cell, "adanorm", "final")[1].finish()
+        built(cell, "adanorm", "final")
 
 
 @pytest.mark.parametrize("norm", norms_of("enwik8-lstm"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -13,11 +14,11 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.models.deep_linear import DeepLinear
 from adanorm.models.mnist_cnn import MnistCnn
-from adanorm.models.norm_compatibility import check_compatibility
-from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.norm_compatibility import compatible_norm
+from adanorm.models.norm_sites import NormSites, PlacedNorms, build_with_norms
 from adanorm.models.sentence_encoder import SentenceEncoder
 from adanorm.models.vgg import Vgg
-from adanorm.norms import NORMS, AdaNorm, LayerNorm, norm_factory
+from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, norm_factory
 
 
 def encoder(
@@ -80,14 +81,14 @@ def calls(model: nn.Module, sites: list[str], inputs: torch.Tensor) -> Counter[s
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_every_site_holds_the_norm_and_calls_it_once(network: str, name: str, mode: str) -> None:
-    if network == "deep_linear" and getattr(NORMS[name], "needs_positions", False):
+    if network == "deep_linear" and NORMS[name].needs_positions:
         pytest.skip("an example is one row of features")
-    placed = PlacedNorms(norm_factory(name, {"groups": 2} if name == "groupnorm" else {}), "all")
+    make_norm = norm_factory(NormChoice(name, {"groups": 2} if name == "groupnorm" else {}))
     make, inputs, number = NETWORKS[network]
-    over_rows = any(hasattr(NORMS[name], f"depends_on_{what}") for what in ("batch", "positions"))
+    over_rows = NORMS[name].depends_on_batch or NORMS[name].depends_on_positions
     settings = {"norm_axes": "channels"} if network == "cnn" and over_rows else {}
-    model = make(placed, **settings).train(mode == "train")
-    placed.finish()
+    model, placed = build_with_norms(partial(make, **settings), make_norm, "all")
+    model.train(mode == "train")
     assert len(placed.swapped) == number
     assert placed.kept == []
     assert all(type(model.get_submodule(site)) is NORMS[name] for site in placed.swapped)
@@ -96,48 +97,43 @@ def test_every_site_holds_the_norm_and_calls_it_once(network: str, name: str, mo
 
 
 def test_final_placement_swaps_the_closing_norm_alone() -> None:
-    placed = PlacedNorms(norm_factory("adanorm"), "final")
-    model = encoder(placed)
-    placed.finish()
+    model, placed = build_with_norms(encoder, norm_factory(NormChoice("adanorm")), "final")
     assert placed.swapped == ["closing_norm"]
     assert len(placed.kept) == 8
     assert all(isinstance(model.get_submodule(site), LayerNorm) for site in placed.kept)
 
 
 def test_globs_choose_sites() -> None:
-    placed = PlacedNorms(norm_factory("adanorm"), ["layers.*.ffn_norm", "closing_norm"])
-    model = encoder(placed)
-    placed.finish()
+    globs = ["layers.*.ffn_norm", "closing_norm"]
+    model, placed = build_with_norms(encoder, norm_factory(NormChoice("adanorm")), globs)
     assert placed.swapped == [*(f"layers.{i}.ffn_norm" for i in range(4)), "closing_norm"]
     assert sum(isinstance(module, AdaNorm) for module in model.modules()) == 5
 
 
 def test_a_glob_that_matches_nothing_is_an_error() -> None:
-    placed = PlacedNorms(norm_factory("adanorm"), ["layers.*", "decoder.*"])
-    encoder(placed)
     with pytest.raises(ValueError, match=r"placement 'decoder\.\*' matches no site"):
-        placed.finish()
+        build_with_norms(encoder, norm_factory(NormChoice("adanorm")), ["layers.*", "decoder.*"])
 
 
 def test_final_placement_without_a_closing_norm_is_an_error() -> None:
-    placed = PlacedNorms(norm_factory("adanorm"), "final")
-    cnn(placed)
     with pytest.raises(ValueError, match=r"no norm closes a stack here; the sites are norms\.0, norms\.1"):
-        placed.finish()
+        build_with_norms(cnn, norm_factory(NormChoice("adanorm")), "final")
 
 
 @pytest.mark.parametrize("pre_norm", [True, False])
 @pytest.mark.parametrize("pooling", ["mean", "max", "first"])
 @pytest.mark.parametrize("name", NORMS)
 def test_padding_changes_nothing(name: str, pooling: str, pre_norm: bool) -> None:
-    model = encoder(PlacedNorms(norm_factory(name), "all"), pre_norm=pre_norm, pooling=pooling).eval()
+    model = encoder(
+        PlacedNorms(norm_factory(NormChoice(name)), "all"), pre_norm=pre_norm, pooling=pooling
+    ).eval()
     tokens = torch.randint(1, 20, (3, 5))
     padded = torch.cat([tokens, torch.zeros(3, 4, dtype=torch.long)], 1)
     torch.testing.assert_close(model(padded), model(tokens))
 
 
 def test_norms_share_their_initial_weights() -> None:
-    states = [encoder(PlacedNorms(norm_factory(name), "all")).state_dict() for name in NORMS]
+    states = [encoder(PlacedNorms(norm_factory(NormChoice(name)), "all")).state_dict() for name in NORMS]
     for state in states:
         assert torch.equal(state["layers.3.ffn_output.weight"], states[0]["layers.3.ffn_output.weight"])
 
@@ -145,7 +141,7 @@ def test_norms_share_their_initial_weights() -> None:
 def test_the_norm_over_all_axes_standardizes_an_image_and_over_channels_a_position() -> None:
     images = torch.randn(2, 1, 28, 28)
     for axes, dims in (("all", (1,)), ("channels", (3,))):
-        model = cnn(PlacedNorms(norm_factory("layernorm-simple"), "all"), axes)
+        model = cnn(PlacedNorms(norm_factory(NormChoice("layernorm-simple")), "all"), axes)
         seen: list[torch.Tensor] = []
         model.norms[1].register_forward_hook(lambda *call, seen=seen: seen.append(call[2]))
         model(images)
@@ -158,10 +154,13 @@ def test_the_norm_over_all_axes_standardizes_an_image_and_over_channels_a_positi
 def test_a_batch_may_be_empty() -> None:
     """A process whose share of the last batch is empty still takes part in the update."""
     for model, inputs in (
-        (cnn(PlacedNorms(norm_factory("adanorm"), "all")), torch.zeros(0, 1, 28, 28)),
-        (encoder(PlacedNorms(norm_factory("adanorm"), "all")), torch.zeros(0, 5, dtype=torch.long)),
-        (vgg(PlacedNorms(norm_factory("adanorm"), "all")), torch.zeros(0, 3, 32, 32)),
-        (deep_linear(PlacedNorms(norm_factory("adanorm"), "all")), torch.zeros(0, 5)),
+        (cnn(PlacedNorms(norm_factory(NormChoice("adanorm")), "all")), torch.zeros(0, 1, 28, 28)),
+        (
+            encoder(PlacedNorms(norm_factory(NormChoice("adanorm")), "all")),
+            torch.zeros(0, 5, dtype=torch.long),
+        ),
+        (vgg(PlacedNorms(norm_factory(NormChoice("adanorm")), "all")), torch.zeros(0, 3, 32, 32)),
+        (deep_linear(PlacedNorms(norm_factory(NormChoice("adanorm")), "all")), torch.zeros(0, 5)),
     ):
         logits = model(inputs)
         logits.sum().backward()
@@ -173,14 +172,11 @@ POSITIONS = ("pre", "post", "sandwich")
 SENTENCES = torch.randint(1, 20, (3, 5), generator=torch.Generator().manual_seed(0))
 
 
-def of_task(task: str, *overrides: str) -> tuple[nn.Module, PlacedNorms]:
+def of_task(task: str, *overrides: str) -> tuple[nn.Module, NormSites]:
     """The model of a task at smoke scale, and where its norms are."""
     run = compose_experiment([f"task={task}", "scale=smoke", *overrides])
-    placed = PlacedNorms(norm_factory(run.norm.name, run.norm.params), run.norm.placement)
     torch.manual_seed(0)
-    model = tasks.build(run).build_model(placed)
-    placed.finish()
-    return model, placed
+    return build_with_norms(tasks.build(run).build_model, norm_factory(run.norm), run.norm.placement)
 
 
 @pytest.mark.parametrize(
@@ -230,25 +226,22 @@ def test_where_the_norm_sits_around_an_activation() -> None:
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_weightnorm_lives_in_the_layer_before_its_site(position: str) -> None:
-    placed = PlacedNorms(norm_factory("weightnorm"), "all")
     settings = {"pre_norm": position == "pre"} | (
         {"norm_position": "sandwich"} if position == "sandwich" else {}
     )
-    model = encoder(placed, **settings)  # type: ignore[arg-type]
-    before = model.eval()(SENTENCES)
-    drawn = set(dict(model.named_parameters()))
-    placed.finish()
-    torch.testing.assert_close(model(SENTENCES), before)
+    build: Callable[[PlacedNorms], SentenceEncoder] = partial(encoder, **settings)  # type: ignore[arg-type]
+    plain = build(PlacedNorms(norm_factory(NormChoice("none")), "all")).eval()
+    model, _ = build_with_norms(build, norm_factory(NormChoice("weightnorm")), "all")
+    torch.testing.assert_close(model.eval()(SENTENCES), plain(SENTENCES))
+    drawn = set(dict(plain.named_parameters()))
     changed = {name.partition(".parametrizations")[0] for name in set(dict(model.named_parameters())) - drawn}
     expected = {f"layers.{i}.{branch}" for i in range(4) for branch in ("attention_output", "ffn_output")}
     assert changed == expected
 
 
 def test_weightnorm_without_a_layer_before_any_site_is_an_error() -> None:
-    placed = PlacedNorms(norm_factory("weightnorm"), ["layers.0.attention_norm"])
-    encoder(placed)
     with pytest.raises(ValueError, match=r"WeightNorm lives in the layer before a site.*attention_norm"):
-        placed.finish()
+        build_with_norms(encoder, norm_factory(NormChoice("weightnorm")), ["layers.0.attention_norm"])
 
 
 def test_batch_statistics_leave_padding_out() -> None:
@@ -256,7 +249,7 @@ def test_batch_statistics_leave_padding_out() -> None:
     padded = torch.cat([SENTENCES, torch.zeros(3, 4, dtype=torch.long)], 1)
     states = []
     for tokens in (SENTENCES, padded):
-        model = encoder(PlacedNorms(norm_factory("batchnorm"), "all"))
+        model = encoder(PlacedNorms(norm_factory(NormChoice("batchnorm")), "all"))
         for module in model.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
@@ -276,8 +269,6 @@ def test_a_norm_where_it_is_undefined_is_named_with_the_reason() -> None:
         (["task=en-vi", "norm=weightnorm"], "no site has a layer of its own before it"),
     ):
         with pytest.raises(ValueError, match=message):
-            check_compatibility(compose_experiment(overrides))
-    check_compatibility(compose_experiment(["task=mnist", "norm=batchnorm", "data.batch_size=1"]))
-    check_compatibility(
-        compose_experiment(["task=enwik8", "norm=groupnorm", "norm.params.over_positions=false"])
-    )
+            compatible_norm(compose_experiment(overrides))
+    compatible_norm(compose_experiment(["task=mnist", "norm=batchnorm", "data.batch_size=1"]))
+    compatible_norm(compose_experiment(["task=enwik8", "norm=groupnorm", "norm.params.over_positions=false"]))

@@ -10,7 +10,7 @@ from adanorm.models import relative_attention as module
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from scripts.benchmarks.attention import straightforward
 from tests.defined import norms_of
 
@@ -100,7 +100,7 @@ def test_distances_are_encoded_from_far_to_near(clamp: int | None) -> None:
 def model(norm: str, *, pre_norm: bool = False) -> TransformerXl:
     torch.manual_seed(0)
     params = {"k": 0.1, "C": 1.0} if norm == "adanorm" else {}
-    placed = PlacedNorms(norm_factory(norm, params), "all")
+    placed = PlacedNorms(norm_factory(NormChoice(norm, params)), "all")
     return TransformerXl(
         placed, layers=2, dim=16, heads=2, head_dim=8, ffn_dim=32, dropout=0.0, pre_norm=pre_norm
     ).double()
@@ -143,7 +143,7 @@ def test_memory_holds_the_last_positions() -> None:
 def test_weights_are_drawn_as_in_the_original() -> None:
     torch.manual_seed(0)
     network = TransformerXl(
-        PlacedNorms(norm_factory("layernorm", {}), "all"),
+        PlacedNorms(norm_factory(NormChoice("layernorm")), "all"),
         layers=2, dim=256, heads=4, head_dim=64, ffn_dim=512, dropout=0.1, pre_norm=False,
     )  # fmt: skip
     for name, parameter in network.named_parameters():

@@ -8,12 +8,12 @@ from torch import nn
 
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.vgg import Vgg
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 
 
 def vgg(norm: str, norm_axes: str = "channels", blocks: tuple[tuple[int, ...], ...] = ((4,), (6, 8))) -> Vgg:
     torch.manual_seed(0)
-    placed = PlacedNorms(norm_factory(norm), "all")
+    placed = PlacedNorms(norm_factory(NormChoice(norm)), "all")
     return Vgg(placed, blocks=blocks, norm_axes=norm_axes, classes=5)  # type: ignore[arg-type]
 
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms import NORMS, MakeNorm, norm_factory
+from adanorm.norms import NORMS, MakeNorm, Norm, NormChoice, norm_factory
 from adanorm.norms import check as contract
+from adanorm.norms.base import as_norm
 from adanorm.norms.check import CHECKS
 
 
@@ -15,7 +16,7 @@ from adanorm.norms.check import CHECKS
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", NORMS)
 def test_every_norm_keeps_the_contract(name: str, check: Callable[[MakeNorm], None], numerics: str) -> None:
-    check(norm_factory(name, numerics=numerics))
+    check(norm_factory(NormChoice(name, numerics=numerics)))
 
 
 class Base(nn.Module):
@@ -75,8 +76,8 @@ class Widens(Base):
 def test_a_norm_that_breaks_the_contract_is_caught(
     cls: type[Base], check: Callable[[MakeNorm], None]
 ) -> None:
-    def make_norm(dim: int, *, site: str) -> nn.Module:
-        return cls(dim)
+    def make_norm(dim: int, *, site: str) -> Norm:
+        return as_norm(cls)(dim)
 
     with pytest.raises((AssertionError, RuntimeError)):
         check(make_norm)

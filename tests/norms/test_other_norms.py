@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.norms import AdaNorm, LayerNorm, norm_factory
+from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
 from adanorm.norms.functional import closed_form
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
 from adanorm.norms.rowwise import DynamicTanh, PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
@@ -182,12 +182,12 @@ def test_adanorm_learns_c_when_told_to() -> None:
 )
 def test_mistakes_name_the_setting(name: str, params: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        norm_factory(name, params)
+        norm_factory(NormChoice(name, params))
 
 
 def test_groups_that_do_not_divide_the_features_are_named() -> None:
     with pytest.raises(ValueError, match="groups=8: must be a whole number that divides the 20 features"):
-        norm_factory("groupnorm")(20, site="norms.0")
+        norm_factory(NormChoice("groupnorm"))(20, site="norms.0")
 
 
 def test_instancenorm_of_rows_without_positions_is_refused() -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
-from adanorm.norms import NORMS, norm_factory
+from adanorm.norms import NORMS, Norm, NormChoice, norm_factory
 
 OUTSIDE = """
 import torch
@@ -48,7 +49,7 @@ def test_every_norm_has_a_configuration_and_every_configuration_a_norm() -> None
 def test_a_configuration_states_the_defaults_of_its_class(name: str) -> None:
     params = compose_experiment(["task=rt", f"norm={name}"]).norm.params
     found = []
-    for make_norm in (norm_factory(name, params), norm_factory(name)):
+    for make_norm in (norm_factory(NormChoice(name, params)), norm_factory(NormChoice(name))):
         torch.manual_seed(0)
         found.append(make_norm(8, site="a")(torch.randn(3, 2, 8)))
     assert torch.equal(*found)
@@ -66,14 +67,14 @@ def test_a_configuration_states_the_defaults_of_its_class(name: str) -> None:
 )
 def test_mistakes_name_the_thing_and_the_choices(name: str, params: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        norm_factory(name, params)
+        norm_factory(NormChoice(name, params))
 
 
 @pytest.mark.usefixtures("outside_package")
 def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
     norm = compose_experiment(["norm=doubled", "+norm.params.factor=3"]).norm
     assert norm.name == "doubled"
-    make_norm = norm_factory(norm.name, norm.params)
+    make_norm = norm_factory(norm)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 3.0))
 
 
@@ -89,11 +90,61 @@ def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
 def test_a_norm_is_found_by_its_path(overrides: list[str]) -> None:
     norm = compose_experiment(overrides).norm
     assert (norm.name, norm.params) == ("Doubled", {})
-    make_norm = norm_factory(norm.name, norm.params, path=norm.path)
+    make_norm = norm_factory(norm)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 2.0))
 
 
 @pytest.mark.usefixtures("outside_package")
 def test_released_numerics_of_a_norm_without_them_are_refused() -> None:
+    norm = compose_experiment(["norm=doubled", "norm.numerics=released"]).norm
     with pytest.raises(ValueError, match="has no choice of numerics"):
-        norm_factory("doubled", numerics="released")
+        norm_factory(norm)
+
+
+class Plain(nn.Module):
+    """A norm that inherits from torch's modules alone, and declares what is different of it."""
+
+    depends_on_batch = True
+
+    def __init__(self, dim: int, *, scale: float = 1.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((dim,), scale))
+
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        return self.weight * (x - x.mean(0))
+
+
+class InTheLayer(nn.Module):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+    def attach(self, layer: nn.Module) -> None:
+        nn.init.zeros_(layer.get_parameter("weight"))
+
+
+def test_a_plain_module_is_a_norm_with_what_it_declares_and_the_defaults() -> None:
+    norm = norm_factory(NormChoice("plain", {"scale": 3.0}, outside=Plain))(4, site="a")
+    assert isinstance(norm, Plain)
+    assert isinstance(norm, Norm)
+    assert (norm.depends_on_batch, norm.depends_on_positions, norm.needs_positions) == (True, False, False)
+    assert (norm.row_function, norm.lives_in_layer, norm.reference(torch.ones(4))) == (None, False, None)
+    assert [*norm.state_dict()] == ["weight"]
+    x = torch.tensor([[1.0], [3.0]]).expand(2, 4)
+    assert torch.equal(norm(x), torch.tensor([[-3.0], [3.0]]).expand(2, 4))
+    assert repr(norm) == "Plain()"
+
+
+def test_a_plain_module_with_attach_lives_in_the_layer_before() -> None:
+    make_norm = norm_factory(NormChoice("in the layer", outside=InTheLayer))
+    assert make_norm.trial.lives_in_layer
+    layer = nn.Linear(3, 2)
+    make_norm.trial.attach(layer)
+    assert not layer.weight.any()
+
+
+def test_what_is_not_a_class_of_modules_is_no_norm() -> None:
+    with pytest.raises(ValueError, match=r"a norm is a class of torch\.nn\.Module"):
+        norm_factory(NormChoice("softmax", outside=torch.softmax))

@@ -27,6 +27,7 @@ from tests.norms.cases import (
 pytest.importorskip("triton", reason="triton is not installed: its kernels cannot be run")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.cuda
 
 
 def found(x: Tensor, **settings: Any) -> tuple[Tensor, Tensor]:

@@ -19,8 +19,7 @@ def committed_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no git repository here, so no committed records")
     folder = tmp_path_factory.mktemp("committed")
     for name in listed:
-        # A folder of one's own holds the analyses beside the runs of tasks.
-        path = folder / name.removeprefix("results/").replace("analyses/", "runs/analyses/", 1)
+        path = folder / name.removeprefix("results/").removeprefix("runs/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(PROJECT / name)
-    return folder / "runs"
+    return folder

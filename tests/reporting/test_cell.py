@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,19 +23,9 @@ from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import claim_results
-from adanorm.studies.grid import by_override, study_grid
+from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
-
-
-def record(run: Experiment, **result: Any) -> None:
-    folder = run.folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    base = {"schema": 1, "status": "done", "task": run.task.name, "norm": run.norm.name, "seed": run.seed}
-    (folder / "result.json").write_text(json.dumps({**base, **result}))
-
-
-def score(accuracy: float) -> dict[str, Any]:
-    return {"valid": {"accuracy": accuracy}, "test": {"accuracy": accuracy}}
+from tests.reporting.records import record, score
 
 
 @pytest.fixture
@@ -146,10 +134,10 @@ def test_smaller_scales_and_own_data_have_no_paper_number(tmp_path: Path) -> Non
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    study = load_study("table4", known_tasks=published_tasks())
+    study = load_study("table4")
     grid = study_grid(study, runs=str(tmp_path))
     for norm, accuracies in (("layernorm", (99.1, 99.2, 99.3)), ("adanorm", (99.3, 99.3, 99.3))):
-        for run, accuracy in zip(grid[norm, "mnist"], accuracies, strict=True):
+        for run, accuracy in zip(grid[norm, "mnist"].runs, accuracies, strict=True):
             record(run, **score(accuracy))
     return Table(study, grid)
 
@@ -169,7 +157,7 @@ def test_a_table_has_the_papers_layout(table: Table) -> None:
 
 def test_improvement_means_lower_for_bits_per_character(table: Table) -> None:
     assert table.improvement("layernorm", "adanorm", "enwik8") == ("-", "+0.00")
-    study = load_study("table2", known_tasks=published_tasks())
+    study = load_study("table2")
     second = Table(study, study_grid(study, runs="nowhere"))
     assert second.improvement("none", "detachnorm", "enwik8") == ("-", "-0.08")
     assert second.improvement("none", "detachnorm", "en-de") == ("-", "-")  # both diverge
@@ -198,13 +186,13 @@ def test_the_latex_table_is_a_whole_document(table: Table) -> None:
 
 
 def test_only_what_is_significantly_best_is_bold(tmp_path: Path) -> None:
-    study = load_study("table4", known_tasks=published_tasks())
+    study = load_study("table4")
     grid = study_grid(study, runs=str(tmp_path))
     for norm, accuracies in (("layernorm", (75.0, 76.0, 77.0)), ("adanorm", (78.0, 79.1, 79.9))):
-        for run, accuracy in zip(grid[norm, "rt"], accuracies, strict=True):
+        for run, accuracy in zip(grid[norm, "rt"].runs, accuracies, strict=True):
             record(run, **score(accuracy))
     for norm, accuracies in (("layernorm", (99.0, 99.2, 99.1)), ("adanorm", (99.1, 99.2, 99.5))):
-        for run, accuracy in zip(grid[norm, "mnist"], accuracies, strict=True):
+        for run, accuracy in zip(grid[norm, "mnist"].runs, accuracies, strict=True):
             record(run, **score(accuracy))
     text = table_markdown(Table(study, grid))
     assert "| **79.00 ± 0.95** |" in text
@@ -219,7 +207,7 @@ def test_the_terminal_shows_a_table_within_80_columns(table: Table) -> None:
 
 
 def test_unconfirmed_numbers_are_marked() -> None:
-    study = load_study("table3", known_tasks=published_tasks())
+    study = load_study("table3")
     text = table_markdown(Table(study, study_grid(study, runs="nowhere")))
     assert "77.04†" in text
     assert "76.66 |" in text
@@ -227,9 +215,9 @@ def test_unconfirmed_numbers_are_marked() -> None:
 
 
 def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
-    study = load_study("ptb-sample", known_tasks=published_tasks())
+    study = load_study("ptb-sample")
     grid = study_grid(study, runs=str(tmp_path))
-    for run, uas in zip(grid["layernorm", "ptb"], (85.0, 86.0, 87.0), strict=True):
+    for run, uas in zip(grid["layernorm", "ptb"].runs, (85.0, 86.0, 87.0), strict=True):
         record(run, **{**score(0.0), "test": {"uas": uas}})
     quoting = Table(study, grid)
     text = table_markdown(quoting)
@@ -241,12 +229,12 @@ def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
 
 
 def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -> None:
-    fair = load_study("fair", known_tasks=published_tasks())
+    fair = load_study("fair")
     study = fair.model_copy(
         update={"rows": {"adanorm": fair.rows["adanorm"]}, "columns": ["rt"], "seeds": [1, 2]}
     )
     grid = study_grid(study, runs=str(tmp_path))
-    low, middle, high = by_override(study, grid["adanorm", "rt"])
+    low, middle, high = (candidate.runs for candidate in grid["adanorm", "rt"].candidates)
     assert [runs[0].training.lr for runs in (low, middle, high)] == [0.0003, 0.001, 0.003]
     for runs, valid, test in ((low, (70.0, 71.0), 99.0), (middle, (72.0, 73.0), 60.0)):
         for run, accuracy in zip(runs, valid, strict=True):
@@ -264,9 +252,9 @@ def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -
 
 
 def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: Path) -> None:
-    study = load_study("ablation-k", known_tasks=published_tasks()).model_copy(update={"scale": "paper"})
+    study = load_study("ablation-k").model_copy(update={"scale": "paper"})
     grid = study_grid(study, runs=str(tmp_path))
-    for accuracy, run in zip((99.3, 99.4, 99.5), grid["k=0.3", "mnist"], strict=True):
+    for accuracy, run in zip((99.3, 99.4, 99.5), grid["k=0.3", "mnist"].runs, strict=True):
         record(run, **score(accuracy))
     text = table_markdown(Table(study, grid))
     assert "| k=0.3 | - | - | - | - | 99.40 ± 0.10 | - |" in text
@@ -280,10 +268,10 @@ def test_a_task_the_paper_has_no_number_of_fits_into_every_table(tmp_path: Path)
         "title: t\nrows: [layernorm, adanorm]\ncolumns: [gaussian, cifar10]\nscale: paper\nseeds: [1, 2]\n"
         "improvements: [[layernorm, adanorm]]\n"
     )
-    study = load_study(str(own), known_tasks=published_tasks())
+    study = load_study(str(own))
     grid = study_grid(study, runs=str(tmp_path / "runs"))
     for norm, losses in (("layernorm", (0.0301, 0.0303)), ("adanorm", (0.0101, 0.0101))):
-        for run, loss in zip(grid[norm, "gaussian"], losses, strict=True):
+        for run, loss in zip(grid[norm, "gaussian"].runs, losses, strict=True):
             record(run, test={"loss": loss}, valid={"loss": loss})
     table = Table(study, grid)
     assert table.ours("layernorm", "gaussian") == "0.0302 ± 0.0001"
@@ -305,15 +293,13 @@ def test_the_committed_tables_are_those_of_the_committed_records(
     assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
     found = findings_markdown(str(committed_runs))
     assert (PROJECT / "results" / "tables" / "findings.md").read_text() == found, "run `make tables`"
-    assert guide(str(committed_runs), str(committed_runs)) == GUIDE.read_text(), (
-        "run `make tables`: docs/norms.md is stale"
-    )
+    assert guide(str(committed_runs)) == GUIDE.read_text(), "run `make tables`: docs/norms.md is stale"
     for name in choices("study"):
-        study = load_study(name, known_tasks=published_tasks())
+        study = load_study(name)
         table = Table(study, study_grid(study, runs=str(committed_runs)))
         for path in write_table(table, name, tmp_path):
             committed = PROJECT / "results" / "tables" / path.name
             assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"
-        if name == "overview":
+        if "readme" in study.roles:
             readme = (PROJECT / "README.md").read_text()
             assert update_readme(readme, table) == readme, "run `make tables`: the README's is stale"

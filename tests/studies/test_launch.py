@@ -18,6 +18,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.records import reader
 from adanorm.studies.job import devices_of_its_own
 from tests.conftest import Command
+from tests.reporting.records import record
 
 MNIST = ["task=mnist", "norm=layernorm", "scale=smoke"]
 ROWS = "title: t\nrows: {ROWS}\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n"
@@ -55,10 +56,10 @@ def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
     done = command("study", *arguments)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stderr == "failed: mnist broken seed 1\n"
-    assert "[1/2] mnist broken seed 1: FAILED with 1\n" in done.stdout
+    broken = "[1/2] mnist broken seed 1: FAILED with 1\n  failed: RuntimeError: breaks in training\n"
+    assert broken in done.stdout
     score = results_of(tmp_path)["layernorm"]["test"]["accuracy"]
     assert f"[2/2] mnist layernorm seed 1: ended\n  test accuracy {score:.2f}, validation " in done.stdout
-    assert "RuntimeError: breaks in training" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     statuses = {norm: result["status"] for norm, result in results_of(tmp_path).items()}
     assert statuses == {"RaisesInTraining": "failed", "layernorm": "done"}
@@ -109,7 +110,7 @@ def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: P
     subprocess.run(["kill", f"-{signal.SIGUSR2.value}", job], check=True)
     said, _ = process.communicate(timeout=200)
     assert process.returncode == 0, said
-    assert reader.is_made(folder)
+    assert reader.is_complete(folder)
     assert rows.read_text().splitlines()[:2] == before, "started anew"
     (log,) = tmp_path.glob("runs/studies/*/.submitit/*/*_log.err")
     assert "this job is preempted" in log.read_text()
@@ -155,9 +156,7 @@ def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
     runs = {n: compose_experiment(["task=mnist", f"norm={n}", "scale=smoke", f"runs={tmp_path / 'runs'}"])
             for n in ("none", "layernorm", "detachnorm", "adanorm")}  # fmt: skip
     for norm, status in (("none", "diverged"), ("layernorm", "done"), ("detachnorm", "failed")):
-        runs[norm].folder().mkdir(parents=True)
-        result = {"schema": 1, "status": status, "seconds": 100}
-        (runs[norm].folder() / "result.json").write_text(json.dumps(result))
+        record(runs[norm], status=status, seconds=100)
     folder = runs["adanorm"].folder()
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text('{"seconds": 40}\n')
@@ -199,3 +198,10 @@ def test_a_study_is_one_folder_or_one_group_of_a_tracker(
         assert len(logged) == 2
         assert all(b"own" in content for content in logged)
         assert any(b"mnist k=0.2 seed 1" in content for content in logged)
+
+
+def test_a_run_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path, command: Command) -> None:
+    rows = "three: {norm: groupnorm, overrides: [norm.params.groups=3]}"
+    done = command("study", *own_study(tmp_path, rows), "workers=2")
+    assert done.returncode == 1, done.stderr
+    assert "[1/1] mnist three seed 1: FAILED with 2\n  error: groups=3: must be" in done.stdout

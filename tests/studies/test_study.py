@@ -7,30 +7,61 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
-from adanorm.records.published import published_tasks
+from adanorm.reporting.figures.catalogue import figure_names
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.studies.grid import plan_runs, study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_studies, load_study, study_of_role
 from tests.conftest import Command
-
-TASKS = published_tasks()
 
 
 @pytest.mark.parametrize("name", choices("study"))
 def test_every_study_loads_and_its_runs_compose(name: str) -> None:
-    study = load_study(name, known_tasks=TASKS)
+    study = load_study(name)
     grid = study_grid(study)
     assert list(grid) == [(norm, task) for task in study.columns for norm in study.rows]
-    for (row, task), runs in grid.items():
+    for (row, task), plan in grid.items():
         only = study.rows[row].only
         there_is = task in choices("task") and (only is None or task in only)
         there_is = there_is and study.rows[row].undefined is None
-        assert len(runs) == (len(study.seeds) * (len(study.budget) or 1) if there_is else 0)
-    planned = plan_runs(study, grid)
-    assert {run.experiment.folder() for run in planned} == {run.folder() for c in grid.values() for run in c}
+        assert len(plan.runs) == (len(study.seeds) * (len(study.budget) or 1) if there_is else 0)
+    planned = plan_runs(grid)
+    assert {run.experiment.folder() for run in planned} == {
+        run.folder() for plan in grid.values() for run in plan.runs
+    }
     assert planned[0].experiment.seed == study.seeds[0]
     for run in planned[:: max(1, len(planned) // 8)]:
         assert compose_experiment(run.arguments).digest() == run.experiment.digest()
+
+
+def test_a_role_is_of_one_study_and_one_study_a_scale_gives_the_curves() -> None:
+    studies = load_studies()
+    for role in ("readme", "norm-guide"):
+        assert sum(role in study.roles for study in studies.values()) == 1
+    scales = [study.scale for study in studies.values() if "curves" in study.roles]
+    assert sorted(scales) == ["mini", "paper"]
+    assert {f"curves-rt-{scale}" for scale in scales} <= set(figure_names())
+
+
+def test_a_role_that_two_studies_have_or_none_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for group in ("task", "norm"):
+        (tmp_path / group).symlink_to(CONF / group)
+    (tmp_path / "study").mkdir()
+    monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.studies.study.CONF", tmp_path)
+    own = "title: t\nrows: [adanorm]\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
+    for names, found in (((), "none"), (("a", "b"), "a, b")):
+        for name in names:
+            (tmp_path / "study" / f"{name}.yaml").write_text(f"{own}roles: [readme]\n")
+        with pytest.raises(ValueError, match=f"one study must have the role readme, not {found}"):
+            study_of_role("readme")
+
+
+def test_studies_come_in_the_order_that_they_say_and_then_by_name() -> None:
+    names = list(load_studies())
+    assert names[:7] == ["overview", "figure1", "figure2", "table1", "table2", "table3", "table4"]
+    assert names[7:] == sorted(names[7:])
 
 
 OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
@@ -39,7 +70,7 @@ OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("overrides: [norm.params.q=1]", "row 'one': unknown key 'norm.params.q'"),
+        ("overrides: [norm.params.q=1]", "row 'one': norm.params.q=1: adanorm has no such parameter"),
         ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
         ("only: [mnist]", "unknown column 'mnist': choose from rt"),
         ("lr: 1", "rows.one.lr=1: extra inputs are not permitted"),
@@ -58,15 +89,15 @@ def test_a_mistake_in_a_row_is_named_before_any_work(
 
 
 def test_every_cell_gets_its_first_seed_before_any_gets_its_second() -> None:
-    study = load_study("ablation-k", known_tasks=TASKS)
-    seeds = [run.experiment.seed for run in plan_runs(study, study_grid(study))]
+    study = load_study("ablation-k")
+    seeds = [run.experiment.seed for run in plan_runs(study_grid(study))]
     assert seeds == [1] * 30 + [2] * 30 + [3] * 30
 
 
 def test_rows_that_share_a_run_make_it_once() -> None:
-    study = load_study("ablation-k", known_tasks=TASKS)
+    study = load_study("ablation-k")
     twice = study.model_copy(update={"rows": {**study.rows, "again": study.rows["k=0.1"]}})
-    assert len(plan_runs(twice, study_grid(twice))) == 90
+    assert len(plan_runs(study_grid(twice))) == 90
 
 
 @pytest.mark.parametrize(
@@ -77,6 +108,21 @@ def test_rows_that_share_a_run_make_it_once() -> None:
         ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
         ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),
+        ("seeds: [1, 2, 1]", "study own: seeds: 1 is named twice"),
+        ("seeds: [-1]", r"seeds\.0=-1: input should be greater than or equal to 0"),
+        ("seeds: [99999999999]", r"seeds\.0=99999999999: input should be less than"),
+        ("seeds: [true]", "seeds=true: must be a number"),
+        ("columns: [mnist, mnist]", "columns: 'mnist' is named twice"),
+        ("rows: [adanorm, adanorm]", "rows: 'adanorm' is named twice"),
+        ("rows: {a: {norm: adanorm}, a: {norm: none}}", "'a' is given twice, again in line 5"),
+        ("overrides: [norm=layernorm]", "overrides: norm=layernorm: may not change the norm of a run"),
+        ("overrides: [++seed=3]", r"\+\+seed=3: may not change the seed of a run"),
+        ("budget: [norm.name=layernorm]", "budget: norm.name=layernorm: may not change"),
+        (
+            "rows: {a: {norm: adanorm, overrides: [+task=rt]}}",
+            r"rows\.a\.overrides: \+task=rt: may not change",
+        ),
+        ("rows: {a: {norm: adanorm, overrides: ['norm=ü']}}", "cannot be read; a value of other characters"),
     ],
 )
 def test_a_mistake_in_a_study_is_named(
@@ -92,18 +138,22 @@ def test_a_mistake_in_a_study_is_named(
     monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
     monkeypatch.setattr("adanorm.studies.study.CONF", tmp_path)
     with pytest.raises(ValueError, match=message):
-        load_study("own", known_tasks=TASKS)
+        load_study("own")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("table1", "seeds=1,b"), "seeds=1,b: write whole numbers"),
+        (("table1", "seeds=1,1"), "seeds=1,1: seed 1 is named twice"),
         (("table1", "scale=huge"), "unknown scale 'huge': choose from"),
         (("table1", "launcher=pbs"), "unknown launcher 'pbs': choose from local, ray, slurm"),
         (("table1", "launcher.jobs=3"), "unknown key 'launcher.jobs': conf/launcher/local.yaml has"),
         (("table1", "training.lr=1"), "training.lr=1: makes other runs than the study's"),
         (("table1", "loger=wandb"), "unknown key 'loger': did you mean logger"),
+        (("table1", "++seed=2"), "++seed=2: may not change the seed of a run: the grid says it"),
+        (("table1", "+norm=layernorm"), "+norm=layernorm: may not change the norm of a run"),
+        (("table1", "norm@data=layernorm"), "may not change the norm of a run"),
         (("table1", "workers=0"), "workers=0: must be a whole number of at least 1"),
         ((), "study needs STUDY: choose from"),
     ],

@@ -22,9 +22,9 @@ from adanorm.inference.sample import continued
 from adanorm.metrics.ngram import bits_per_byte
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.char_lm import CharLm
-from adanorm.training.loop import learning_rate
+from adanorm.training.optimizer import learning_rate
 from tests.conftest import Command
 
 
@@ -32,7 +32,7 @@ def built(*overrides: str) -> tuple[CharLm, TransformerXl]:
     task = tasks.build(compose_experiment(["task=enwik8", "scale=smoke", "norm=layernorm", *overrides]))
     assert isinstance(task, CharLm)
     torch.manual_seed(3)
-    model = task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all"))
+    model = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all"))
     assert isinstance(model, TransformerXl)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -147,12 +147,12 @@ def test_streams_are_read_on_from_segment_to_segment() -> None:
 def test_training_carries_the_memory_on_and_starts_an_epoch_without() -> None:
     task, model = built()
     first, second, *_ = list(task.train_batches(0))
-    fresh = task.loss(model, first).total
-    carried = task.loss(model, second).total
+    fresh = task.loss(model, first)
+    carried = task.loss(model, second, fresh.carried).total
     alone, _ = model(second.segment, [], remember=16)
     without = F.cross_entropy(alone.flatten(0, 1), second.target.flatten(), reduction="sum")
     assert carried.item() != pytest.approx(without.item(), rel=1e-4)
-    assert task.loss(model, first).total.item() == fresh.item()
+    assert task.loss(model, first, fresh.carried).total.item() == fresh.total.item()
 
 
 @pytest.mark.parametrize(("count", "length"), [(1, 8), (3, 7)])
@@ -164,7 +164,7 @@ def test_a_recurrent_model_scores_every_byte_after_all_before_it_in_its_stream(
     task = tasks.build(compose_experiment([*overrides, f"segments.test.length={length}"]))
     assert isinstance(task, CharLm)
     torch.manual_seed(3)
-    model = task.build_model(PlacedNorms(norm_factory("layernorm"), "all")).eval()
+    model = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
     with torch.no_grad():
         model.get_parameter("embedding.weight").mul_(30)  # far from uniform predictions
     text = task.corpus.splits["test"].tolist()
@@ -185,16 +185,15 @@ def test_a_recurrent_model_scores_every_byte_after_all_before_it_in_its_stream(
 def test_a_recurrent_models_state_is_carried_in_training_and_an_epoch_starts_without(cell: str) -> None:
     task = tasks.build(compose_experiment([f"task=enwik8-{cell}", "scale=smoke", "norm=layernorm"]))
     torch.manual_seed(3)
-    model = task.build_model(PlacedNorms(norm_factory("layernorm"), "all"))
+    model = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all"))
     first, second, *_ = list(task.train_batches(0))
-    fresh = task.loss(model, first).total
-    state = [rows.clone() for rows in task.carried]
-    carried = task.loss(model, second).total
-    expected, _ = model(second.segment, state)
+    fresh = task.loss(model, first)
+    carried = task.loss(model, second, fresh.carried).total
+    expected, _ = model(second.segment, fresh.carried)
     summed = F.cross_entropy(expected.flatten(0, 1), second.target.flatten(), reduction="sum")
     assert carried.item() == pytest.approx(summed.item(), rel=1e-6)
-    assert all(len(rows) == 4 and rows.any() for rows in state)
-    assert task.loss(model, first).total.item() == fresh.item()
+    assert all(len(rows) == 4 and rows.any() for rows in fresh.carried)
+    assert task.loss(model, first, fresh.carried).total.item() == fresh.total.item()
 
 
 def test_the_learning_rate_falls_along_a_cosine_to_zero() -> None:

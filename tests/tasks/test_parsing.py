@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,6 @@ import pytest
 import regex
 import torch
 from conllu import parse_incr
-from udtools.udeval import evaluate, load_conllu
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
@@ -20,7 +20,7 @@ from adanorm.data.treebanks.conll import read_treebank
 from adanorm.data.treebanks.trees import Tree
 from adanorm.metrics.attachment import attachment
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.parsing import Parsing
 from scripts.benchmarks import plain_parser
 from scripts.benchmarks.parsing import baselines
@@ -35,7 +35,7 @@ def built(*overrides: str) -> tuple[Parsing, torch.nn.Module]:
     task = tasks.build(compose_experiment(["task=ptb", "scale=smoke", "norm=layernorm", *overrides]))
     assert isinstance(task, Parsing)
     torch.manual_seed(0)
-    return task, task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all")).eval()
+    return task, task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
 
 
 def as_ud(trees: list[Tree]) -> list[Tree]:
@@ -48,28 +48,40 @@ def as_ud(trees: list[Tree]) -> list[Tree]:
     return made
 
 
-def conllu(trees: list[Tree]) -> io.StringIO:
+def conllu(trees: list[Tree]) -> str:
+    """The trees in CoNLL-U; every fourth word is punctuation, by its Penn tag, its universal tag or both."""
+    tags = ("X\tNN", "PUNCT\t.", "X\tNN", "X\t:", "X\tNN", "PUNCT\tNN")
     sentences = [
         "".join(
-            f"{number}\t{word}\t_\tX\t_\t_\t{head}\t{label}\t_\t_\n"
+            f"{number}\t{word}\t_\t{tags[number % 6]}\t_\t{head}\t{label}\t_\t_\n"
             for number, (word, head, label) in enumerate(
                 zip(tree.words, tree.heads, tree.labels or (), strict=True), 1
             )
         )
         for tree in trees
     ]
-    return io.StringIO("\n".join([*sentences, ""]))
+    return "\n".join([*sentences, ""])
 
 
-def test_scores_are_those_of_the_conll_2018_evaluation() -> None:
+def test_scores_of_universal_dependencies_are_those_of_the_official_script(tmp_path: Path) -> None:
     gold = as_ud([projective(count, count, labels=LABELS) for count in range(1, 30)])
     other = as_ud([projective(count, 99 - count, labels=LABELS) for count in range(1, 30)])
     found = [replace(tree, words=right.words) for tree, right in zip(other, gold, strict=True)]
-    theirs = evaluate(load_conllu(conllu(gold), "gold", {}), load_conllu(conllu(found), "found", {}))
-    ours = attachment(gold, [(list(tree.heads), list(tree.labels or ())) for tree in found], "ud").metrics
-    assert 5 < ours["las_all"] < ours["uas_all"] < 95
-    assert ours["uas_all"] == pytest.approx(100 * theirs["UAS"].f1)
-    assert ours["las_all"] == pytest.approx(100 * theirs["LAS"].f1)
+    for name, trees in (("gold", gold), ("found", found)):
+        (tmp_path / name).write_text(conllu(trees))
+    start = "from udtools.cli import main_eval; main_eval()"
+    script = [sys.executable, "-c", start, "--verbose", *(str(tmp_path / name) for name in ("gold", "found"))]
+    printed = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    rows = {row[0].strip(): row for row in (line.split("|") for line in printed.splitlines())}
+    read = read_treebank((tmp_path / "gold").read_bytes(), "gold", "upos")
+    assert sum(map(sum, (tree.punctuation for tree in read))) > 100
+    ours = attachment(read, [(list(tree.heads), list(tree.labels or ())) for tree in found], "ud")
+    assert 5 < ours.metrics["las"] < ours.metrics["uas"] < 95
+    for name in ("UAS", "LAS"):
+        assert f"{ours.metrics[name.lower()]:.2f}" == rows[name][3].strip()
+        assert ours.metrics[name.lower()] == ours.metrics[f"{name.lower()}_all"]
+        assert ours.signatures[name.lower()].startswith("every word counts; labels without subtypes")
+        assert ours.signatures[name.lower()].endswith("435 of 435 words")
 
 
 def test_scores_are_those_of_eval07_token_for_token() -> None:
@@ -182,7 +194,7 @@ def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, c
     ("arguments", "message"),
     [
         (["input=nowhere"], "input=nowhere: no such file"),
-        (["task=rt"], "task=rt does not parse: choose ptb"),
+        (["task=rt"], "task=rt does not parse: choose from ptb"),
         (["input={}"], "sentence 1: no tags in the column xpos, which the parser was trained on"),
         ([], "holds no weights.pt: make the run here first"),
     ],

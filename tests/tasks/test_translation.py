@@ -17,10 +17,10 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.fairseq_library import fairseq
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.label_smoothing import label_smoothed_loss
 from adanorm.tasks.translation import Translation
-from adanorm.training.loop import learning_rate
+from adanorm.training.optimizer import learning_rate
 from tests.conftest import Command
 from tests.defined import norms_of
 
@@ -56,7 +56,7 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
     task = tasks.build(run)
     assert isinstance(task, Translation)
     chosen = run.norm
-    make_norm = norm_factory(chosen.name, chosen.params, numerics=chosen.numerics)
+    make_norm = norm_factory(chosen)
     ours = task.build_model(PlacedNorms(make_norm, chosen.placement))
     arguments: Any = copy.copy(ours.args)
     arguments.norm, arguments.norm_params = chosen.name, json.dumps(chosen.params)
@@ -90,7 +90,7 @@ def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
     run = compose_experiment(["task=de-en", "scale=smoke"])
     task = tasks.build(run)
     assert isinstance(task, Translation)
-    model: Any = task.build_model(PlacedNorms(norm_factory("layernorm", {}), "all")).eval()
+    model: Any = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
     losses = task.evaluate(model, "valid").metrics
     total, units = 0.0, 0
     pairs = task.corpus.splits["valid"].dataset

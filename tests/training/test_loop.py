@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
-from adanorm import tasks
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import TextExamples
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.base import Loss, TrainingTask
 from adanorm.tasks.classification import Classification
 from adanorm.training.distributed import World, shared_rows
-from adanorm.training.loop import Trainer, learning_rate
+from adanorm.training.loop import Trainer
+from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
-from adanorm.training.seeding import seed_everything
-from adanorm.training.state import Outcome, Place, Row
+from adanorm.training.state import Outcome, Row
 
 Smoke = Callable[..., Experiment]
 
@@ -34,15 +32,8 @@ class KillError(Exception):
 
 
 def start(experiment: Experiment, task: TrainingTask | None = None, *, minutes: float = 1e9) -> Trainer:
-    task = task or tasks.build(experiment)
-    norm = experiment.norm
-    placed = PlacedNorms(norm_factory(norm.name, norm.params), norm.placement)
-    seed_everything(experiment.seed)
-    model = task.build_model(placed)
-    placed.finish()
-    seed_everything(experiment.seed)
-    place = Place(torch.device("cpu"), experiment.precision, World(0, 1), 60 * minutes)
-    return Trainer(task, model, experiment.task, experiment.training, place)
+    experiment = experiment.model_copy(update={"checkpoint_minutes": minutes, "device": "cpu"})
+    return start_trainer(experiment, prepare(experiment, task))
 
 
 def run(trainer: Trainer, path: Path) -> tuple[Outcome, list[Row]]:
@@ -57,11 +48,11 @@ class Stops(Classification):
 
     left: int
 
-    def loss(self, model: nn.Module, batch: Any) -> Loss:
+    def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:
         self.left -= 1
         if self.left < 0:
             raise KillError
-        return super().loss(model, batch)
+        return super().loss(model, batch, carried)
 
 
 @pytest.mark.parametrize("stop_after", [1, 5, 6, 9, 14])
@@ -151,8 +142,8 @@ class Scaled(Classification):
 
     factors: Iterator[float]
 
-    def loss(self, model: nn.Module, batch: Any) -> Loss:
-        loss = super().loss(model, batch)
+    def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:
+        loss = super().loss(model, batch, carried)
         return Loss(loss.total * next(self.factors), loss.units)
 
 

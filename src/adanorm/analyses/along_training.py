@@ -7,22 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
-
-from adanorm import tasks
 from adanorm.analyses.spec import Analysis, AnalysisRecord
 from adanorm.analyses.step import Observe, Step, Values
 from adanorm.analyses.summary import averages
-from adanorm.config.experiment import Experiment
-from adanorm.models.norm_compatibility import check_compatibility
-from adanorm.norms import backends
-from adanorm.records import environment, reader
+from adanorm.records import reader
 from adanorm.records.folder import RunFolder
-from adanorm.runs.setup import choose_device, placed_norms
-from adanorm.training.distributed import World
+from adanorm.records.result import AnalysisResult
+from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
-from adanorm.training.seeding import seed_everything
-from adanorm.training.state import Place
 
 Make = Callable[[AnalysisRecord], None]
 
@@ -34,44 +26,27 @@ def along_training(observe: Observe) -> Make:
     """
 
     def make(record: AnalysisRecord) -> None:
-        trainer, sites = begin(record.experiment)
+        prepared = prepare(record.experiment)
+        environment = describe_environment(record.experiment, prepared, processes=1)
         folder = RunFolder(record.folder(), rows="rows.jsonl")
-        with folder.held():
-            if reader.is_made(folder.path):
-                return  # another process made it since
-            _open(folder, record, trainer)
+        with folder.recording(record.identity(), environment) as recording:
+            if recording.is_complete:
+                return
+            trainer = start_trainer(record.experiment, prepared)
             trainer.resume(folder.checkpoint)
-            folder.keep_metrics(trainer.state.rows)
+            folder.truncate_rows(trainer.state.rows)
             saved = time.monotonic()
-            for row in updates(record.analysis, trainer, sites, observe):
+            for row in updates(record.analysis, trainer, prepared.sites.swapped, observe):
                 if row is not None:
                     trainer.state.rows += 1
-                    folder.add_metrics(row)
-                if time.monotonic() - saved > trainer.place.checkpoint_seconds:
+                    folder.add_row(row)
+                if time.monotonic() - saved > trainer.context.checkpoint_seconds:
                     trainer.save(folder.checkpoint)
                     saved = time.monotonic()
-            _close(folder, record, trainer, sites)
+            rows = reader.observations(folder.path)
+            recording.result = _result(record, trainer, prepared.sites.swapped, rows)
 
     return make
-
-
-def begin(experiment: Experiment) -> tuple[Trainer, list[str]]:
-    """Return the trainer of a run at its very start, and the sites of its norm.
-
-    In one process. Raises ValueError for what the user can mend.
-    """
-    torch.set_num_threads(experiment.threads)
-    device = choose_device(experiment)
-    check_compatibility(experiment)
-    placed = placed_norms(experiment)
-    task = tasks.build(experiment)
-    seed_everything(experiment.seed)
-    model = task.build_model(placed).to(device).train()
-    placed.finish()
-    seed_everything(experiment.seed)
-    place = Place(device, experiment.precision, World(0, 1), 60 * experiment.checkpoint_minutes)
-    trainer = Trainer(task, model, experiment.task, experiment.training, place)
-    return trainer, placed.swapped
 
 
 def updates(
@@ -106,40 +81,31 @@ def _finite(values: Values) -> dict[str, dict[str, float | None]]:
     }
 
 
-def _open(folder: RunFolder, record: AnalysisRecord, trainer: Trainer) -> None:
-    place, threads = trainer.place, record.experiment.threads
-    folder.write_config(record.identity())
-    described = environment.describe(
-        device=place.device, precision=place.precision, processes=1, threads=threads
-    )
-    backend = backends.describe(record.experiment.norm.backend, place.device.type)
-    folder.write_environment({**described, "norm_backend": backend})
-
-
-def _close(folder: RunFolder, record: AnalysisRecord, trainer: Trainer, sites: list[str]) -> None:
+def _result(
+    record: AnalysisRecord, trainer: Trainer, sites: list[str], rows: Sequence[dict[str, Any]]
+) -> AnalysisResult:
+    """Return what the observations come to; raises ValueError where there are none."""
     state, run = trainer.state, record.experiment
-    rows = reader.observations(folder.path)
     if not rows and state.diverged is None:
         raise ValueError(
             f"every={record.analysis.every}: the run ends after {state.update} updates, none observed"
         )
-    ended: dict[str, Any] = {
-        "status": "diverged" if state.diverged else "done",
-        "analysis": record.analysis.name,
-        "task": run.task.name,
-        "norm": run.norm.name,
-        "scale": run.scale,
-        "seed": run.seed,
-        "norm_sites": sites,
-        "data": trainer.task.checksums,
-        "steps": state.update,
-        "observations": len(rows),
-        **averages(rows),
-    }
-    if record.analysis.evaluate and state.diverged is None:
-        ended["valid"] = trainer.measure("valid").metrics
-        ended["summary"]["score"] = ended["valid"][run.task.criterion]
-    if state.diverged:
-        ended["diverged"] = state.diverged
-    folder.write_result(ended)
-    folder.checkpoint.unlink(missing_ok=True)
+    means = averages(rows)
+    measured = record.analysis.evaluate and state.diverged is None
+    valid = trainer.measure("valid").metrics if measured else None
+    return AnalysisResult(
+        status="diverged" if state.diverged else "done",
+        analysis=record.analysis.name,
+        task=run.task.name,
+        norm=run.norm.name,
+        scale=run.scale,
+        seed=run.seed,
+        norm_sites=sites,
+        data=trainer.task.checksums,
+        steps=state.update,
+        observations=len(rows),
+        summary={**means.summary, **({"score": valid[run.task.criterion]} if valid else {})},
+        places=means.places,
+        valid=valid,
+        diverged=state.diverged,
+    )

@@ -52,11 +52,12 @@ def loss_and_gradient(step: Step, *, of: Collection[str] | None = None) -> tuple
     try:
         for name, parameter in parameters.items():
             parameter.requires_grad_(asked[name] and (of is None or name in of))
-        total, units = step.backward()
+        loss = step.backward()
     finally:
         for name, parameter in parameters.items():
             parameter.requires_grad_(asked[name])
-    return total.item() / units, {name: gradient / units for name, gradient in _gradients(step).items()}
+    gradients = {name: gradient / loss.units for name, gradient in _gradients(step).items()}
+    return loss.total.item() / loss.units, gradients
 
 
 def _gradients(step: Step) -> Tensors:

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from adanorm.config.compose import outside_norms
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment, first_problem
-from adanorm.config.paths import CONF, PROJECT, choices
-from adanorm.config.sections import Param, Positive, Section
+from adanorm.config.outside_norms import outside_norms
+from adanorm.config.overrides import check_fixed
+from adanorm.config.paths import CONF, analyses_folder, choices
+from adanorm.config.sections import EachOnce, Param, Positive, Section, Seeds
+from adanorm.config.yaml_file import read_yaml, read_yaml_file
 
 
 class Quantity(Section):
@@ -32,22 +33,32 @@ class Quantity(Section):
 class Analysis(Section):
     """Norms x tasks x seeds at one scale, and what is observed at every `every`-th of `steps` updates.
 
-    Without tasks nothing is trained. `options` are the observing function's own.
+    Without tasks nothing is trained. `options` are the observing function's own. In YAML the norm `all`
+    stands for every norm that is not named.
     """
 
     name: str
     title: str
     caption: str
-    tasks: list[str]
-    norms: Annotated[list[str], Field(min_length=1)]
+    tasks: Annotated[list[str], EachOnce]
+    norms: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Literal["paper", "mini", "smoke"] = "mini"
-    seeds: list[int] = Field(default=[1], min_length=1)
+    seeds: Seeds = Field(default=[1])
     steps: Positive | None = None
     every: Positive | None = None
     evaluate: bool = False  # whether the validation score at the end is recorded
     overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
     options: dict[str, Param] = Field(default={})
     shown: Annotated[list[Quantity], Field(min_length=1)]
+
+    @field_validator("norms", mode="before")
+    @classmethod
+    def _all_are_the_others(cls, norms: Any) -> Any:
+        norms = ["all"] if norms == "all" else norms
+        if not isinstance(norms, list) or "all" not in norms:
+            return norms
+        place = norms.index("all")
+        return [*norms[:place], *(n for n in choices("norm") if n not in norms), *norms[place + 1 :]]
 
     @model_validator(mode="after")
     def _observes_something(self) -> Analysis:
@@ -92,7 +103,7 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
     if name not in analysis_names():
         hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
         raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(analysis_names())}{hint}")
-    values = {"name": name, **yaml.safe_load((CONF / "analysis" / f"{name}.yaml").read_text())}
+    values = {"name": name, **read_yaml_file(CONF / "analysis" / f"{name}.yaml")}
     options = values.get("options", {})
     for key, text in (given or {}).items():
         (options if key in options else values)[key] = _typed(key, text, options.get(key))
@@ -107,7 +118,12 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
 
 
 def _typed(key: str, text: str, default: Param | None) -> Any:
-    value = yaml.safe_load(text) if default is None else _number_or_text(text)
+    if not text:
+        raise ValueError(f"{key}=: needs a value")
+    try:
+        value = read_yaml(text) if default is None else _number_or_text(text)
+    except ValueError:
+        raise ValueError(f"{key}={text}: cannot be read") from None
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(default, int) and not isinstance(value, int):
         raise ValueError(f"{key}={text}: must be a whole number")
@@ -147,8 +163,7 @@ class AnalysisRecord(NamedTuple):
     def folder(self) -> Path:
         """Return the folder of the record; it need not exist."""
         run, analysis = self.experiment, self.analysis
-        kept = Path(run.runs) if run.runs else PROJECT / "results"
-        folder, digest = kept / "analyses" / analysis.name, digest_of(self.identity())
+        folder, digest = analyses_folder(run.runs) / analysis.name, digest_of(self.identity())
         if not analysis.tasks:
             return folder / run.norm.name / f"seed{run.seed}-{digest}"
         return folder / run.task.name / run.norm.name / f"{run.scale}-seed{run.seed}-{digest}"
@@ -170,10 +185,11 @@ def analysis_grid(
 ) -> AnalysisGrid:
     """Return the records of every cell, made or not; without tasks the one column is named "".
 
-    `runs` is the folder that holds `analyses/`, and `overrides` are of every run. Raises ValueError
+    `runs` is the folder of the runs' records, and `overrides` are of every run. Raises ValueError
     as composing does.
     """
     changes = [*analysis.overrides, *overrides]
+    check_fixed(changes)
     return {
         (norm, task): [
             AnalysisRecord(analysis, first.model_copy(update={"seed": seed}))

@@ -30,7 +30,7 @@ class Step:
         self.trainer, self.micro_batches, self.sites = trainer, micro_batches, sites
         self.model, self.task = trainer.model, trainer.task
         self.done: Loss | None = None
-        self._random, self._carried = random_state(), list(trainer.task.carried)
+        self._random, self._carried = random_state(), trainer.carried
         self._buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
 
     def update(self) -> Loss:
@@ -46,10 +46,12 @@ class Step:
         function of the weights alone. To be called within `aside`.
         """
         self._rewind()
-        total, units = torch.zeros((), dtype=torch.float64, device=self.trainer.place.device), 0
-        with torch.no_grad(), self.trainer.place.autocast():
+        total, units = torch.zeros((), dtype=torch.float64, device=self.trainer.context.device), 0
+        with torch.no_grad(), self.trainer.context.autocast():
             for micro_batch in self.micro_batches:
-                loss = self.task.loss(self.model, micro_batch.to(self.trainer.place.device))
+                batch = micro_batch.to(self.trainer.context.device)
+                loss = self.task.loss(self.model, batch, self.trainer.carried)
+                self.trainer.carried = loss.carried
                 total, units = total + loss.total, units + loss.units
         return Loss(total, units)
 
@@ -61,7 +63,7 @@ class Step:
 
     def _rewind(self) -> None:
         restore_random_state(self._random)
-        self.task.carried = list(self._carried)
+        self.trainer.carried = self._carried
         _put_back(dict(self.model.named_buffers()), self._buffers)
 
     @contextmanager
@@ -71,7 +73,7 @@ class Step:
         weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}
         kept = {name: buffer.clone() for name, buffer in buffers.items()}
         gradients = {name: parameter.grad for name, parameter in parameters.items()}
-        random, carried = random_state(), list(self.task.carried)
+        random, carried = random_state(), self.trainer.carried
         for parameter in parameters.values():
             parameter.grad = None
         try:
@@ -82,7 +84,7 @@ class Step:
             for name, parameter in parameters.items():
                 parameter.grad = gradients[name]
             restore_random_state(random)
-            self.task.carried = carried
+            self.trainer.carried = carried
 
 
 def _put_back(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None:

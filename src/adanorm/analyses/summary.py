@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 
-def averages(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+class Averages(NamedTuple):
+    """Means by quantity: over the places, and at each of them."""
+
+    summary: dict[str, float]
+    places: dict[str, dict[str, float]]
+
+
+def averages(rows: Sequence[dict[str, Any]]) -> Averages:
     """Return each quantity's mean over observations, at each place and over the places it is known at."""
     seen: dict[str, dict[str, list[float]]] = {}
     for row in rows:
@@ -20,4 +27,4 @@ def averages(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
     names = dict.fromkeys(name for found in places.values() for name in found)
     summary = {name: fmean(found[name] for found in places.values() if name in found) for name in names}
-    return {"summary": summary, "places": places}
+    return Averages(summary, places)

@@ -12,7 +12,7 @@ from pathlib import Path
 from adanorm.analyses.spec import AnalysisRecord, analysis_grid, analysis_names, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.config.paths import PROJECT
-from adanorm.models.norm_compatibility import check_compatibility
+from adanorm.models.norm_compatibility import compatible_norm
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.reporting.figures.catalogue import drawn_analysis
@@ -49,7 +49,7 @@ def main(arguments: Arguments) -> None:
     chosen = load_analysis(name, own)
     grid = analysis_grid(chosen, runs=runs, overrides=overrides)
     records = [record for cell in grid.values() for record in cell]
-    missing = [record for record in records if not reader.is_made(record.folder())]
+    missing = [record for record in records if not reader.is_complete(record.folder())]
     print(f"{chosen.name}: {len(records)} records, {len(missing)} to run", flush=True)
     if missing:
         _observe(missing)
@@ -73,7 +73,7 @@ def _observe(missing: Sequence[AnalysisRecord]) -> None:
 
     for record in missing:
         if record.analysis.tasks:
-            check_compatibility(record.experiment)
+            compatible_norm(record.experiment)  # before any work
     for index, record in enumerate(missing):
         print(f"[{index + 1}/{len(missing)}] {record.about}", flush=True)
         ANALYSES[record.analysis.name](record)

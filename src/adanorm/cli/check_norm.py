@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from adanorm.cli.command import Arguments, Usage
 from adanorm.config.compose import compose_experiment
+from adanorm.norms import MakeNorm, norm_factory
 from adanorm.norms.check import CHECKS
-from adanorm.norms.registry import MakeNorm, norm_factory
 
 USAGE = Usage(settings="of a run", examples=("norm=adanorm", "norm=my_norms:MyNorm +norm.params.power=0.7"))
 
@@ -18,9 +18,7 @@ USAGE = Usage(settings="of a run", examples=("norm=adanorm", "norm=my_norms:MyNo
 def main(arguments: Arguments) -> int:
     """Check the norm of the command line; the code is 1 if it breaks the contract."""
     norm = compose_experiment(arguments.settings).norm
-    make_norm = norm_factory(
-        norm.name, norm.params, numerics=norm.numerics, backend=norm.backend, path=norm.path
-    )
+    make_norm = norm_factory(norm)
     broken = 0
     for check in CHECKS:
         problem = _problem(check, make_norm)

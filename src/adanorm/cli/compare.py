@@ -15,6 +15,7 @@ import numpy as np
 from adanorm.cli.command import Arguments, Key, Usage, seed_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.overrides import check_fixed
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
@@ -25,6 +26,8 @@ from adanorm.reporting.verdicts.crossed import Values, components, seed_split
 from adanorm.reporting.verdicts.evidence import norm_runs, variance_of
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.runs.auto_scale import resolve_auto
+
+RUN_KEYS = ("task", "scale", "runs")  # of all the runs that are compared
 
 USAGE = Usage(
     keys={
@@ -40,6 +43,7 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Print and record the differences of the norms that the command line names."""
     given = arguments.keys
+    check_fixed([setting for setting in arguments.settings if setting.partition("=")[0] not in RUN_KEYS])
     overrides = resolve_auto(arguments.settings)
     seeds = seed_list(given["seed"]) if given["seed"] else None
     pairs = _named_pairs(given["norm"]) if given["norm"] else _claimed_pairs(compose_experiment(overrides))
@@ -55,7 +59,9 @@ def main(arguments: Arguments) -> None:
 
 
 def _named_pairs(text: str) -> list[tuple[str, str]]:
-    first, *others = text.split(",")
+    first, *others = norms = text.split(",")
+    if twice := next((norm for norm in norms if norms.count(norm) > 1), None):
+        raise ValueError(f"norm={text}: {twice} is named twice")
     if not others:
         raise ValueError("name two norms or more, such as norm=layernorm,adanorm")
     return [(first, other) for other in others]

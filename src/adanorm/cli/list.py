@@ -9,9 +9,9 @@ from pathlib import Path
 import yaml
 
 from adanorm.cli.command import Arguments, Usage
-from adanorm.config.compose import outside_norms
 from adanorm.config.compose_cache import cached_experiment
-from adanorm.config.paths import CONF, PROJECT, choices
+from adanorm.config.outside_norms import outside_norms
+from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.records import reader
 
 USAGE = Usage()
@@ -46,11 +46,12 @@ def _about(path: Path) -> str:
 def _undefined() -> list[str]:
     """Return a line for each reason why some norms are not defined in some tasks."""
     from adanorm.models.norm_compatibility import why_undefined  # which imports torch
+    from adanorm.norms import norm_factory
 
     pairs: dict[str, dict[str, list[str]]] = {}  # reason -> norm -> tasks
     sites = {task: cached_experiment([f"task={task}", "norm=none"]).model.sites() for task in choices("task")}
     for name in choices("norm"):
-        norm = cached_experiment(["task=rt", f"norm={name}"]).norm
+        norm = norm_factory(cached_experiment(["task=rt", f"norm={name}"]).norm).trial
         for task, offered in sites.items():
             if f"{task}_{name}" in choices("task_norm"):
                 offered = cached_experiment([f"task={task}", f"norm={name}"]).model.sites()  # noqa: PLW2901
@@ -68,12 +69,11 @@ def _undefined() -> list[str]:
 
 
 def _done() -> list[str]:
-    runs = PROJECT / "results" / "runs"
     counts: Counter[tuple[str, str, str, str]] = Counter()
-    for path in sorted(runs.glob("*/*/*/result.json")):
+    for path in sorted(RUNS.glob("*/*/*/result.json")):
         result = reader.result(path.parent)
         if result is not None:
-            counts[result["task"], result["scale"], result["norm"], result["status"]] += 1
+            counts[result.task, result.scale, result.norm, result.status] += 1
     lines: dict[tuple[str, str], list[str]] = {}
     for (task, scale, norm, status), count in counts.items():
         text = f"{norm} {count}" + ("" if status == "done" else f" {status}")

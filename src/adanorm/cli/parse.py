@@ -11,6 +11,7 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.text_arguments import TEXT_KEYS, source_of
+from adanorm.config.compose_cache import tasks_of_kind
 from adanorm.config.data_sections import Treebank
 from adanorm.inference.parse import parse_sentences, read_sentences
 from adanorm.runs.auto_scale import experiment_of
@@ -28,7 +29,8 @@ def main(arguments: Arguments) -> None:
     with redirect_stdout(sys.stderr):  # progress is no parse
         experiment = experiment_of(arguments.settings)
         if not isinstance(experiment.data, Treebank):
-            raise ValueError(f"task={experiment.task.name} does not parse: choose ptb")
+            known = ", ".join(tasks_of_kind("parsing"))
+            raise ValueError(f"task={experiment.task.name} does not parse: choose from {known}")
         content = source.read_bytes() if source else sys.stdin.buffer.read()
         sentences = read_sentences(content, str(source or "input"), experiment.data.tags)
         parse_sentences(experiment, sentences)

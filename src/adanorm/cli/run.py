@@ -76,7 +76,7 @@ def _run(experiment: Experiment) -> None:
     from adanorm.reporting.run_summary import beside_the_paper
 
     folder = experiment.folder()
-    if reader.is_made(folder):
+    if reader.is_complete(folder):
         print(f"already completed: {shown(folder)} (runs=FOLDER repeats it in a folder of your own)")
     else:
         from adanorm.runs.execute import execute

@@ -10,10 +10,9 @@ import sys
 from contextlib import redirect_stdout
 
 from adanorm.cli.command import Arguments, Key, Usage, whole_number
+from adanorm.config.compose_cache import tasks_of_kind
 from adanorm.inference.sample import sample_text
 from adanorm.runs.auto_scale import experiment_of
-
-LANGUAGE_MODELS = "enwik8, enwik8-lstm or enwik8-gru"
 
 USAGE = Usage(
     keys={
@@ -39,8 +38,9 @@ def main(arguments: Arguments) -> None:
         raise ValueError("prompt: must hold at least one byte")
     with redirect_stdout(sys.stderr):  # progress is no sample
         experiment = experiment_of(arguments.settings)
-        if experiment.segments is None:
-            raise ValueError(f"task={experiment.task.name} is no language model: choose {LANGUAGE_MODELS}")
+        if experiment.task.kind != "char_lm":
+            known = ", ".join(tasks_of_kind("char_lm"))
+            raise ValueError(f"task={experiment.task.name} is no language model: choose from {known}")
         text = sample_text(
             experiment,
             given["prompt"].encode("utf-8", "surrogateescape"),

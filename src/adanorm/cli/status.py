@@ -10,7 +10,7 @@ from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
-from adanorm.records.folder import RunFolder, is_held
+from adanorm.records.folder import RunFolder, is_locked
 from adanorm.reporting.names import title
 from adanorm.studies.grid import plan_runs, study_grid
 
@@ -28,13 +28,13 @@ def main(arguments: Arguments) -> None:
     name, study = chosen_study(arguments)
     workers = workers_of(arguments) or 1
     grid = study_grid(study, runs=runs_of(arguments))
-    runs = {planned.experiment.folder(): planned.experiment for planned in plan_runs(study, grid)}
+    runs = {planned.experiment.folder(): planned.experiment for planned in plan_runs(grid)}
     states = {folder: state(run) for folder, run in runs.items()}
     total = Counter(states.values())
     left = sum(seconds_left(run, states[folder]) for folder, run in runs.items())
     print(f"{name}, {study.scale}: {len(runs)} runs, {_counts(total)}")
     for task in study.columns:
-        cells = {row: grid[row, task] for row in study.rows if grid[row, task]}
+        cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
         if not cells:
             continue
         print(f"{title(task):<22}" + "".join(f"{state:>10}" for state in STATES))
@@ -54,10 +54,10 @@ def state(run: Experiment) -> str:
     folder = run.folder()
     checkpoint = RunFolder(folder).checkpoint
     # Asked before the result, which is written while the folder is locked.
-    held = is_held(folder)
+    held = is_locked(folder)
     result = reader.result(folder)
-    if result is not None and (result["status"] != "failed" or not held):
-        return str(result["status"])
+    if result is not None and (result.is_complete or not held):
+        return result.status
     try:
         age = time.time() - checkpoint.stat().st_mtime
     except FileNotFoundError:
@@ -74,9 +74,11 @@ def seconds_left(run: Experiment, state: str) -> float:
     if state in ("done", "diverged"):
         return 0.0
     finished = [
-        result["seconds"]
+        result.seconds
         for path in run.folder().parents[1].glob(f"*/{run.scale}-seed*/result.json")
-        if (result := reader.result(path.parent)) is not None and result["status"] == "done"
+        if (result := reader.result(path.parent)) is not None
+        and result.status == "done"
+        and result.seconds is not None
     ]
     whole = fmean(finished) if finished else 3600 * run.cost.cpu_hours
     if state != "running" or not (run.folder() / "metrics.jsonl").exists():

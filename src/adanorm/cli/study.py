@@ -14,6 +14,7 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, whole_number
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
+from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import PROJECT
 from adanorm.records import reader
 from adanorm.reporting.tables.files import write_table
@@ -31,7 +32,7 @@ USAGE = Usage(
     most=1,
     keys={
         **STUDY_KEYS,
-        "launcher": Key("local, ray, slurm or submitit-local", "local"),
+        "launcher": Key("a file of conf/launcher, such as ray or slurm", "local"),
         "gpus": Key("GPUs a run, or processes a run on CPU", "1"),
     },
     settings="of every run, such as logger=tensorboard, or of the launcher: launcher.partition=gpu",
@@ -47,7 +48,7 @@ def main(arguments: Arguments) -> int:
     grid = study_grid(study, runs=runs_folder)
     settings = [entry for entry in arguments.settings if entry.startswith("launcher.")]
     runs = _planned(study, name, grid, [entry for entry in arguments.settings if entry not in settings])
-    missing = [run for run in runs if not reader.is_made(run.experiment.folder())]
+    missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
     counts = f"{name}: {len(runs)} runs, {len(runs) - len(missing)} completed before, {len(missing)} to run"
     failed = []
     if not missing:
@@ -75,11 +76,12 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
 
     Raises ValueError for a setting that would make a run another run: a study's runs are its YAML's.
     """
-    runs = plan_runs(study, grid)
+    runs = plan_runs(grid)
     if not settings:
         return runs
+    check_fixed(settings)
     places = runs[0].experiment.runs
-    changed = plan_runs(study, study_grid(study, runs=places, settings=settings), settings)
+    changed = plan_runs(study_grid(study, runs=places, settings=settings), settings)
     if any(
         run.experiment.folder() != ours.experiment.folder() for run, ours in zip(runs, changed, strict=True)
     ):

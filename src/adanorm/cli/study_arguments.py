@@ -7,7 +7,6 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, folder_of, seed_list, whole_number
 from adanorm.config.paths import choices
-from adanorm.records.published import published_tasks
 from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {
@@ -25,7 +24,7 @@ def chosen_study(arguments: Arguments) -> tuple[str, Study]:
     Raises ValueError for an unknown study or scale and for seeds that are none.
     """
     given = arguments.keys
-    study = load_study(arguments.names[0], known_tasks=published_tasks())
+    study = load_study(arguments.names[0])
     if given["scale"] not in ("", *choices("scale")):
         raise ValueError(f"unknown scale {given['scale']!r}: choose from {', '.join(choices('scale'))}")
     # At another scale than the study's own, the table is another.

@@ -9,7 +9,6 @@ from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_whole
 from adanorm.records.folder import shown
-from adanorm.records.published import published_tasks
 from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
 from adanorm.reporting.pages.readme import update_readme
@@ -35,14 +34,14 @@ def main(arguments: Arguments) -> None:
     """Write the table of every study, or of those named, and the README's; or print another metric's."""
     metric = arguments.keys["metric"] or None
     for name in arguments.names or choices("study"):
-        study = load_study(name, known_tasks=published_tasks())
+        study = load_study(name)
         table = Table(study, study_grid(study), metric=metric)
         if metric:
             print(table_text(table))
             continue
         paths = write_table(table, name)
         print(f"{shown(paths[0])} and .csv, .tex")
-        if name == "overview":
+        if "readme" in study.roles:
             readme = PROJECT / "README.md"
             write_whole(readme, update_readme(readme.read_text(), table).encode())
     if not arguments.names and not metric:

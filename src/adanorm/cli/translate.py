@@ -8,8 +8,7 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.text_arguments import TEXT_KEYS, source_of
-from adanorm.config.compose import compose_experiment
-from adanorm.config.paths import choices
+from adanorm.config.compose_cache import tasks_of_kind
 from adanorm.data.translation.corpora import lines_of
 from adanorm.inference.translate import translate_sentences
 from adanorm.runs.auto_scale import experiment_of
@@ -27,7 +26,8 @@ def main(arguments: Arguments) -> None:
     with redirect_stdout(sys.stderr):  # progress is no translation
         experiment = experiment_of(arguments.settings)
         if experiment.task.kind != "translation":
-            raise ValueError(f"task={experiment.task.name} does not translate: choose from {_tasks()}")
+            known = ", ".join(tasks_of_kind("translation"))
+            raise ValueError(f"task={experiment.task.name} does not translate: choose from {known}")
         content = source.read_bytes() if source else sys.stdin.buffer.read()
         translations = translate_sentences(experiment, lines_of(content, str(source or "input")))
     text = "".join(f"{line}\n" for line in translations)
@@ -35,8 +35,3 @@ def main(arguments: Arguments) -> None:
         Path(output).write_text(text)
     else:
         sys.stdout.write(text)
-
-
-def _tasks() -> str:
-    kinds = {task: compose_experiment([f"task={task}"]).task.kind for task in choices("task")}
-    return ", ".join(task for task, kind in kinds.items() if kind == "translation")

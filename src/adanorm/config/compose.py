@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
@@ -13,45 +13,74 @@ from omegaconf.errors import OmegaConfBaseException
 
 from adanorm.config.errors import one_line
 from adanorm.config.experiment import Experiment, parse_experiment
+from adanorm.config.outside_norms import outside_norms
+from adanorm.config.overrides import parsed, quote_place
 from adanorm.config.paths import CONF, choices
 
-GROUPS = ("task", "norm", "scale", "preset", "logger")
-
-
-def outside_norms() -> list[str]:
-    """Return the names of norms that installed packages offer as entry points, sorted."""
-    return sorted(point.name for point in entry_points(group="adanorm.norms"))
+GROUPS = ("task", "norm", "scale", "preset", "logger", "task_norm", "task_scale")
 
 
 def prepare_overrides(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides with norms of other packages spelled as Hydra can compose them.
+    """Return the overrides spelled as Hydra can compose them.
 
-    Such a norm is named by its entry point (norm=name) or by its path: norm=package.module:Class, or
-    norm.path=package.module:Class, which replaces whatever norm is named beside it. Raises
-    ValueError naming the choices where a task, norm, scale or logger does not exist.
+    A norm of another package is named by its entry point (norm=name) or by its path:
+    norm=package.module:Class, or norm.path=package.module:Class, which replaces whatever norm is
+    named beside it. Paths get quotes, and parameters that a norm's YAML does not list a `++`.
+    Raises ValueError naming the choices where a task, norm, scale, logger or parameter does not exist.
     """
     prepared: list[str] = []
     by_path = any(override.startswith("norm.path=") for override in overrides)
+    norms = [o.partition("=")[2] for o in overrides if o.startswith("norm=")][-1:]
+    sweep = bool({"-m", "--multirun"} & {*overrides})
     for override in overrides:
         key, _, value = override.partition("=")
         if key == "norm" and by_path:
             continue  # the parameters of a norm of ours are none of another's
         if key == "norm" and ":" in value:
             prepared += ["norm=none", f"norm.path={value}"]
-            continue
-        if key not in GROUPS or not value:
-            prepared.append(override)
-            continue
-        known = choices(key)
-        plugged = outside_norms() if key == "norm" else ["auto"] if key == "scale" else []
-        for name in value.split(","):
-            if name not in known and name not in plugged:
-                raise ValueError(f"unknown {key} {name!r}: choose from {', '.join([*known, *plugged])}")
-        if key == "norm" and value in plugged and value not in known:
+        elif key == "norm" and value in _plugged(key) and value not in choices(key):
             prepared += ["norm=none", f"norm.name={value}"]
-        else:
+        elif key in GROUPS and value:
+            _check_choices(key, value)
             prepared.append(override)
+        elif key.startswith("norm.params.") and value:
+            outside = by_path or any(":" in norm or norm not in choices("norm") for norm in norms)
+            prepared.append(f"++{override}" if outside else _of_a_known_parameter(override, norms))
+        else:
+            prepared.append(quote_place(override, sweep=sweep))
     return ["norm=none", *prepared] if by_path and "norm=none" not in prepared else prepared
+
+
+def _plugged(group: str) -> list[str]:
+    return outside_norms() if group == "norm" else ["auto"] if group == "scale" else []
+
+
+def _check_choices(group: str, value: str) -> None:
+    known = [*choices(group), *_plugged(group)]
+    for name in value.split(","):
+        if name not in known:
+            module, dot, attribute = name.rpartition(".")
+            of_ones_own = (
+                f"a norm of your own is norm={module}:{attribute}; " if group == "norm" and dot else ""
+            )
+            raise ValueError(f"unknown {group} {name!r}: {of_ones_own}choose from {', '.join(known)}")
+
+
+def _of_a_known_parameter(override: str, norms: Sequence[str]) -> str:
+    """Return an override of a norm's parameter as Hydra takes it, whether or not its YAML lists it."""
+    key, _, value = override.removeprefix("norm.params.").partition("=")
+    for name in (norms or ["layernorm"])[0].split(","):
+        listed = yaml.safe_load((CONF / "norm" / f"{name}.yaml").read_text())["params"] or {}
+        if key in listed:
+            return override
+    from adanorm.norms.registry import parameters_of
+
+    for name in (norms or ["layernorm"])[0].split(","):
+        takes = parameters_of(name)
+        if key not in takes:
+            known = f"it takes {', '.join(takes)}" if takes else "it takes none"
+            raise ValueError(f"norm.params.{key}={value}: {name} has no such parameter; {known}")
+    return f"++{override}"
 
 
 def compose_experiment(overrides: Sequence[str]) -> Experiment:
@@ -65,6 +94,8 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
 def compose_config(overrides: Sequence[str]) -> DictConfig:
     """Return the configuration of these overrides, not yet checked; raises ValueError as above."""
     prepared = prepare_overrides(overrides)
+    for override in prepared:
+        parsed(override)
     try:
         if GlobalHydra.instance().is_initialized():  # inside a Hydra job: leave it as it is
             return compose("run", prepared)

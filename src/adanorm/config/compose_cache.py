@@ -10,9 +10,10 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from adanorm.config.compose import compose_experiment, outside_norms
+from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import CONF, PROJECT
+from adanorm.config.outside_norms import outside_norms
+from adanorm.config.paths import CONF, PROJECT, choices
 from adanorm.files import write_whole
 
 KEPT = PROJECT / "data" / "composed.json"
@@ -29,6 +30,11 @@ def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> E
         known[key] = compose_experiment(overrides).model_dump(mode="json")
         _keep_at_exit()
     return Experiment.model_validate({**known[key], "runs": runs})
+
+
+def tasks_of_kind(kind: str) -> list[str]:
+    """Return the names of the tasks of a kind, sorted."""
+    return [task for task in choices("task") if cached_experiment([f"task={task}"]).task.kind == kind]
 
 
 @cache

@@ -12,17 +12,18 @@ from adanorm.config.user_files import (
     IDX_NAMES,
     SPLITS,
     _idx_file,
-    _none_or_all,
-    _text_file,
     _three_files,
+    batch_files,
     data_bin_files,
+    pair_files,
+    penn_files,
 )
 
 PositiveFloat = Annotated[float, Field(gt=0)]
 
 
 class DataSection(Section):
-    """Where data come from: `cache` and `mirror` are places, no part of a run's identity."""
+    """Where data come from; `cache`, `mirror` and `mirrors` are places, no part of a run's identity."""
 
     kind: ClassVar[str]  # of the tasks that these data are for
 
@@ -30,6 +31,7 @@ class DataSection(Section):
     source: str
     cache: str | None
     mirror: str | None
+    mirrors: tuple[str, ...] = ()  # the default ones
 
     def own_files(self) -> dict[str, Path]:
         """Return the user's own files by role; empty where the catalogue's source is used."""
@@ -48,7 +50,6 @@ class Images(DataSection):
     """Grey images of 28 x 28 pixels with labels, in IDX files."""
 
     kind = "classification"
-
     reader: Literal["images"]
     path: str | None
     valid_size: Positive
@@ -70,7 +71,6 @@ class ColourImages(DataSection):
     """Colour images of 32 x 32 pixels with labels, in CIFAR-10's binary form."""
 
     kind = "classification"
-
     reader: Literal["colour_images"]
     path: str | None
     train_images: Positive | None
@@ -86,22 +86,13 @@ class ColourImages(DataSection):
         """
         if self.path is None:
             return {}
-        folder = Path(self.path)
-        found = sorted(folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name))
-        for name, paths in (
-            ("data_batch_1.bin", found),
-            ("test_batch.bin", [*folder.glob("test_batch.bin")]),
-        ):
-            if not paths:
-                raise ValueError(f"data.path={folder}: holds no {name}")
-        return {path.stem: path for path in [*found, folder / "test_batch.bin"]}
+        return batch_files(Path(self.path))
 
 
 class Gaussian(DataSection):
     """Inputs drawn from a normal distribution, and a random linear map of them."""
 
     kind = "regression"
-
     reader: Literal["gaussian"]
     source: Literal["gaussian"]
     inputs: Positive
@@ -121,7 +112,6 @@ class Text(DataSection):
     """Labelled sentences."""
 
     kind = "classification"
-
     reader: Literal["text"]
     train: str | None
     valid: str | None
@@ -143,7 +133,6 @@ class Parallel(DataSection):
     """Pairs of sentences that translate each other, and how they become subwords."""
 
     kind = "translation"
-
     reader: Literal["parallel"]
     languages: tuple[str, str]
     path: str | None
@@ -169,24 +158,17 @@ class Parallel(DataSection):
         Raises ValueError where only some are given or one does not exist.
         """
         given = {split: getattr(self, split) for split in SPLITS}
-        if self.path is not None:
-            if any(given.values()):
-                raise ValueError("data.path (a data-bin) and data.train exclude each other")
-            return data_bin_files(Path(self.path), self.languages)
-        return {
-            f"{split}.{language}": _text_file(split, prefix, language)
-            for split, prefix in _none_or_all(
-                {split: prefix or None for split, prefix in given.items()}
-            ).items()
-            for language in self.languages
-        }
+        if self.path is None:
+            return pair_files(given, self.languages)
+        if any(given.values()):
+            raise ValueError("data.path (a data-bin) and data.train exclude each other")
+        return data_bin_files(Path(self.path), self.languages)
 
 
 class ByteText(DataSection):
     """One text of bytes, cut into training, validation and test parts."""
 
     kind = "char_lm"
-
     reader: Literal["bytes"]
     path: str | None
     fractions: tuple[Fraction, Fraction, Fraction]
@@ -212,7 +194,6 @@ class Treebank(DataSection):
     """Sentences with their dependency trees, and what a parser is told of them."""
 
     kind = "parsing"
-
     reader: Literal["trees"]
     path: str | None
     train: str | None
@@ -253,28 +234,9 @@ class Treebank(DataSection):
         )
 
     def penn_files(self) -> dict[str, list[Path]]:
-        """Return the files wsj_SSNN.* of the Penn Treebank under `path` by split, in their order.
-
-        Sections 2 to 21 are for training, 22 for validation, 23 for the test (paper, PTB). Raises
-        ValueError where a split has none.
-        """
+        """Return the Penn Treebank's files under `path` by split; raises ValueError where one has none."""
         assert self.path is not None, "asked only where a folder is named"
-        found = sorted(Path(self.path).rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
-        sections = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
-        files = {
-            split: [path for path in found if int(path.name[4:6]) in wanted]
-            for split, wanted in sections.items()
-        }
-        for split, paths in files.items():
-            names = [path.name[:8] for path in paths]
-            if twice := next((name for name in names if names.count(name) > 1), None):
-                raise ValueError(f"data.path={self.path}: holds {twice} more than once")
-            if not paths:
-                raise ValueError(
-                    f"data.path={self.path}: holds no file wsj_SSNN.* of the sections for {split};"
-                    " files of whole splits go with data.train, data.valid and data.test"
-                )
-        return files
+        return penn_files(Path(self.path))
 
     def local_files(self) -> dict[str, list[Path]]:
         """Return the user's treebank files by split, and the word vectors."""

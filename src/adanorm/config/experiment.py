@@ -10,8 +10,19 @@ from pydantic import Field, ValidationError, model_validator
 
 from adanorm.config.digest import digest_of, sha256
 from adanorm.config.model_sections import AnyData, AnyModel
-from adanorm.config.paths import PROJECT
-from adanorm.config.sections import Cost, Decoding, Logger, Norm, Positive, Section, Segments, Task, Training
+from adanorm.config.paths import runs_folder
+from adanorm.config.sections import (
+    Cost,
+    Decoding,
+    Logger,
+    Norm,
+    Positive,
+    Section,
+    Seed,
+    Segments,
+    Task,
+    Training,
+)
 from adanorm.config.user_files import SPLITS
 from adanorm.metrics.table import check_target
 
@@ -22,7 +33,7 @@ class Experiment(Section):
     task: Task
     norm: Norm
     scale: Literal["paper", "mini", "smoke"]
-    seed: Annotated[int, Field(ge=0, lt=2**31)]
+    seed: Seed
     data: AnyData
     model: AnyModel
     decoding: Decoding | None = None
@@ -73,7 +84,7 @@ class Experiment(Section):
         places = ("device", "threads", "checkpoint_minutes", "runs", "logger", "cost")
         aside: dict[str, Any] = {**dict.fromkeys(places, True), "norm": {"backend"}}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
-        found_at = {"cache", "mirror", "path", "vectors", *(SPLITS if self.own_data else ())}
+        found_at = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
         identity["data"] = {key: value for key, value in identity["data"].items() if key not in found_at}
         if self.own_data:
             identity["data"]["source"] = "own"
@@ -95,9 +106,8 @@ class Experiment(Section):
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
-        runs = Path(self.runs) if self.runs else PROJECT / "results" / "runs"
         name = f"{self.scale}-seed{self.seed}-{self.digest()}"
-        return runs / self.task.name / self.norm.name / name
+        return runs_folder(self.runs) / self.task.name / self.norm.name / name
 
 
 def parse_experiment(config: DictConfig) -> Experiment:

@@ -191,7 +191,7 @@ class Recurrent(ModelSection):
 
     reads = ByteText
     carries = "state"
-    norm_sites = Sites(causal=True, after_layers=False)
+    norm_sites = Sites(positions=False, causal=True, after_layers=False)  # a time step's rows alone
 
     name: Literal["recurrent"]
     cell: Literal["lstm", "gru"]

@@ -1,22 +1,44 @@
-"""Where the project, its configuration, its downloads and a mirror of them lie."""
+"""Where the project, its configuration, its downloads and mirrors of them lie."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from adanorm.config.data_sections import (
-    DataSection,
-)
+if TYPE_CHECKING:
+    from adanorm.config.data_sections import DataSection
 
 PROJECT = Path(__file__).resolve().parents[3]
 CONF = PROJECT / "conf"
+RUNS = PROJECT / "results" / "runs"
+ANALYSES = PROJECT / "results" / "analyses"
 
 
-def mirror_of(data: DataSection) -> str | None:
-    """Return the mirror to try first: `data.mirror`, ADANORM_MIRROR, or ../shared/data if it exists."""
-    beside = PROJECT.parent / "shared" / "data"
-    return data.mirror or os.environ.get("ADANORM_MIRROR") or (str(beside) if beside.is_dir() else None)
+def runs_folder(runs: str | None) -> Path:
+    """Return the folder of the runs' records, <task>/<norm>/...: `runs`, or the repository's."""
+    return Path(runs) if runs else RUNS
+
+
+def analyses_folder(runs: str | None) -> Path:
+    """Return the folder of the records of analyses, <analysis>/...: `analyses` in that of the runs.
+
+    The repository keeps its own beside its runs.
+    """
+    folder = runs_folder(runs)
+    return ANALYSES if folder.resolve() == RUNS else folder / "analyses"
+
+
+def mirrors_of(data: DataSection) -> list[str]:
+    """Return the folders and URLs to try before the canonical addresses, in their order.
+
+    They are `data.mirror`, else ADANORM_MIRROR, else those of `data.mirrors` that exist: folders
+    relative to the checkout, or URLs.
+    """
+    if named := data.mirror or os.environ.get("ADANORM_MIRROR"):
+        return [named]
+    places = [entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors]
+    return [place for place in places if "://" in place or Path(place).is_dir()]
 
 
 def cache_of(data: DataSection) -> Path:

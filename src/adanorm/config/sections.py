@@ -5,21 +5,57 @@ The YAML under conf/ holds the values and their sources.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from adanorm.config.outside_norms import find_outside
 from adanorm.metrics.table import METRICS
 
 Param = bool | int | float | str
 Positive = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+def _each_once(entries: list[Any]) -> list[Any]:
+    """Return a list as it is; raises ValueError where something is named twice: it would count double."""
+    if twice := next((entry for entry in entries if entries.count(entry) > 1), None):
+        raise ValueError(f"{twice!r} is named twice")
+    return entries
+
+
+EachOnce = AfterValidator(_each_once)
+Seeds = Annotated[list[Seed], Field(min_length=1), EachOnce]
 
 
 class Section(BaseModel):
     """A part of the configuration: immutable, no unknown keys, no infinities."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _true_is_no_number(cls, settings: Any) -> Any:
+        for name, value in settings.items() if isinstance(settings, dict) else ():
+            entries = value if isinstance(value, list | tuple) else [value]
+            truths = [entry for entry in entries if isinstance(entry, bool)]
+            if truths and name in cls.model_fields and _is_of_numbers(cls, name):
+                raise ValueError(f"{name}={str(truths[0]).lower()}: must be a number")
+        return settings
+
+
+@cache
+def _is_of_numbers(section: type[Section], name: str) -> bool:
+    kinds = _types(section.model_fields[name].annotation)
+    return bool not in kinds and bool(kinds & {int, float})
+
+
+def _types(annotation: Any) -> frozenset[Any]:
+    """Return the types that an annotation is made of."""
+    parts = get_args(annotation)
+    return frozenset([annotation]).union(*map(_types, parts)) if parts else frozenset([annotation])
 
 
 class Task(Section):
@@ -58,6 +94,14 @@ class Norm(Section):
         """Leave out what is null: it is the norm's own default, and no part of a run's identity."""
         is_mapping = isinstance(params, dict)
         return {key: value for key, value in params.items() if value is not None} if is_mapping else params
+
+    @property
+    def outside(self) -> Any:
+        """The class of a norm of another package, None for the suite's own.
+
+        Raises ValueError for a path where there is no class.
+        """
+        return find_outside(self.name, self.path)
 
     @model_validator(mode="after")
     def _placement_is_known(self) -> Norm:

@@ -50,6 +50,19 @@ def _text_file(split: str, prefix: str, language: str) -> Path:
     raise ValueError(f"data.{split}={prefix}: there is no {prefix}.{language}, nor with .gz")
 
 
+def pair_files(given: dict[str, str | None], languages: tuple[str, str]) -> dict[str, Path]:
+    """Return the six texts of a user's PREFIX of each split, PREFIX.<language>, by `split.language`.
+
+    Raises ValueError where only some are given or one does not exist.
+    """
+    named = _none_or_all({split: prefix or None for split, prefix in given.items()})
+    return {
+        f"{split}.{language}": _text_file(split, prefix, language)
+        for split, prefix in named.items()
+        for language in languages
+    }
+
+
 def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
     """Return the files of a fairseq data-bin by name.
 
@@ -68,3 +81,38 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
         if not (folder / name).is_file():
             raise ValueError(f"data.path={folder}: holds no {name}")
     return {name: folder / name for name in names}
+
+
+def batch_files(folder: Path) -> dict[str, Path]:
+    """Return the files data_batch_*.bin of a folder, by number, and test_batch.bin.
+
+    Raises ValueError where there is none.
+    """
+    found = sorted(folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name))
+    for name, paths in (("data_batch_1.bin", found), ("test_batch.bin", [*folder.glob("test_batch.bin")])):
+        if not paths:
+            raise ValueError(f"data.path={folder}: holds no {name}")
+    return {path.stem: path for path in [*found, folder / "test_batch.bin"]}
+
+
+def penn_files(folder: Path) -> dict[str, list[Path]]:
+    """Return the files wsj_SSNN.* of the Penn Treebank under a folder by split, in their order.
+
+    Sections 2 to 21 are for training, 22 for validation, 23 for the test (paper, PTB). Raises
+    ValueError where a split has none, or one is there twice.
+    """
+    found = sorted(folder.rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
+    sections = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
+    files = {
+        split: [path for path in found if int(path.name[4:6]) in wanted] for split, wanted in sections.items()
+    }
+    for split, paths in files.items():
+        names = [path.name[:8] for path in paths]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"data.path={folder}: holds {twice} more than once")
+        if not paths:
+            raise ValueError(
+                f"data.path={folder}: holds no file wsj_SSNN.* of the sections for {split};"
+                " files of whole splits go with data.train, data.valid and data.test"
+            )
+    return files

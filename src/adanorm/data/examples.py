@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from adanorm.data.inspection import Inspection
+
 Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
@@ -149,13 +151,14 @@ class Batches(Generic[BatchT_co]):
 
 @dataclass(frozen=True)
 class Splits:
-    """Training, validation and test examples, the labels' names, and the files' checksums."""
+    """Training, validation and test examples, the labels' names, the files' checksums, what was seen."""
 
     train: Examples
     valid: Examples
     test: Examples
     labels: tuple[str, ...]
     checksums: dict[str, str]
+    inspection: Inspection
     vocabulary: tuple[str, ...] = ()
 
     def __getitem__(self, split: str) -> Examples:

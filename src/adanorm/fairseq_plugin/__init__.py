@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from adanorm.config.model_sections import FairseqTransformer
 from adanorm.config.sections import Norm
 from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_compatibility import why_undefined
-from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.norm_sites import build_with_norms
 from adanorm.norms import norm_factory
 
 ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t")
@@ -55,12 +56,11 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         is_word = args.norm_placement in ("all", "final")
         placement = args.norm_placement if is_word else args.norm_placement.split(",")
         norm = Norm(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
-        reason = why_undefined(norm, FairseqTransformer.norm_sites)
+        make_norm = norm_factory(norm)
+        reason = why_undefined(make_norm.trial, FairseqTransformer.norm_sites)
         if reason is not None:
             raise ValueError(f"--norm {args.norm}: {reason}")
-        placed = PlacedNorms(norm_factory(args.norm, params, numerics=numerics, path=path), placement)
-        replace_norms(model, placed)
-        placed.finish()
+        model, _ = build_with_norms(partial(replace_norms, model), make_norm, placement)
         if args.norm_init != "fairseq":
             initialize(model, args.norm_init)
         return model

@@ -11,7 +11,6 @@ from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks.conll import each_sentence, parse_sentence, words_of
 from adanorm.data.treebanks.trees import Tree
 from adanorm.inference.weights import trained
-from adanorm.runs.setup import choose_device
 from adanorm.tasks.parsing import Parsing
 
 
@@ -37,8 +36,7 @@ def read_sentences(content: bytes, name: str, tags: str) -> list[TokenList]:
 def parse_sentences(experiment: Experiment, sentences: Sequence[TokenList]) -> None:
     """Write heads and labels into sentences; raises ValueError where the run has no weights here."""
     assert isinstance(experiment.data, Treebank), "asked of parsers only"
-    task = Parsing(experiment)
-    model = trained(experiment, task, choose_device(experiment))
+    task, model = trained(experiment, Parsing)
     words = [list(words_of(sentence)) for sentence in sentences]
     unparsed = [
         Tree(

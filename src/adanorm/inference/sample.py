@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from adanorm.config.experiment import Experiment
 from adanorm.inference.weights import trained
-from adanorm.runs.setup import choose_device
 from adanorm.tasks.char_lm import CharLm, told
 
 
@@ -21,8 +20,7 @@ def sample_text(
 
     Raises ValueError where the run has no weights here.
     """
-    task = CharLm(experiment)
-    model = trained(experiment, task, choose_device(experiment))
+    _, model = trained(experiment, CharLm)
     assert experiment.segments is not None, "asked of language models only"
     return continued(
         model,

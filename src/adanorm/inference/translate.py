@@ -9,7 +9,6 @@ import numpy as np
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import batches_within
 from adanorm.inference.weights import trained
-from adanorm.runs.setup import choose_device
 from adanorm.tasks.translation import Translation
 
 
@@ -19,8 +18,7 @@ def translate_sentences(experiment: Experiment, sentences: Sequence[str]) -> lis
     Raises ValueError where the run has no weights here.
     """
     assert experiment.decoding is not None, "translation has settings of decoding"
-    task = Translation(experiment)
-    model = trained(experiment, task, choose_device(experiment))
+    task, model = trained(experiment, Translation)
     sources = [task.encode(line) for line in sentences]
     translations = [""] * len(sentences)
     lengths = np.array([len(row) for row in sources], dtype=np.int64)

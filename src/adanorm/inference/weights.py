@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import torch
+from typing import TypeVar
+
 from torch import nn
 
 from adanorm.config.experiment import Experiment
 from adanorm.records.folder import RunFolder, shown
-from adanorm.runs.setup import placed_norms
+from adanorm.runs.setup import prepare
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
 
+Kind = TypeVar("Kind", bound=TrainingTask)
 
-def trained(experiment: Experiment, task: TrainingTask, device: torch.device) -> nn.Module:
-    """Return the model of a run that was made here, in evaluation mode, with its best weights.
 
-    Raises ValueError where there are no weights: they stay out of the committed records.
+def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
+    """Return the task of a run, of that kind, and its model in evaluation mode with its best weights.
+
+    Raises ValueError where there are no weights here: they stay out of the committed records.
     """
-    weights = checkpoint.load(RunFolder(experiment.folder()).weights, device)
-    if weights is None:
+    path = RunFolder(experiment.folder()).weights
+    if not path.exists():
         raise ValueError(
-            f"{shown(experiment.folder())} holds no weights.pt: make the run here first, with"
+            f"{shown(path.parent)} holds no weights.pt: make the run here first, with"
             " runs=FOLDER if its record came with the repository, and give the same runs=FOLDER"
         )
-    placed = placed_norms(experiment)
-    model = task.build_model(placed).to(device)
-    placed.finish()
-    model.load_state_dict(weights)
-    return model.eval()
+    prepared = prepare(experiment)
+    assert isinstance(prepared.task, kind), "the command asks for the kind before"
+    weights = checkpoint.load(path, prepared.device)
+    assert weights is not None, "looked for above"
+    prepared.model.load_state_dict(weights)
+    return prepared.task, prepared.model.eval()

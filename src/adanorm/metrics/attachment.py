@@ -1,4 +1,4 @@
-"""Attachment scores of dependency trees, counted three ways, each with a signature."""
+"""Attachment scores of dependency trees, counted in three ways, each with a signature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Parse = tuple[list[int], list[str]]  # heads, counted from 1, and labels
 SIGNATURES = {
     "penn": "words tagged `` '' : , . or PUNCT left out; whole labels (Chen & Manning 2014)",
     "eval07": "words of Unicode punctuation alone left out; whole labels (CoNLL 2007, eval07.pl)",
-    "ud": "words tagged PUNCT left out; labels without subtypes (CoNLL 2018)",
+    "ud": "every word counts; labels without subtypes (CoNLL 2018, conll18_ud_eval.py)",
 }
 
 
@@ -44,7 +44,7 @@ class Attachment(NamedTuple):
 
 
 def attachment(gold: Sequence[Tree], parsed: Sequence[Parse], scoring: Scoring) -> Attachment:
-    """Return UAS without punctuation (`uas`) and with (`uas_all`), and LAS likewise where there are labels.
+    """Return UAS as `scoring` counts words (`uas`) and over all (`uas_all`), and LAS where there are labels.
 
     UAS is the share of words with the right head, LAS with the right head and label.
     """
@@ -72,7 +72,9 @@ def _percent(right: Sequence[bool]) -> float:
 
 
 def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
-    """Return which words of a tree count in no score without punctuation."""
+    """Return which words of a tree count in `uas` and `las` of a scoring not at all."""
+    if scoring == "ud":
+        return [False] * len(tree.words)  # that evaluation knows no punctuation
     if scoring == "eval07":
         return [all(unicodedata.category(c).startswith("P") for c in word) for word in tree.words]
     return tree.punctuation

@@ -73,7 +73,7 @@ class KindMetrics:
     curve: CurveQuantity
 
 
-KINDS = {
+KIND_METRICS = {
     "classification": KindMetrics(
         test=("accuracy", "loss"),
         valid=("accuracy", "loss"),
@@ -109,9 +109,9 @@ def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) 
     `selected_by` is the validation metric that picks the best weights, None for `metric`; `goal` is its
     direction.
     """
-    if kind not in KINDS:
-        raise ValueError(f"task.kind={kind}: choose from {', '.join(KINDS)}")
-    test, valid = KINDS[kind].test, KINDS[kind].valid
+    if kind not in KIND_METRICS:
+        raise ValueError(f"task.kind={kind}: choose from {', '.join(KIND_METRICS)}")
+    test, valid = KIND_METRICS[kind].test, KIND_METRICS[kind].valid
     if metric not in test:
         raise ValueError(f"task.metric={metric}: the test of {kind} yields {', '.join(test)}")
     chosen = selected_by or metric

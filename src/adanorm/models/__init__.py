@@ -1,4 +1,4 @@
-"""The models, which see of a norm nothing but make_norm(dim, *, site)."""
+"""The models, which see of a norm nothing but make_norm(dim, *, site, after, closes_stack)."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ class DeepLinear(nn.Module):
         super().__init__()
         widths = [inputs, *[dim] * (layers - 1), outputs]
         self.linears = nn.ModuleList(nn.Linear(*pair, bias=False) for pair in pairwise(widths))
-        self.norms = nn.ModuleList(make_norm(dim, site=f"norms.{index}") for index in range(layers - 1))
-        for index, linear in enumerate(self.linears[:-1]):
-            make_norm.follows(f"norms.{index}", linear)
+        self.norms = nn.ModuleList(
+            make_norm(dim, site=f"norms.{index}", after=f"linears.{index}") for index in range(layers - 1)
+        )
         if init == "xavier":
             for linear in self.linears:
                 nn.init.xavier_normal_(linear.get_parameter("weight"))

@@ -85,8 +85,8 @@ def _arguments(settings: SimpleNamespace) -> argparse.Namespace:
     return arguments
 
 
-def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> None:
-    """Put make_norm's module at the site of each LayerNorm of a model."""
+def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
+    """Return the model with make_norm's module at the site of each LayerNorm."""
     sites = [name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)]
     for site in sites:
         parent, _, name = site.rpartition(".")
@@ -94,6 +94,7 @@ def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> None:
         assert isinstance(replaced, nn.LayerNorm)
         norm = make_norm(replaced.normalized_shape[0], site=site, closes_stack=site in CLOSING_SITES)
         setattr(model.get_submodule(parent), name, norm)
+    return model
 
 
 def initialize(model: nn.Module, rule: str) -> None:

@@ -42,8 +42,7 @@ class MnistCnn(nn.Module):
             if side < 2:
                 raise ValueError(f"model.kernel_size={kernel_size}: leaves no image to pool in layer {index}")
             dim = channels_out if norm_axes == "channels" else channels_out * side * side
-            self.norms.append(make_norm(dim, site=f"norms.{index}"))
-            make_norm.follows(f"norms.{index}", self.convs[index])
+            self.norms.append(make_norm(dim, site=f"norms.{index}", after=f"convs.{index}"))
             if norm_position == "sandwich":
                 self.output_norms.append(make_norm(dim, site=f"output_norms.{index}"))
             side, channels_in = side // 2, channels_out

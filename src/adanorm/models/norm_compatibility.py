@@ -4,37 +4,38 @@ from __future__ import annotations
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import Sites
-from adanorm.config.sections import Norm
-from adanorm.norms.registry import trial_norm
+from adanorm.norms import Norm, NormFactory, norm_factory
 
 
-def check_compatibility(experiment: Experiment) -> None:
-    """Raise ValueError where the experiment's norm is not defined at its model's sites."""
+def compatible_norm(experiment: Experiment) -> NormFactory:
+    """Return what makes the experiment's norm.
+
+    Raises ValueError for a norm or a parameter that does not exist, and where the norm is not defined
+    at the sites of the experiment's model.
+    """
+    make_norm = norm_factory(experiment.norm)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
-    reason = why_undefined(experiment.norm, experiment.model.sites(), batch_size)
+    reason = why_undefined(make_norm.trial, experiment.model.sites(), batch_size)
     if reason is not None:
         raise ValueError(f"norm {experiment.norm.name} is not defined in {experiment.task.name}: {reason}")
+    return make_norm
 
 
 def why_undefined(norm: Norm, sites: Sites, batch_size: int | None = None) -> str | None:
     """Return why a norm is not defined at sites that offer this, trained on batches of that many examples.
 
-    None where it is. Raises ValueError for a norm or a parameter that does not exist.
+    None where it is.
     """
-    trial = trial_norm(norm.name, norm.params, numerics=norm.numerics, backend=norm.backend, path=norm.path)
-    over_batch, over_positions, needs_positions = (
-        getattr(trial, need, False)
-        for need in ("depends_on_batch", "depends_on_positions", "needs_positions")
-    )
+    over_batch, over_positions = norm.depends_on_batch, norm.depends_on_positions
     hint = f"; choose {sites.positions_with}" if sites.positions_with else ""
     if not sites.padding_known and (over_batch or over_positions):
-        return "fairseq does not tell its norms which positions are padding"
+        return "its sites do not say which positions are padding"
     if sites.causal and over_positions:
         return "over positions, a norm tells a language model of the bytes that it is to predict"
-    if needs_positions and not sites.positions:
+    if norm.needs_positions and not sites.positions:
         return f"its statistics are over positions, and the sites show it none{hint}"
     if over_batch and not sites.positions and batch_size == 1:
         return f"a batch of one example has no statistics{hint}"
-    if hasattr(trial, "attach") and not sites.after_layers:
+    if norm.lives_in_layer and not sites.after_layers:
         return "no site has a layer of its own before it"
     return None

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
-from adanorm.norms import LayerNorm, MakeNorm
+from adanorm.norms import LayerNorm, MakeNorm, NoNorm, Norm
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class NormSites(NamedTuple):
+    """The names of the norms in a model: those of the variant, and those that stayed LayerNorm."""
+
+    swapped: list[str]
+    kept: list[str]
+
+
+def build_with_norms(
+    build: Callable[[PlacedNorms], M], make_norm: MakeNorm, placement: str | Sequence[str]
+) -> tuple[M, NormSites]:
+    """Return the model that `build` makes with norms from its argument, and the sites of these.
+
+    A norm that lives in a layer is attached to the layer before its site, whose weights are drawn
+    then. Raises ValueError, naming the sites, where a part of the placement matches none of them, or
+    where such a norm has no layer to live in.
+    """
+    placed = PlacedNorms(make_norm, placement)
+    model = build(placed)
+    placed.check_placement()
+    placed.attach(model)
+    return model, NormSites(placed.swapped, placed.kept)
 
 
 class PlacedNorms:
@@ -24,11 +49,14 @@ class PlacedNorms:
         self.swapped: list[str] = []
         self.kept: list[str] = []
         self._final: list[str] = []
-        self._in_layers: dict[str, nn.Module] = {}  # norms that live in the weights of a layer
-        self._layers: dict[str, nn.Module] = {}
+        self._in_layers: list[tuple[str, Norm, str | None]] = []  # site, norm, the layer before it
 
-    def __call__(self, dim: int, *, site: str, closes_stack: bool = False) -> nn.Module:
-        """Return the norm for a site, the variant or LayerNorm; `site` is the module's own name."""
+    def __call__(self, dim: int, *, site: str, after: str | None = None, closes_stack: bool = False) -> Norm:
+        """Return the norm for a site, the variant or LayerNorm; `site` is the module's own name.
+
+        `after` names the layer whose output reaches the site, straight or as the last part of a
+        residual sum, where there is one.
+        """
         if closes_stack:
             self._final.append(site)
         if self._placement == "all":
@@ -39,32 +67,27 @@ class PlacedNorms:
             takes_variant = any(fnmatchcase(site, glob) for glob in self._placement)
         (self.swapped if takes_variant else self.kept).append(site)
         norm = self._make_norm(dim, site=site) if takes_variant else LayerNorm(dim)
-        if hasattr(norm, "attach"):
-            self._in_layers[site] = norm
+        if norm.lives_in_layer:
+            self._in_layers.append((site, norm, after))
         return norm
 
-    def follows(self, site: str, layer: nn.Module) -> None:
-        """Tell which layer's output reaches a site, straight or as the last part of a residual sum."""
-        self._layers[site] = layer
+    def attach(self, model: nn.Module) -> None:
+        """Hand the norms that live in a layer of the model theirs; a site without one has no norm then.
 
-    def finish(self) -> None:
-        """Hand each layer, its weights drawn, to the norm that lives in it, if it is such a norm.
-
-        Raises ValueError, naming the sites, where a part of the placement matched none of them, or
-        where such a norm has no layer to live in.
+        Raises ValueError where none of them has one.
         """
-        self._check_placement()
-        for site, norm in self._in_layers.items():
-            if site in self._layers:
-                attach: Any = norm.attach
-                attach(self._layers[site])
-        if self._in_layers and not self._in_layers.keys() & self._layers.keys():
+        for _, norm, after in self._in_layers:
+            if after is not None:
+                norm.attach(model.get_submodule(after))
+        if self._in_layers and not any(after for _, _, after in self._in_layers):
+            sites = ", ".join(site for site, _, _ in self._in_layers)
             raise ValueError(
-                f"{type(next(iter(self._in_layers.values()))).__name__} lives in the layer before a site,"
-                f" and none has a layer of its own before it: {', '.join(self._in_layers)}"
+                f"{type(self._in_layers[0][1]).__name__} lives in the layer before a site,"
+                f" and none has a layer of its own before it: {sites}"
             )
 
-    def _check_placement(self) -> None:
+    def check_placement(self) -> None:
+        """Raise ValueError, naming the sites, where a part of the placement matched none of them."""
         sites = [*self.swapped, *self.kept]
         if self._placement == "final" and not self._final:
             raise ValueError(
@@ -76,38 +99,51 @@ class PlacedNorms:
                 raise ValueError(f"placement {glob!r} matches no site: the sites are {', '.join(sites)}")
 
 
-def normalized(norm: nn.Module, x: Tensor, rows: Tensor) -> Tensor:
+def normalized(norm: Norm, x: Tensor, rows: Tensor) -> Tensor:
     """Return norm(x), (B, T, H); `rows` (B, T) is true at what is no padding.
 
     A norm whose statistics are taken over more than a row is told which rows count.
     """
-    over_rows = getattr(norm, "depends_on_batch", False) or getattr(norm, "depends_on_positions", False)
+    over_rows = norm.depends_on_batch or norm.depends_on_positions
     z: Tensor = norm(x, rows) if over_rows else norm(x)
     return z
 
 
-def branch_norms(
-    make_norm: PlacedNorms, site: str, position: str, attention_output: nn.Linear, ffn_output: nn.Linear
-) -> tuple[nn.Module, nn.Module]:
-    """Return the norms behind the two branches of a layer at `site`: nothing but for sandwich.
+# The linear layer behind which each site of a residual layer lies: what its attention or its
+# feed-forward network ends in. In `pre` the first site lies behind the layer before.
+BEHIND: dict[str, dict[str, str]] = {
+    "pre": {"ffn_norm": "attention_output"},
+    "post": {"attention_norm": "attention_output", "ffn_norm": "ffn_output"},
+    "sandwich": {"attention_output_norm": "attention_output", "ffn_output_norm": "ffn_output"},
+}
 
-    And tell which of the layer's sites follow the two linear layers that end its branches.
+
+class LayerNorms:
+    """Makes the norms of layer `index` of a stack `layers` of residual layers.
+
+    A layer's branches are attention and feed-forward network. `position` of its norms: `pre`, in front
+    of a branch; `post`, behind the sum with it; `sandwich`, on both sides of a branch.
     """
-    branches = {"attention": attention_output, "ffn": ffn_output}
-    norms: list[nn.Module] = []
-    for branch, output in branches.items():
-        behind = f"{site}.{branch}_output_norm"
-        is_sandwich = position == "sandwich"
-        norms.append(make_norm(output.out_features, site=behind) if is_sandwich else nn.Identity())
-        if position != "pre":
-            make_norm.follows(behind if is_sandwich else f"{site}.{branch}_norm", output)
-    if position == "pre":
-        make_norm.follows(f"{site}.ffn_norm", attention_output)
-    return norms[0], norms[1]
+
+    def __init__(self, make_norm: PlacedNorms, index: int, *, dim: int, position: str) -> None:
+        self._make_norm, self._index, self._dim, self._position = make_norm, index, dim, position
+
+    def __call__(self, name: str) -> Norm:
+        """Return the norm of that name; that behind a branch does nothing but for `sandwich`."""
+        if name.endswith("output_norm") and self._position != "sandwich":
+            return NoNorm(self._dim)
+        layer = f"layers.{self._index}"
+        after = BEHIND[self._position].get(name)
+        if after is not None:
+            after = f"{layer}.{after}"
+        elif self._position == "pre" and self._index > 0:
+            after = f"layers.{self._index - 1}.ffn_output"
+        return self._make_norm(self._dim, site=f"{layer}.{name}", after=after)
 
 
-def follow_one_another(make_norm: PlacedNorms, outputs: Sequence[nn.Module]) -> None:
-    """Tell which pre-norm sites of a stack follow the last linear layer of the layer before."""
-    for index, output in enumerate(outputs[:-1], start=1):
-        make_norm.follows(f"layers.{index}.attention_norm", output)
-    make_norm.follows("closing_norm", outputs[-1])
+def closing_norm(make_norm: PlacedNorms, *, layers: int, dim: int, position: str) -> Norm:
+    """Return the norm behind a stack of residual layers; post-norm layers end in a norm of their own."""
+    if position == "post":
+        return NoNorm(dim)
+    after = f"layers.{layers - 1}.ffn_output" if position == "pre" else None
+    return make_norm(dim, site="closing_norm", after=after, closes_stack=True)

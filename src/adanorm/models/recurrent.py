@@ -21,8 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import Norm
 
-Norm = Callable[[Tensor], Tensor]  # of several gates: (G, B, H) to (G, B, H)
+GateNorm = Callable[[Tensor], Tensor]  # of several gates: (G, B, H) to (G, B, H)
 State = tuple[Tensor, ...]  # what a layer carries from step to step, each (B, H)
 BYTES = 256
 
@@ -62,25 +63,25 @@ class Layer(nn.Module):
             outputs.append(state[0])
         return torch.stack(outputs), state
 
-    def step(self, given: Tensor, state: State, weight: Tensor, *norms: Norm) -> State:
+    def step(self, given: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
         """Return the state after a step, of its input products (G, B, H); weight is (G, H, H).
 
         `norms` has one function for each group of GATES.
         """
         raise NotImplementedError
 
-    def _norm_of(self, gates: Sequence[str]) -> Norm:
+    def _norm_of(self, gates: Sequence[str]) -> GateNorm:
         """Return the norm of these gates together.
 
         Norms that are one function of a row are called once for all of them, as the first gate's.
         """
-        norms = [self.get_submodule(f"{gate}_norm") for gate in gates]
+        norms = [norm for gate in gates if isinstance(norm := self.get_submodule(f"{gate}_norm"), Norm)]
         return norms[0] if are_one_function(norms) else partial(_each_its_own, norms)
 
 
-def are_one_function(norms: Sequence[nn.Module]) -> bool:
+def are_one_function(norms: Sequence[Norm]) -> bool:
     """Return whether all norms map any row alike: they say so, and hold nothing of their own."""
-    functions = [getattr(norm, "row_function", None) for norm in norms]
+    functions = [norm.row_function for norm in norms]
     same = functions[0] is not None and all(function == functions[0] for function in functions)
     return same and not any(norm.state_dict() for norm in norms)
 
@@ -98,7 +99,7 @@ class LstmLayer(Layer):
     GATES = (("input_gate", "forget_gate", "candidate", "output_gate"),)
     STATES = 2
 
-    def step(self, given: Tensor, state: State, weight: Tensor, *norms: Norm) -> State:
+    def step(self, given: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
         """Return (h', c')."""
         (norm,), (hidden, cell) = norms, state
         summed = torch.baddbmm(given, hidden.expand(len(given), -1, -1), weight)
@@ -124,7 +125,7 @@ class GruLayer(Layer):
         super().__init__(make_norm, site, inputs=inputs, dim=dim)
         self.hidden_bias = nn.Parameter(torch.empty(dim).uniform_(-(dim**-0.5), dim**-0.5))
 
-    def step(self, given: Tensor, state: State, weight: Tensor, *norms: Norm) -> State:
+    def step(self, given: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
         """Return (h',)."""
         (norm_of_two, norm_of_candidate), (hidden,) = norms, state
         recurrent = torch.bmm(hidden.expand(len(given), -1, -1), weight)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.norm_sites import PlacedNorms, branch_norms, follow_one_another, normalized
+from adanorm.models.norm_sites import LayerNorms, PlacedNorms, closing_norm, normalized
 
 PADDING = 0  # the token id of padding
 
@@ -24,7 +24,7 @@ class EncoderLayer(nn.Module):
     def __init__(
         self,
         make_norm: PlacedNorms,
-        site: str,
+        index: int,
         *,
         dim: int,
         heads: int,
@@ -34,16 +34,16 @@ class EncoderLayer(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.position = heads, position
-        self.attention_norm = make_norm(dim, site=f"{site}.attention_norm")
+        norm = LayerNorms(make_norm, index, dim=dim, position=position)
+        self.attention_norm = norm("attention_norm")
         self.query_key_value = nn.Linear(dim, 3 * dim)
         self.attention_output = nn.Linear(dim, dim)
-        self.ffn_norm = make_norm(dim, site=f"{site}.ffn_norm")
+        self.ffn_norm = norm("ffn_norm")
         self.ffn_input = nn.Linear(dim, ffn_dim)
         self.ffn_output = nn.Linear(ffn_dim, dim)
         self.dropout = nn.Dropout(dropout)
-        self.attention_output_norm, self.ffn_output_norm = branch_norms(
-            make_norm, site, position, self.attention_output, self.ffn_output
-        )
+        self.attention_output_norm = norm("attention_output_norm")
+        self.ffn_output_norm = norm("ffn_output_norm")
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return (B, T, H) from x (B, T, H); `mask` (B, 1, 1, T) is true at words."""
@@ -96,7 +96,7 @@ class SentenceEncoder(nn.Module):
         self.layers = nn.ModuleList(
             EncoderLayer(
                 make_norm,
-                f"layers.{index}",
+                index,
                 dim=dim,
                 heads=heads,
                 ffn_dim=ffn_dim,
@@ -105,12 +105,7 @@ class SentenceEncoder(nn.Module):
             )
             for index in range(layers)
         )
-        # Post-norm layers end in a norm of their own.
-        self.closing_norm = (
-            nn.Identity() if position == "post" else make_norm(dim, site="closing_norm", closes_stack=True)
-        )
-        if position == "pre":
-            follow_one_another(make_norm, [layer.get_submodule("ffn_output") for layer in self.layers])
+        self.closing_norm = closing_norm(make_norm, layers=layers, dim=dim, position=position)
         self.output = nn.Linear(dim, classes)
         self.dropout = nn.Dropout(dropout)
 

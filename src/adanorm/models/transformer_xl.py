@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.norm_sites import PlacedNorms, branch_norms, follow_one_another
+from adanorm.models.norm_sites import LayerNorms, PlacedNorms, closing_norm
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -27,7 +27,7 @@ class Layer(nn.Module):
     def __init__(
         self,
         make_norm: PlacedNorms,
-        site: str,
+        index: int,
         *,
         dim: int,
         heads: int,
@@ -44,14 +44,14 @@ class Layer(nn.Module):
         self.key_value = nn.Linear(dim, 2 * inner, bias=False)
         self.distance = nn.Linear(dim, inner, bias=False)
         self.attention_output = nn.Linear(inner, dim, bias=False)
-        self.attention_norm = make_norm(dim, site=f"{site}.attention_norm")
+        norm = LayerNorms(make_norm, index, dim=dim, position=position)
+        self.attention_norm = norm("attention_norm")
         self.ffn_input = nn.Linear(dim, ffn_dim)
         self.ffn_output = nn.Linear(ffn_dim, dim)
-        self.ffn_norm = make_norm(dim, site=f"{site}.ffn_norm")
+        self.ffn_norm = norm("ffn_norm")
         self.dropout = nn.Dropout(dropout)
-        self.attention_output_norm, self.ffn_output_norm = branch_norms(
-            make_norm, site, position, self.attention_output, self.ffn_output
-        )
+        self.attention_output_norm = norm("attention_output_norm")
+        self.ffn_output_norm = norm("ffn_output_norm")
 
     def forward(
         self, x: Tensor, memory: Tensor, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
@@ -110,7 +110,7 @@ class TransformerXl(nn.Module):
         self.layers = nn.ModuleList(
             Layer(
                 make_norm,
-                f"layers.{index}",
+                index,
                 dim=dim,
                 heads=heads,
                 head_dim=head_dim,
@@ -121,12 +121,7 @@ class TransformerXl(nn.Module):
             )
             for index in range(layers)
         )
-        # Post-norm layers end in a norm of their own.
-        self.closing_norm = (
-            nn.Identity() if position == "post" else make_norm(dim, site="closing_norm", closes_stack=True)
-        )
-        if position == "pre":
-            follow_one_another(make_norm, [layer.get_submodule("ffn_output") for layer in self.layers])
+        self.closing_norm = closing_norm(make_norm, layers=layers, dim=dim, position=position)
         self.output_bias = nn.Parameter(torch.zeros(BYTES))  # the output is tied to the embedding
         self.dropout = nn.Dropout(dropout)
         self.apply(_initialize)

@@ -46,13 +46,13 @@ class TransitionParser(nn.Module):
         nn.init.normal_(self.embedding.weight, std=embedding_sd)
         widths = [features * embedding_dim, *[dim] * layers]
         self.linears = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(widths))
-        self.norms = nn.ModuleList(make_norm(dim, site=f"norms.{index}") for index in range(layers))
+        self.norms = nn.ModuleList(
+            make_norm(dim, site=f"norms.{index}", after=f"linears.{index}") for index in range(layers)
+        )
         self.output_norms = nn.ModuleList(
             make_norm(dim, site=f"output_norms.{index}")
             for index in range(layers if norm_position == "sandwich" else 0)
         )
-        for index, linear in enumerate(self.linears):
-            make_norm.follows(f"norms.{index}", linear)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(dim, actions)
         self._activation = ACTIVATIONS[activation]

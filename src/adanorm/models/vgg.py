@@ -43,8 +43,8 @@ class Vgg(nn.Module):
                 nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")  # keeps the variance without norms
                 nn.init.zeros_(conv.get_parameter("bias"))
                 dim = channels_out if norm_axes == "channels" else channels_out * side * side
-                self.norms.append(make_norm(dim, site=f"norms.{len(self.convs)}"))
-                make_norm.follows(f"norms.{len(self.convs)}", conv)
+                index = len(self.convs)
+                self.norms.append(make_norm(dim, site=f"norms.{index}", after=f"convs.{index}"))
                 self.convs.append(conv)
                 channels_in = channels_out
             self._closing.add(len(self.convs) - 1)

@@ -1,5 +1,6 @@
 """The norms, each usable on its own: `from adanorm.norms import AdaNorm`."""
 
+from adanorm.norms.base import Norm
 from adanorm.norms.family import (
     AdaNorm,
     DetachMean,
@@ -11,7 +12,7 @@ from adanorm.norms.family import (
 )
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
-from adanorm.norms.registry import NORMS, MakeNorm, norm_class, norm_factory
+from adanorm.norms.registry import NORMS, MakeNorm, NormChoice, NormFactory, NormSettings, norm_factory
 from adanorm.norms.rowwise import DynamicTanh, PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
 
 __all__ = [
@@ -29,11 +30,14 @@ __all__ = [
     "MakeNorm",
     "NoNorm",
     "NoisyBatchNorm",
+    "Norm",
+    "NormChoice",
+    "NormFactory",
+    "NormSettings",
     "PartialRmsNorm",
     "PowerNorm",
     "RmsNorm",
     "ScaleNorm",
     "WeightNorm",
-    "norm_class",
     "norm_factory",
 ]

@@ -1,19 +1,21 @@
 """The contract of a norm as checks: `adanorm check-norm norm=adanorm`.
 
-A norm of your own may declare `reference(self, x)`, its definition written out in plain torch
-operations (needed where it stops gradients); and, where its statistics are taken over more than a
-row, `depends_on_batch = True` or `depends_on_positions = True`. Such a norm is called with a second
-argument, the mask of the rows that count, where sequences are padded.
+What a norm of your own may declare stands in `base.Norm`: `reference`, needed where it stops
+gradients, and `depends_on_batch` or `depends_on_positions`, where its statistics are taken over more
+than a row. Such a norm is called with a second argument, the mask of the rows that count, where
+sequences are padded.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from adanorm.norms.base import Norm
 from adanorm.norms.registry import MakeNorm
 
 H = 48
@@ -25,9 +27,9 @@ def _inputs(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     return (3 * torch.randn(*shape, generator=random, dtype=torch.float64) + 1).to(dtype)
 
 
-def _rows(norm: nn.Module, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
+def _rows(norm: Norm, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
     """Return `count` rows, or as many examples of 5 rows for a norm that needs positions."""
-    shape = (count, 5, H) if getattr(norm, "needs_positions", False) else (count, H)
+    shape = (count, 5, H) if norm.needs_positions else (count, H)
     return _inputs(*shape, dtype=dtype)
 
 
@@ -38,7 +40,7 @@ def _value(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
         return function(*arguments)
 
 
-def _perturbed(norm: nn.Module) -> nn.Module:
+def _perturbed(norm: Norm) -> Norm:
     """Return the norm with its parameters moved off their initial values."""
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -62,7 +64,7 @@ def keeps_shape(make_norm: MakeNorm) -> None:
     norm = make_norm(H, site="check").double()
     shapes = ((0, H), (1, H), (5, H), (0, 3, H), (2, 3, H), (2, 3, 4, H))
     for shape in shapes:
-        if len(shape) > 2 or not getattr(norm, "needs_positions", False):
+        if len(shape) > 2 or not norm.needs_positions:
             assert norm(_inputs(*shape)).shape == shape, f"shape {shape} is not kept"
     strided = _inputs(H, 4, 6).transpose(0, 2)
     torch.testing.assert_close(_value(norm, strided), _value(norm, strided.contiguous()))
@@ -95,8 +97,8 @@ def gradient_is_right(make_norm: MakeNorm) -> None:
     norm = _perturbed(make_norm(H, site="check").double())
     x = _rows(norm, 3)
     # Copies are called: what a norm with a running state has seen must not tell calls apart.
-    reference: Callable[[Tensor], Tensor] | None = getattr(copy.deepcopy(norm), "reference", None)
-    if reference is not None:
+    if copy.deepcopy(norm).reference(x) is not None:
+        reference: Callable[[Tensor], Any] = copy.deepcopy(norm).reference
         for found, expected in zip(_gradient(copy.deepcopy(norm), x), _gradient(reference, x), strict=True):
             torch.testing.assert_close(found, expected, atol=1e-10, rtol=1e-10)
     else:
@@ -116,8 +118,8 @@ def constant_rows_are_finite(make_norm: MakeNorm) -> None:
 def rows_are_independent(make_norm: MakeNorm) -> None:
     """Padding changes nothing, and no row depends on another, unless declared."""
     norm = make_norm(H, site="check").double()
-    over_batch = getattr(norm, "depends_on_batch", False)
-    over_positions = getattr(norm, "depends_on_positions", False)
+    over_batch = norm.depends_on_batch
+    over_positions = norm.depends_on_positions
     if over_batch or over_positions:
         x = _inputs(6, 5, H)
         counted = torch.arange(9).expand(6, 9) < 5
@@ -138,7 +140,7 @@ def rows_are_independent(make_norm: MakeNorm) -> None:
         torch.testing.assert_close(norm(x[:1]), norm(x)[:1])
 
 
-def _draws(norm: nn.Module) -> bool:
+def _draws(norm: Norm) -> bool:
     """Return whether a norm draws random numbers."""
     before = torch.get_rng_state()
     norm(_rows(norm, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Required, TypedDict, Unpack
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from adanorm.norms import backends
 from adanorm.norms.backends import Backend
+from adanorm.norms.base import Norm
 from adanorm.norms.functional import Numerics, closed_form
 from adanorm.norms.reference import written_out
 
@@ -25,16 +26,16 @@ class Settings(TypedDict, total=False):
     numerics: Required[Numerics]
 
 
-class NoNorm(nn.Identity):
+class NoNorm(nn.Identity, Norm):
     """Return x itself: the paper's "w/o Norm"."""
 
-    row_function: Hashable = "x itself"  # as ClosedFormNorm's
+    row_function = "x itself"
 
     def __init__(self, dim: int) -> None:
         super().__init__()
 
 
-class LayerNorm(nn.LayerNorm):
+class LayerNorm(nn.LayerNorm, Norm):
     """Return g * y + b with y standardized over H and gain g, bias b (H,): torch's own.
 
     Xu et al. 2019, equation 1; Ba et al. 2016. The same under either numerics: the released code
@@ -52,7 +53,7 @@ class LayerNorm(nn.LayerNorm):
             self.register_parameter("weight", None)
 
 
-class ClosedFormNorm(nn.Module):
+class ClosedFormNorm(Norm):
     """One member of the family: see functional.closed_form for its settings and backends."""
 
     def __init__(self, dim: int, *, backend: Backend, **settings: Unpack[Settings]) -> None:
@@ -66,11 +67,7 @@ class ClosedFormNorm(nn.Module):
         if numerics == "released" and dim < 2:
             raise ValueError(f"released numerics divide by H - 1: H={dim} is too small")
         self.dim, self.backend, self._settings = dim, backend, settings
-
-    @property
-    def row_function(self) -> Hashable:
-        """What a row becomes depends on nothing else: norms that agree in it may share one call."""
-        return type(self), *self._settings.items(), self.backend
+        self.row_function = (type(self), *settings.items(), backend)
 
     @property
     def settings(self) -> Settings:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from adanorm.norms.statistics import Affine, check_eps, moments, wide
+from adanorm.norms.statistics import Affine, check_eps, counted_moments, wide
 
 
 class BatchNorm(Affine):
@@ -65,7 +65,7 @@ class BatchNorm(Affine):
             return self._by_torch(x)
         dims = tuple(range(x.dim() - 1))
         broad = wide(x)
-        mean, variance, count = moments(broad, dims, rows, synchronized=self.synchronized)
+        mean, variance, count = counted_moments(broad, dims, rows, synchronized=self.synchronized)
         rows_counted = count.flatten()[0].item()
         if rows_counted < 2:
             return self._by_running_values(x)

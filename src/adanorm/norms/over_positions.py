@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from adanorm.norms.statistics import Affine, check_eps, moments, wide
+from adanorm.norms.statistics import Affine, check_eps, counted_moments, wide
 
 
 class InstanceNorm(Affine):
@@ -32,7 +32,7 @@ class InstanceNorm(Affine):
             raise ValueError(f"InstanceNorm: x {tuple(x.shape)} has no positions between batch and features")
         dims = tuple(range(1, x.dim() - 1))
         broad = wide(x)
-        mean, variance, _ = moments(broad, dims, rows)
+        mean, variance, _ = counted_moments(broad, dims, rows)
         return self.affine(((broad - mean) * (variance + self.eps).rsqrt()).to(x.dtype))
 
 
@@ -70,6 +70,8 @@ class GroupNorm(Affine):
         positions = range(1, x.dim() - 1) if self.over_positions else ()
         # A group's own rows: (B, ..., groups).
         counted = rows.unsqueeze(-1).expand(*x.shape[:-1], self.groups) if rows is not None else None
-        mean, variance, _ = moments(grouped, (*positions, x.dim()), counted if self.over_positions else None)
+        mean, variance, _ = counted_moments(
+            grouped, (*positions, x.dim()), counted if self.over_positions else None
+        )
         y = (grouped - mean) * (variance + self.eps).rsqrt()
         return self.affine(y.flatten(-2).to(x.dtype))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from adanorm.norms import backends
 from adanorm.norms.backends import Backend
+from adanorm.norms.base import Norm
 from adanorm.norms.functional import closed_form
 from adanorm.norms.statistics import Affine, check_eps, wide
 
@@ -66,7 +67,7 @@ class PartialRmsNorm(RmsNorm):
         self.counted = math.ceil(p * dim)
 
 
-class ScaleNorm(nn.Module):
+class ScaleNorm(Norm):
     """Return g * x/max(||x||, eps) with one gain g for all features, at first sqrt(H).
 
     Nguyen & Salazar 2019, equation 5.
@@ -106,12 +107,14 @@ class DynamicTanh(Affine):
         return z
 
 
-class WeightNorm(nn.Module):
+class WeightNorm(Norm):
     """Return x itself: the norm is in the weights of the layer before, v scaled to length g a unit.
 
     Salimans & Kingma 2016, equation 2: w = g v/||v||, g and v learned, at first as the layer was
-    drawn. A model hands over that layer by `attach`.
+    drawn.
     """
+
+    lives_in_layer = True
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -11,13 +11,15 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.nn import functional as joint
 
+from adanorm.norms.base import Norm
+
 
 def wide(x: Tensor) -> Tensor:
     """Return x in float32 at least: what statistics are computed in."""
     return x if x.dtype == torch.float64 else x.float()
 
 
-def moments(
+def counted_moments(
     x: Tensor, dims: Sequence[int], rows: Tensor | None = None, *, synchronized: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, biased variance and count over `dims` (kept, of size 1) of the rows that count.
@@ -44,7 +46,7 @@ def _over_processes(total: Tensor, synchronized: bool) -> Tensor:
     return summed
 
 
-class Affine(nn.Module):
+class Affine(Norm):
     """A gain of ones and a bias of zeros, each (H,), or without one or both: None."""
 
     def __init__(self, dim: int, *, gain: bool, bias: bool) -> None:

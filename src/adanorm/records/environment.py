@@ -16,7 +16,9 @@ PACKAGES = ("torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
 CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numbers depend on
 
 
-def describe(*, device: torch.device, precision: str, processes: int, threads: int) -> dict[str, Any]:
+def describe(
+    *, device: torch.device, precision: str, processes: int, threads: int, norm_backend: str | None = None
+) -> dict[str, Any]:
     """Return commit, versions and hardware as plain values; no path and no host name."""
     return {
         "commit": _git("rev-parse", "HEAD"),
@@ -29,6 +31,7 @@ def describe(*, device: torch.device, precision: str, processes: int, threads: i
         "precision": precision,
         "processes": processes,
         "threads": threads,
+        **({"norm_backend": norm_backend} if norm_backend else {}),
     }
 
 

@@ -1,4 +1,4 @@
-"""A run's folder: who may write it, and what lies in it."""
+"""The folder of a run or an analysis: who may write it, and what lies in it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,16 @@ from filelock import FileLock, Timeout
 
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
+from adanorm.records import reader
+from adanorm.records.result import Ended, as_json
 
-SCHEMA = 1
+
+@dataclass
+class Recording:
+    """A record that is being written; its `result`, once there is one, ends it."""
+
+    is_complete: bool  # already: there is nothing to do
+    result: Ended | None = None
 
 
 class RunFolder:
@@ -39,35 +48,54 @@ class RunFolder:
         return self.path / "weights.pt"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Make the folder if need be, and keep other processes out during a block.
+    def recording(self, identity: dict[str, Any], environment: dict[str, Any]) -> Iterator[Recording]:
+        """Lock the folder during a block; write what the record is of first, and its result at the end.
+
+        The block gives the result. Without one, as after an interruption, the record stays
+        unfinished: the next start continues it. Nothing is written where it is complete, as another
+        process may have made it just before. Raises ValueError where another process is writing it.
+        """
+        with self.locked():
+            recording = Recording(reader.is_complete(self.path))
+            if recording.is_complete:
+                yield recording
+                return
+            write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
+            write_whole(self.path / "environment.json", as_json(environment))
+            try:
+                yield recording
+            finally:
+                if recording.result is not None:
+                    self._end(recording.result)
+
+    def _end(self, result: Ended) -> None:
+        write_whole(self.path / "result.json", result.to_json())
+        if result.is_complete:
+            for leftover in (self.checkpoint, *self.path.glob("kept-*.pt")):
+                leftover.unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Create the folder if need be, and keep other processes out during a block.
 
         Raises ValueError where another process is writing it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            # A moment's patience: `is_held` takes the lock for as long as it looks.
+            # A moment's patience: `is_locked` takes the lock for as long as it looks.
             with FileLock(self.path / "run.lock", timeout=1):
                 yield
         except Timeout:
             raise ValueError(f"{shown(self.path)} is being written by another process") from None
 
-    def write_config(self, identity: dict[str, Any]) -> None:
-        """Write what identifies the run."""
-        write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
-
-    def write_environment(self, environment: dict[str, Any]) -> None:
-        """Write what the run was computed with."""
-        write_whole(self.path / "environment.json", _json(environment))
-
-    def keep_metrics(self, count: int) -> None:
+    def truncate_rows(self, count: int) -> None:
         """Drop the rows after the first `count`: a resumed run writes them again."""
         rows = self.rows.read_text().splitlines(keepends=True) if self.rows.exists() else []
         if len(rows) > count:
             write_whole(self.rows, "".join(rows[:count]).encode())
 
-    def add_metrics(self, row: Mapping[str, Any]) -> None:
-        """Append a row to metrics.jsonl."""
+    def add_row(self, row: Mapping[str, Any]) -> None:
+        """Append a row of metrics or of observations."""
         with self.rows.open("a") as file:
             file.write(json.dumps(row, allow_nan=False) + "\n")
 
@@ -76,12 +104,8 @@ class RunFolder:
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / "predictions.txt.gz", gzip.compress(text, mtime=0))
 
-    def write_result(self, result: dict[str, Any]) -> None:
-        """Write result.json, which ends the run."""
-        write_whole(self.path / "result.json", _json({"schema": SCHEMA, **result}))
 
-
-def is_held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Return whether a process is writing the run in a folder; the folder need not exist."""
     lock = path / "run.lock"
     if not lock.exists():
@@ -96,7 +120,3 @@ def is_held(path: Path) -> bool:
 def shown(path: Path) -> str:
     """Return a path as a person at the project's root would write it."""
     return str(path.relative_to(PROJECT)) if path.is_relative_to(PROJECT) else str(path)
-
-
-def _json(value: dict[str, Any]) -> bytes:
-    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()

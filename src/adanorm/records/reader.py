@@ -1,4 +1,4 @@
-"""Reading runs back."""
+"""Reading records back."""
 
 from __future__ import annotations
 
@@ -6,36 +6,45 @@ import gzip
 import json
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from adanorm.records.folder import SCHEMA
+from pydantic import ValidationError
 
-STATUSES = ("done", "diverged", "failed")
+from adanorm.records.result import AnalysisResult, Ended, Result
+
+R = TypeVar("R", bound=Ended)
 
 
-def result(folder: Path) -> dict[str, Any] | None:
+def result(folder: Path) -> Result | None:
     """Return the result of a run, or None where it has not ended.
 
     Warns of, and does not count, a result that cannot be read or has another schema.
     """
+    return _read(folder, Result)
+
+
+def analysis_result(folder: Path) -> AnalysisResult | None:
+    """Return the result of an analysis, or None where it has not ended; warns as `result` does."""
+    return _read(folder, AnalysisResult)
+
+
+def is_complete(folder: Path) -> bool:
+    """Return whether a run or an analysis need not be run again: what failed is tried again."""
+    found = _read(folder, Ended)
+    return found is not None and found.is_complete
+
+
+def _read(folder: Path, kind: type[R]) -> R | None:
     path = folder / "result.json"
     if not path.exists():
         return None
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
-    except ValueError:
-        warnings.warn(f"{path} cannot be read and is not counted", stacklevel=2)
+        return kind.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "it"
+        warnings.warn(f"{path} is not counted: {where}: {problem['msg'].lower()}", stacklevel=3)
         return None
-    if found.get("schema") != SCHEMA or found.get("status") not in STATUSES:
-        warnings.warn(f"{path} has an unknown schema or status and is not counted", stacklevel=2)
-        return None
-    return found
-
-
-def is_made(folder: Path) -> bool:
-    """Return whether a run need not be made again: it is done or diverged; a failed one is tried anew."""
-    found = result(folder)
-    return found is not None and found["status"] != "failed"
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:

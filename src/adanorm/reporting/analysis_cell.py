@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, AnalysisRecord, Quantity
 from adanorm.records import reader
-
-if TYPE_CHECKING:
-    pass
+from adanorm.records.result import AnalysisResult
 
 
-def analysis_results(cell: Sequence[AnalysisRecord]) -> list[dict[str, Any]]:
+def analysis_results(cell: Sequence[AnalysisRecord]) -> list[AnalysisResult]:
     """Return the results of the records that have ended."""
-    found = (reader.result(record.folder()) for record in cell)
+    found = (reader.analysis_result(record.folder()) for record in cell)
     return [result for result in found if result is not None]
 
 
 def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
     """Return a quantity of a cell: its mean ± standard deviation over seeds, `diverges`, or `-`."""
     ended = analysis_results(cell)
-    if any(result["status"] == "diverged" for result in ended):
+    if any(result.status == "diverged" for result in ended):
         return "diverges"
-    numbers = [result["summary"][quantity.name] for result in ended if quantity.name in result["summary"]]
+    numbers = [result.summary[quantity.name] for result in ended if quantity.name in result.summary]
     if not numbers:
         return "-"
     if quantity.yes_within is not None:

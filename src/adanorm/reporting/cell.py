@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.published import Published, published
+from adanorm.records.result import Result, Status
+from adanorm.studies.grid import Candidate
 
 
 @dataclass(frozen=True)
@@ -23,24 +24,24 @@ class Cell:
     norm: str
     metric: str
     wanted: int
-    results: tuple[dict[str, Any], ...]
+    results: tuple[Result, ...]
     paper: Published | None
     folders: tuple[Path, ...] = ()
 
     @property
     def scores(self) -> list[float]:
         """The test scores of the runs that ended well."""
-        return [result["test"][self.metric] for result in self.results if result["status"] == "done"]
+        return [result.test_score(self.metric) for result in self.results if result.status == "done"]
 
     @property
     def by_seed(self) -> dict[int, float]:
         """The test scores of the runs that ended well, by seed."""
-        done = (result for result in self.results if result["status"] == "done")
-        return {result["seed"]: result["test"][self.metric] for result in done}
+        done = (result for result in self.results if result.status == "done")
+        return {result.seed: result.test_score(self.metric) for result in done}
 
-    def count(self, status: str) -> int:
+    def count(self, status: Status) -> int:
         """Return how many runs ended with a status."""
-        return sum(result["status"] == status for result in self.results)
+        return sum(result.status == status for result in self.results)
 
     @property
     def text(self) -> str:
@@ -96,7 +97,7 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     folders = [experiment.folder() for experiment in experiments]
     made = [(folder, found) for folder in folders if (found := reader.result(folder)) is not None]
     shown_metric = first.task.metric
-    if metric is not None and any(metric in (result.get("test") or {}) for _, result in made):
+    if metric is not None and any(metric in (result.test or {}) for _, result in made):
         shown_metric = metric
     comparable = first.scale == "paper" and not first.own_data and shown_metric == first.task.metric
     return Cell(
@@ -110,19 +111,20 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     )
 
 
-def best(tried: Sequence[Sequence[Experiment]]) -> tuple[int, int]:
-    """Return which of several groups of runs has the best mean validation score, and how many have ended.
+def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
+    """Return the candidate with the best mean validation score, and how many candidates have ended.
 
-    A group has ended with its last seed. One of which every run ended well is better than one of
+    A candidate has ended with its last seed. One of which every run ended well is better than one of
     which some did not, and that better than one not ended. No test score is looked at.
     """
     scores: list[tuple[bool, bool, float]] = []
-    for runs in tried:
+    for candidate in candidates:
+        runs = candidate.runs
         results = [reader.result(run.folder()) for run in runs]
         target = runs[0].task
-        valid = [r["valid"][target.criterion] for r in results if r is not None and r["status"] == "done"]
+        valid = [r.valid_score(target.criterion) for r in results if r is not None and r.status == "done"]
         sign = 1 if target.selects_highest else -1
         mean = sign * fmean(valid) if valid else -math.inf
         scores.append((None not in results, len(valid) == len(runs), mean))
-    index = max(range(len(scores)), key=scores.__getitem__, default=0)
-    return index, sum(ended for ended, _, _ in scores)
+    index = max(range(len(scores)), key=scores.__getitem__)
+    return candidates[index], sum(ended for ended, _, _ in scores)

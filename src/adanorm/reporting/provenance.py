@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adanorm.records.folder import shown
-from adanorm.records.published import published_tasks
+from adanorm.records.result import Result
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
@@ -25,7 +25,7 @@ def trace(address: str) -> list[str]:
     parts = address.split("/")
     if len(parts) != 3:
         raise ValueError(f"{address!r}: name a cell as STUDY/NORM/TASK, such as table4/AdaNorm/RT")
-    study = load_study(parts[0], known_tasks=published_tasks())
+    study = load_study(parts[0])
     row = _named(parts[1], list(study.rows), "row")
     task = _named(parts[2], study.columns, "task")
     study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
@@ -37,7 +37,7 @@ def trace(address: str) -> list[str]:
     paper = f"; the paper has {found.paper.text}: {found.verdict}" if found.paper else ""
     lines.append(f"test {found.metric} {table.ours(row, task)}{paper}")
     results = {
-        result["seed"]: (folder, result) for folder, result in zip(found.folders, found.results, strict=True)
+        result.seed: (folder, result) for folder, result in zip(found.folders, found.results, strict=True)
     }
     for seed in study.seeds:
         command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
@@ -56,8 +56,8 @@ def _named(name: str, known: Sequence[str], kind: str) -> str:
     raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
 
 
-def _lines(folder: Path, result: dict[str, Any], metric: str, command: str) -> list[str]:
-    lines = [f"seed {result['seed']}: {_ending(result, metric)}", f"  record   {shown(folder)}"]
+def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:
+    lines = [f"seed {result.seed}: {_ending(result, metric)}", f"  record   {shown(folder)}"]
     path = folder / "environment.json"
     environment: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     if environment:
@@ -66,13 +66,13 @@ def _lines(folder: Path, result: dict[str, Any], metric: str, command: str) -> l
         packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
         computed = f"{environment['device']}, {environment['precision']}, {packages}"
         lines += textwrap.wrap(computed, 80, initial_indent="  computed ", subsequent_indent=" " * 11)
-    lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.get("data", {}).items()]
+    lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.data.items()]
     # What a record does not say was computed by the eager norms: there were no others then.
     backend = environment.get("norm_backend", "eager").partition(":")[0]
     return [*lines, f"  repeat   {command} runs=repeated norm.backend={backend}"]
 
 
-def _ending(result: dict[str, Any], metric: str) -> str:
-    if result["status"] == "done":
-        return f"test {metric} {result['test'][metric]:.4f} at update {result['best_step']}"
-    return f"{result['status']}: {result.get('diverged') or result.get('error')}"
+def _ending(result: Result, metric: str) -> str:
+    if result.status == "done":
+        return f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
+    return f"{result.status}: {result.reason}"

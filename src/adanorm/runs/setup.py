@@ -1,23 +1,76 @@
-"""What a run is computed with: its norm at its sites, its device."""
+"""What a run is computed with, set up once for runs, analyses and inference: device, data, model, norms."""
 
 from __future__ import annotations
 
 import os
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
+from adanorm import tasks
 from adanorm.config.experiment import Experiment
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import norm_factory
+from adanorm.models.norm_compatibility import compatible_norm
+from adanorm.models.norm_sites import NormSites, build_with_norms
+from adanorm.norms import backends
+from adanorm.records import environment
+from adanorm.tasks.base import TrainingTask
+from adanorm.training.distributed import ALONE, World
+from adanorm.training.loop import Trainer
+from adanorm.training.seeding import seed_everything
+from adanorm.training.state import ComputeContext, SelectionMetric
 
 
-def placed_norms(experiment: Experiment) -> PlacedNorms:
-    """Return what puts an experiment's norm at its sites; raises ValueError for a norm that cannot be."""
-    norm = experiment.norm
-    make_norm = norm_factory(
-        norm.name, norm.params, numerics=norm.numerics, backend=norm.backend, path=norm.path
+class Prepared(NamedTuple):
+    """What a run is computed with; the model is on the device, its weights as they were drawn."""
+
+    device: torch.device
+    norm_backend: str  # what computes the norms there
+    task: TrainingTask
+    model: nn.Module
+    sites: NormSites
+
+
+def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepared:
+    """Return what a run is computed with; writes nothing.
+
+    The same seed draws the same initial weights under every norm. A `task` with its data loaded
+    already, such as another norm's, is taken as it is. Raises ValueError for what the user can mend:
+    a norm that does not exist or does not suit the model, data or a device that cannot be had.
+    """
+    torch.set_num_threads(experiment.threads)
+    device = choose_device(experiment)
+    norm_backend = backends.describe(experiment.norm.backend, device.type)
+    make_norm = compatible_norm(experiment)
+    task = task or tasks.build(experiment)
+    seed_everything(experiment.seed)
+    model, sites = build_with_norms(
+        lambda place_norm: task.build_model(place_norm).to(device), make_norm, experiment.norm.placement
     )
-    return PlacedNorms(make_norm, norm.placement)
+    return Prepared(device, norm_backend, task, model, sites)
+
+
+def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALONE) -> Trainer:
+    """Return the trainer of a run at its very start, and seed torch for it."""
+    seed_everything(experiment.seed + world.rank)  # dropout differs between processes
+    return Trainer(
+        prepared.task,
+        prepared.model,
+        SelectionMetric(experiment.task.criterion, experiment.task.goal),
+        experiment.training,
+        ComputeContext(prepared.device, experiment.precision, world, 60 * experiment.checkpoint_minutes),
+    )
+
+
+def describe_environment(experiment: Experiment, prepared: Prepared, *, processes: int) -> dict[str, Any]:
+    """Return what a run is computed with as plain values, for its record."""
+    return environment.describe(
+        device=prepared.device,
+        precision=experiment.precision,
+        processes=processes,
+        threads=experiment.threads,
+        norm_backend=prepared.norm_backend,
+    )
 
 
 def choose_device(experiment: Experiment) -> torch.device:

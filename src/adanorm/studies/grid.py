@@ -1,8 +1,9 @@
-"""The runs of a study's cells, and the order in which they are made."""
+"""The runs of a study's cells, and the order in which they are run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -12,50 +13,74 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.studies.study import Study
 
-# (row, task) -> its runs: one a seed, and that for each of the budget's overrides in their order
-StudyGrid: TypeAlias = dict[tuple[str, str], list[Experiment]]
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings tried in a cell: runs that differ in nothing but their seed."""
+
+    overrides: tuple[str, ...]  # the command line of its runs, but for the seed
+    by_seed: dict[int, Experiment]  # in the study's order
+    setting: str | None = None  # the override of the budget that it tries; None without a budget
+
+    @property
+    def runs(self) -> list[Experiment]:
+        """Its runs in the order of the study's seeds."""
+        return list(self.by_seed.values())
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """What is run for the cell of a row, by its label, and a task."""
+
+    label: str
+    task: str
+    candidates: tuple[Candidate, ...]  # one, or one an override of the budget; none: there are no runs
+
+    @property
+    def runs(self) -> list[Experiment]:
+        """The runs of all candidates."""
+        return [run for candidate in self.candidates for run in candidate.runs]
+
+
+StudyGrid: TypeAlias = dict[tuple[str, str], CellPlan]  # by row and task
 
 
 def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str] = ()) -> StudyGrid:
-    """Return the runs of every cell; none where the task is not in conf/task yet.
+    """Return what is run for every cell; nothing where the task is not in conf/task yet.
 
     `settings` are overrides of every run, such as its logger. Raises ValueError, in one line that names
     the row, for overrides that are none.
     """
     return {
-        (row, task): [
-            first.model_copy(update={"seed": seed})
-            for overrides in tried(study, row, task)
-            for first in [_composed(row, overrides, runs, settings)]
-            for seed in study.seeds
-        ]
+        (label, task): CellPlan(label, task, _candidates(study, label, task, runs, settings))
         for task in study.columns
-        for row in study.rows
+        for label in study.rows
     }
 
 
-def tried(study: Study, label: str, task: str) -> list[list[str]]:
-    """Return the command lines, but for the seed, of what is tried in a cell: one an override of a budget."""
+def _candidates(
+    study: Study, label: str, task: str, runs: str | None, settings: Sequence[str]
+) -> tuple[Candidate, ...]:
     row = study.rows[label]
     if task not in choices("task") or row.undefined or (row.only is not None and task not in row.only):
-        return []
-    chosen = [f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides, *row.overrides]
-    return [[*chosen, override] for override in study.budget] if study.budget else [chosen]
+        return ()
+    chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides, *row.overrides)
+    found = []
+    for setting in study.budget or (None,):
+        overrides = (*chosen, setting) if setting else chosen
+        first = _composed(label, overrides, runs, settings)
+        by_seed = {seed: first.model_copy(update={"seed": seed}) for seed in study.seeds}
+        found.append(Candidate(overrides, by_seed, setting))
+    return tuple(found)
 
 
-def _composed(label: str, overrides: list[str], runs: str | None, settings: Sequence[str]) -> Experiment:
+def _composed(label: str, overrides: Sequence[str], runs: str | None, settings: Sequence[str]) -> Experiment:
     try:
         if not settings:
             return cached_experiment(overrides, runs=runs)
         return compose_experiment([*overrides, *settings, *([f"runs={runs}"] if runs else [])])
     except ValueError as error:
         raise ValueError(f"row {label!r}: {error}") from None
-
-
-def by_override(study: Study, runs: Sequence[Experiment]) -> list[Sequence[Experiment]]:
-    """Return a cell's runs in groups that differ in their seed alone, one an override of the budget."""
-    count = len(study.seeds)
-    return [runs[start : start + count] for start in range(0, len(runs), count)]
 
 
 class Planned(NamedTuple):
@@ -71,16 +96,16 @@ class Planned(NamedTuple):
         return f"{self.experiment.task.name} {self.row} seed {self.experiment.seed}"
 
 
-def plan_runs(study: Study, grid: StudyGrid, settings: Sequence[str] = ()) -> list[Planned]:
-    """Return a study's runs in the order they are made: every cell's first seed comes first.
+def plan_runs(grid: StudyGrid, settings: Sequence[str] = ()) -> list[Planned]:
+    """Return a study's runs in their order: every cell's first seed comes first.
 
     Rows that share a run share it here too.
     """
-    planned: dict[Path, Planned] = {}
-    for (row, task), runs in grid.items():
-        lines = [overrides for overrides in tried(study, row, task) for _ in study.seeds]
-        for overrides, run in zip(lines, runs, strict=True):
-            places = [f"runs={run.runs}"] if run.runs else []
-            arguments = [*overrides, f"seed={run.seed}", *settings, *places]
-            planned.setdefault(run.folder(), Planned(row, run, arguments))
-    return sorted(planned.values(), key=lambda run: study.seeds.index(run.experiment.seed))
+    planned: dict[Path, tuple[int, Planned]] = {}
+    for plan in grid.values():
+        for candidate in plan.candidates:
+            for turn, run in enumerate(candidate.runs):
+                place = [f"runs={run.runs}"] if run.runs else []
+                arguments = [*candidate.overrides, f"seed={run.seed}", *settings, *place]
+                planned.setdefault(run.folder(), (turn, Planned(plan.label, run, arguments)))
+    return [run for _, run in sorted(planned.values(), key=lambda entry: entry[0])]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from adanorm.files import write_whole
 from adanorm.records import reader
-from adanorm.records.folder import is_held, shown
+from adanorm.records.folder import is_locked, shown
 from adanorm.records.outcome import outcome
 from adanorm.studies.grid import Planned
 from adanorm.studies.launchers import Launch
@@ -27,11 +27,10 @@ def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Plann
     What a run came to is read from its record. A run that another process holds is waited for, and
     made here if that process left it unfinished. The jobs' logs go into `folder`.
     """
-    local = launch.launcher in ("local", "submitit-local")
     plan = {
         "cwd": os.getcwd(),
-        "devices": launch.devices if local else [],
-        "aloud": launch.launcher == "local" and launch.workers == 1,
+        "devices": launch.devices if launch.facts.local else [],
+        "aloud": launch.aloud,
         "runs": [run.arguments for run in runs],
     }
     folder.mkdir(parents=True)
@@ -50,8 +49,8 @@ def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Plann
 
 def _state(run: Planned) -> str:
     folder = run.experiment.folder()
-    held = is_held(folder)  # asked first: a run may end in between
-    return "made" if reader.is_made(folder) else "held" if held else "failed"
+    held = is_locked(folder)  # asked first: a run may end in between
+    return "made" if reader.is_complete(folder) else "held" if held else "failed"
 
 
 def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, folder: Path) -> None:
@@ -63,9 +62,8 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
     plan = f"plan={json.dumps(str(folder.resolve()))}"
     job = [sys.executable, "-m", "adanorm.studies.job", "-m"]
     command = [*job, f"index={indices}", plan, *launch.overrides()]
-    aloud = launch.launcher == "local" and launch.workers == 1
     with (folder / "launcher.log").open("a") as log:
-        output = None if aloud else log
+        output = None if launch.aloud else log
         with subprocess.Popen(command, stdout=output, stderr=output) as process:
             while waited:
                 working = process.poll() is None  # asked before the jobs, the last of which may just end
@@ -90,11 +88,10 @@ def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
     state = _state(runs[index])
     text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
     lines = [f"[{index + 1}/{len(runs)}] {runs[index].name}: {text}"]
+    experiment = runs[index].experiment
+    result = reader.result(experiment.folder())
     details: list[str] = []
-    if state == "made":
-        experiment = runs[index].experiment
-        result = reader.result(experiment.folder())
-        assert result is not None, "it is made"
+    if result is not None and (state == "made" or code == "1"):  # 1: it broke in training, which is recorded
         details = [outcome(experiment.task, result)]
     elif state == "failed" and log.exists():
         details = log.read_text().strip().splitlines()[-3:]

@@ -8,18 +8,33 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
 
 from adanorm.config.errors import one_line
+from adanorm.config.experiment import first_problem
 from adanorm.config.paths import CONF, choices
+from adanorm.config.sections import Section
 
-PLUGINS = {
-    "ray": "hydra_plugins.hydra_ray_launcher",
-    "slurm": "hydra_plugins.hydra_submitit_launcher",
-    "submitit-local": "hydra_plugins.hydra_submitit_launcher",
-}
+
+class LauncherOverride(Section):
+    """What a launcher is given: `set` in Hydra's syntax, unless the user has named another setting."""
+
+    set: str  # {workers}; {gpus}: a run's, 0 where this machine has none
+    unless: str | None = None
+
+
+class LauncherFacts(Section):
+    """What the suite must know of a launcher: the key `launcher` of its file."""
+
+    local: bool = False  # its jobs are of this machine, whose GPUs they share out
+    aloud: bool = False  # with one worker a run speaks on this terminal
+    plugin: str | None = None  # a package of the extra `cluster`
+    requires: str | None = None  # a program
+    overrides: tuple[LauncherOverride, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -27,19 +42,38 @@ class Launch:
     """Where runs are made, how many at a time, and with how many GPUs each."""
 
     launcher: str
+    facts: LauncherFacts
     workers: int
     gpus: int
     devices: Sequence[str]  # of this machine, for its own jobs to share out
     settings: Sequence[str]  # launcher.KEY=VALUE
 
+    @property
+    def aloud(self) -> bool:
+        """Whether runs speak for themselves: several at once would be unreadable."""
+        return self.facts.aloud and self.workers == 1
+
     def overrides(self) -> list[str]:
         """Return the command line of the jobs but for their plan."""
         chosen = [f"launcher={self.launcher}", f"workers={self.workers}", f"gpus={self.gpus}"]
-        if self.launcher == "ray":
-            chosen += [f"hydra.launcher.ray.remote.num_gpus={self.gpus if self.devices else 0}"]
-            if not any(setting.startswith("launcher.ray.init.address=") for setting in self.settings):
-                chosen += [f"+hydra.launcher.ray.init.num_cpus={self.workers}"]
+        given = {setting.partition("=")[0].removeprefix("launcher.") for setting in self.settings}
+        numbers = {"workers": self.workers, "gpus": self.gpus if self.devices else 0}
+        chosen += [each.set.format(**numbers) for each in self.facts.overrides if each.unless not in given]
         return [*chosen, *(f"hydra.{setting}" for setting in self.settings)]
+
+
+def load_facts(launcher: str) -> LauncherFacts:
+    """Return the facts of conf/launcher/<launcher>.yaml.
+
+    Raises ValueError for an unknown launcher and for a fact that it cannot have.
+    """
+    if launcher not in choices("launcher"):
+        raise ValueError(f"unknown launcher {launcher!r}: choose from {', '.join(choices('launcher'))}")
+    written = yaml.safe_load((CONF / "launcher" / f"{launcher}.yaml").read_text())
+    try:
+        return LauncherFacts.model_validate(written.get("launcher", {}))
+    except ValidationError as error:
+        raise ValueError(f"conf/launcher/{launcher}.yaml: launcher.{first_problem(error)}") from None
 
 
 def choose_launch(
@@ -49,21 +83,20 @@ def choose_launch(
 
     Raises ValueError where the launcher is not installed or does not have such a setting.
     """
-    if launcher not in choices("launcher"):
-        raise ValueError(f"unknown launcher {launcher!r}: choose from {', '.join(choices('launcher'))}")
-    plugin = PLUGINS.get(launcher)
-    if plugin is not None and importlib.util.find_spec(plugin) is None:
+    facts = load_facts(launcher)
+    if facts.plugin is not None and importlib.util.find_spec(facts.plugin) is None:
         raise ValueError(
             f"launcher {launcher}: not installed (pip install -c constraints.txt -e '.[cluster]')"
         )
-    if launcher == "slurm" and shutil.which("sbatch") is None:
-        raise ValueError("launcher slurm: there is no sbatch here; submit from a machine of the cluster")
+    if facts.requires is not None and shutil.which(facts.requires) is None:
+        raise ValueError(
+            f"launcher {launcher}: there is no {facts.requires} here; submit from a machine that has it"
+        )
     devices = [] if on_cpu else _devices()
-    local = launcher in ("local", "submitit-local")
-    if local and devices and gpus > len(devices):
-        raise ValueError(f"--gpus {gpus}: this machine has {len(devices)}")
+    if facts.local and devices and gpus > len(devices):
+        raise ValueError(f"gpus={gpus}: this machine has {len(devices)}")
     room = len(devices) or len(os.sched_getaffinity(0))
-    launch = Launch(launcher, workers or max(1, room // gpus), gpus, devices, settings)
+    launch = Launch(launcher, facts, workers or max(1, room // gpus), gpus, devices, settings)
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             compose("job", [*launch.overrides(), "plan=nowhere", "index=0"], return_hydra_config=True)

@@ -6,20 +6,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
-from adanorm.config.compose import outside_norms
 from adanorm.config.experiment import first_problem
+from adanorm.config.outside_norms import outside_norms
+from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, choices
-from adanorm.config.sections import Section
+from adanorm.config.sections import EachOnce, Section, Seeds
+from adanorm.config.yaml_file import read_yaml_file
+from adanorm.records.published import published_tasks
+
+
+def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
+    check_fixed(overrides)
+    return overrides
+
+
+# In Hydra's syntax; none may make a cell's runs another cell's.
+Overrides = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
+
+# README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
+Role = Literal["readme", "curves", "norm-guide"]
 
 
 class StudyRow(Section):
     """A row of a study: a norm, and what else sets the row apart."""
 
     norm: str
-    overrides: tuple[str, ...] = ()  # in Hydra's syntax
+    overrides: Overrides = ()
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
     undefined: str | None = None  # why there can be no runs of it
@@ -33,20 +47,24 @@ class Study(Section):
 
     title: str
     rows: Annotated[dict[str, StudyRow], Field(min_length=1)]
-    columns: Annotated[list[str], Field(min_length=1)]
+    columns: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Literal["paper", "mini", "smoke"]
-    seeds: Annotated[list[int], Field(min_length=1)]
+    seeds: Seeds
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
     quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
-    overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
-    budget: tuple[str, ...] = ()  # overrides tried in every cell; the best by validation is shown
+    overrides: Overrides = ()  # of every run
+    budget: Overrides = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
     shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
+    roles: tuple[Role, ...] = ()  # what is made of its runs besides its table and figures
+    order: int = 100  # its place in the report; studies of one order by name
 
     @field_validator("rows", mode="before")
     @classmethod
     def _norms_are_rows(cls, rows: Any) -> Any:
         if isinstance(rows, list):
+            if twice := next((norm for norm in rows if rows.count(norm) > 1), None):
+                raise ValueError(f"{twice!r} is named twice")
             return {norm: {"norm": norm} for norm in rows}
         if isinstance(rows, dict):  # YAML reads a label such as 0.1 as a number
             return {str(label): row for label, row in rows.items()}
@@ -73,27 +91,27 @@ class Study(Section):
         return bool(self.overrides or self.budget or any(row.overrides for row in self.rows.values()))
 
 
-def load_study(name: str, *, known_tasks: Sequence[str]) -> Study:
+def load_study(name: str) -> Study:
     """Return the study conf/study/<name>.yaml, or that of a path that ends in .yaml.
 
     Raises ValueError for an unknown study, for a key or value it cannot have, and for a column
-    that is neither a task of conf/task nor among `known_tasks` (the paper's, not all built yet).
+    that is neither a task of conf/task nor one of the paper's, not all of which need be built.
     """
     file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
     if not file.is_file():
         names = ", ".join(choices("study"))
         raise ValueError(f"unknown study {name!r}: choose from {names}, or name a .yaml file of your own")
     try:
-        study = Study.model_validate(yaml.safe_load(file.read_text()))
+        study = Study.model_validate(read_yaml_file(file))
     except ValidationError as error:
         raise ValueError(f"study {name}: {first_problem(error)}") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"study {name}: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise ValueError(f"study {name}: {error}") from None
     rows = study.rows.values()
     norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is looked for later
     known_norms = {*choices("norm"), *outside_norms()}
     columns = [task for row in rows for task in row.only or ()]
-    _check(name, "task", study.columns, {*choices("task"), *known_tasks})
+    _check(name, "task", study.columns, {*choices("task"), *published_tasks()})
     _check(name, "norm", norms, known_norms)
     _check(name, "column", columns, study.columns)
     for pair in study.improvements:
@@ -101,6 +119,20 @@ def load_study(name: str, *, known_tasks: Sequence[str]) -> Study:
             if entry not in study.rows:
                 raise ValueError(f"study {name}: improvement of {entry!r}, which is not among the rows")
     return study
+
+
+def load_studies() -> dict[str, Study]:
+    """Return every study of conf/study by its name, in the report's order; raises ValueError as above."""
+    studies = {name: load_study(name) for name in choices("study")}
+    return dict(sorted(studies.items(), key=lambda entry: entry[1].order))
+
+
+def study_of_role(role: Role) -> Study:
+    """Return the one study that has a role; raises ValueError where several have it, or none."""
+    found = {n: study for n, study in load_studies().items() if role in study.roles}
+    if len(found) != 1:
+        raise ValueError(f"conf/study: one study must have the role {role}, not {', '.join(found) or 'none'}")
+    return next(iter(found.values()))
 
 
 def _check(study: str, kind: str, entries: Sequence[str], known: Sequence[str] | set[str]) -> None:

@@ -1,7 +1,8 @@
-"""What the training loop asks of a task: four methods and nothing else."""
+"""What the training loop asks of a task: a model, its batches, their loss and a score."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -12,10 +13,14 @@ from adanorm.models.norm_sites import PlacedNorms
 
 
 class Loss(NamedTuple):
-    """A sum in nats and the number of units it sums over: means need no special case."""
+    """A sum in nats and the number of units it sums over: means need no special case.
+
+    `carried` is what the next batch's loss starts from, such as a memory, a row a stream.
+    """
 
     total: Tensor
     units: int
+    carried: Sequence[Tensor] = ()
 
 
 class Evaluation(NamedTuple):
@@ -47,28 +52,43 @@ class Batches(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
-class TrainingTask(Protocol):
-    """A task: its model, its batches, its loss and its score."""
+class TrainingTask(ABC):
+    """A kind of task with its data loaded. It holds no state of a run: the loop does.
 
-    checksums: dict[str, str]
+    A subclass takes an Experiment and sets `checksums` and `sizes`.
+    """
+
+    checksums: dict[str, str]  # SHA-256 of the data files by name, for the record
     sizes: dict[str, int]  # examples of each split
-    prepared: Mapping[str, Mapping[str, int]] = {}  # what preparation counted, such as what it left out
-    carried: Sequence[Tensor] = ()  # what `loss` carries from batch to batch, a row a stream
+    prepared: Mapping[str, Mapping[str, int]] = {}  # what preparation counted, for the record
 
+    @abstractmethod
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return the model, initialized from torch's global generator."""
+        """Return the model with the norms that make_norm makes, initialized from torch's generator."""
 
+    @abstractmethod
     def train_batches(self, epoch: int) -> Batches:
         """Return the training batches of an epoch, the same whenever it is asked."""
 
-    def loss(self, model: nn.Module, batch: Any) -> Loss:
-        """Return the loss of a batch: its sum, with a graph, and its units."""
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:
+        """Return the loss of a batch: its sum, with a graph, its units, and what the next one starts from.
 
+        `carried` is what the loss of the batch before returned, empty at a run's start.
+        """
+
+    @abstractmethod
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return the metrics and outputs of a model, in evaluation mode, on `valid` or `test`."""
+        """Return the metrics and outputs of a model, in evaluation mode, on `valid` or `test`.
+
+        On `valid` the metrics hold the task's selection metric; on `test` its own metric.
+        """
 
     def derived(self, train_loss: float) -> dict[str, float]:
-        """Return the training loss in the units of the task's metrics, if it has such."""
+        """Return the mean training loss, nats a unit, in the units of the task's metrics, by their names.
+
+        They are logged as `train_<name>` beside `valid_<name>`.
+        """
         return {}
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
@@ -78,7 +98,7 @@ class TrainingTask(Protocol):
     def scored(self, outputs: Sequence[str], metric: str) -> Sequence[float]:
         """Return what each test example adds to a metric, given a run's recorded outputs.
 
-        The mean over examples is the metric, to the jackknife's bias where it is no mean itself.
-        Raises ValueError where the metric has no parts by example.
+        The mean over examples is the metric, to the jackknife's bias where it is no mean itself:
+        paired comparisons of runs need it. Raises ValueError where the metric has no parts by example.
         """
         raise ValueError(f"{metric}: no mean over examples, of which there are no outputs on record")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,6 @@ class CharLm(TrainingTask):
                 f"{next(iter(self.checksums))}: {self.sizes['train']:,} bytes to train on, shorter than one"
                 f" segment of every stream ({self._data.streams} x {self._segments.train.length})"
             )
-        # The memory that the last training batch left, a row a stream.
-        self.carried: list[Tensor] = []
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the Transformer-XL, the LSTM or the GRU that the configuration describes."""
@@ -51,11 +50,11 @@ class CharLm(TrainingTask):
         whole = text[: len(text) // self._data.streams * self._data.streams]
         return Segments(whole, 0, self._data.streams, self._segments.train.length)
 
-    def loss(self, model: nn.Module, batch: SegmentBatch) -> Loss:
-        """Return the cross-entropy summed over bytes in nats, and their number; moves the memory on."""
-        memory = [] if batch.first else self.carried
-        logits, self.carried = model(batch.segment, memory, **told(self._segments.train))
-        return Loss(_cross_entropy(logits, batch.target), batch.units)
+    def loss(self, model: nn.Module, batch: SegmentBatch, carried: Sequence[Tensor] = ()) -> Loss:
+        """Return the cross-entropy summed over bytes in nats, their number, and the new memory."""
+        memory = [] if batch.first else carried
+        logits, memory = model(batch.segment, memory, **told(self._segments.train))
+        return Loss(_cross_entropy(logits, batch.target), batch.units, memory)
 
     def derived(self, train_loss: float) -> dict[str, float]:
         """Return the training loss in bits a byte."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.config.data_sections import ColourImages, DataSection, Images, Text
@@ -48,7 +48,7 @@ class Classification(TrainingTask):
         train = self.splits.train
         return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy summed over the batch in nats, and its size."""
         logits = model(batch.inputs)
         return Loss(F.cross_entropy(logits.float(), batch.targets, reduction="sum"), len(batch.targets))

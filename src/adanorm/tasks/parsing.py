@@ -91,7 +91,7 @@ class Parsing(TrainingTask):
         train = self.examples["train"]
         return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy summed over transitions in nats, and their number."""
         logits = model(batch.inputs)
         return Loss(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from adanorm.config.data_sections import Gaussian
 from adanorm.config.experiment import Experiment
@@ -37,7 +37,7 @@ class Regression(TrainingTask):
         train = self.splits["train"]
         return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the squared errors summed over the batch's targets, and how many these are."""
         errors = model(batch.inputs).float() - batch.targets
         return Loss(errors.square().sum(), batch.targets.numel())

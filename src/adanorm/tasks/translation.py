@@ -50,7 +50,7 @@ class Translation(TrainingTask):
         random = np.random.default_rng((self._seed, epoch))
         return Batches(train, train.order(self._data.batch_tokens, random))
 
-    def loss(self, model: nn.Module, batch: PairBatch) -> Loss:
+    def loss(self, model: nn.Module, batch: PairBatch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the label-smoothed cross-entropy summed over target subwords in nats, and their number.
 
         As fairseq defines it (after Szegedy et al. 2016): a share of the probability is spread over

@@ -26,12 +26,15 @@ class World(NamedTuple):
         return self.rank == 0
 
 
+ALONE = World(0, 1)
+
+
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
     """Join the processes that torchrun started, if it did, for the duration of a block."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield World(0, 1)
+        yield ALONE
         return
     # The others wait while the first evaluates: decoding a test set may take long.
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(hours=6))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import islice
@@ -13,38 +13,39 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.sections import Task, Training
+from adanorm.config.sections import Training
 from adanorm.tasks.base import Batches, Evaluation, Loss, Shareable, TrainingTask
 from adanorm.training import checkpoint
+from adanorm.training.averaging import keep_weights, mean_weights
 from adanorm.training.distributed import agreed, gathered, shared_rows, summed, wrap
+from adanorm.training.optimizer import learning_rate, make_optimizer
+from adanorm.training.pending_loss import PendingLoss
 from adanorm.training.progress import Progress
 from adanorm.training.seeding import random_state, restore_random_state
-from adanorm.training.state import Outcome, Place, Row, State
+from adanorm.training.state import ComputeContext, Outcome, Row, SelectionMetric, State
 
-CHECK_EVERY = 20  # updates between looks at whether the loss is still finite
+CHECK_EVERY = 20  # updates after which the loss is fetched, to see whether it is still finite
 
 
 class Trainer:
     """One run's model and optimizer, and their state."""
 
     def __init__(
-        self, task: TrainingTask, model: nn.Module, target: Task, settings: Training, place: Place
+        self,
+        task: TrainingTask,
+        model: nn.Module,
+        selection: SelectionMetric,
+        settings: Training,
+        context: ComputeContext,
     ) -> None:
-        self.task, self.target, self.settings, self.place = task, target, settings, place
-        self.model = model
-        self.shared_model = wrap(model, place.world)
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(),
-            lr=settings.lr,
-            betas=settings.betas,
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-        )
+        self.task, self.model, self.selection = task, model, selection
+        self.settings, self.context = settings, context
+        self.shared_model = wrap(model, context.world)
+        self.optimizer = make_optimizer(model, settings)
         self.state = State()
         self.best: dict[str, Tensor] = {}
-        # The loss since the last look, kept on the device so that no update waits for it.
-        self._pending = torch.zeros((), dtype=torch.float64, device=place.device)
-        self._pending_units = 0
+        self.carried: Sequence[Tensor] = ()  # what the last batch's loss left for the next
+        self._pending = PendingLoss(context.device)
         self._updates_an_epoch: int | None = None  # known once an epoch's batches are
 
     def train(self, path: Path, log: Callable[[Row], None], progress: Progress) -> Outcome:
@@ -59,7 +60,7 @@ class Trainer:
         while not self.finished():
             self.update(next(rest))
             if state.update % CHECK_EVERY == 0:
-                self._look()
+                self._fetch_loss()
             progress.show(state)
             state.seconds = time.monotonic() - started
             due = self._evaluation_due()
@@ -88,32 +89,32 @@ class Trainer:
         """Do one update on the sum of these batches' losses, and return it as this process sees it."""
         self.optimizer.zero_grad()
         loss = self.backward(micro_batches)
-        self._pending += loss.total
-        self._pending_units += loss.units
+        self._pending.add(loss)
         self._step(loss.units)
         return loss
 
     def backward(self, micro_batches: list[Shareable]) -> Loss:
         """Add the gradient of the sum of these batches' losses to the parameters'; return it, detached."""
-        world, device = self.place.world, self.place.device
-        total, units = torch.zeros_like(self._pending), 0
+        world, device = self.context.world, self.context.device
+        total, units = torch.zeros((), dtype=torch.float64, device=device), 0
         for index, micro_batch in enumerate(micro_batches):
             batch = micro_batch.share(world.rank, world.size).to(device)
             last = index == len(micro_batches) - 1
             silent = nullcontext() if last or world.size == 1 else self.shared_model.no_sync()  # type: ignore[operator]
             with silent:
-                with self.place.autocast():
-                    loss = self.task.loss(self.shared_model, batch)
+                with self.context.autocast():
+                    loss = self.task.loss(self.shared_model, batch, self.carried)
                 loss.total.backward()  # type: ignore[no-untyped-call]
+            self.carried = loss.carried
             total += loss.total.detach()
             units += loss.units
         return Loss(total, units)
 
     def _step(self, units: int) -> None:
         """Step along the gradient of the mean loss over all units of all processes."""
-        state, settings, world = self.state, self.settings, self.place.world
+        state, settings, world = self.state, self.settings, self.context.world
         if world.size > 1:
-            units = int(summed(torch.tensor(units, device=self.place.device), world).item())
+            units = int(summed(torch.tensor(units, device=self.context.device), world).item())
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         # Gradients are of the sum, averaged over the processes.
         torch._foreach_mul_(gradients, world.size / units)
@@ -127,19 +128,16 @@ class Trainer:
         if state.position == self._updates_an_epoch:
             state.epoch, state.position = state.epoch + 1, 0
         if state.first_loss is None:
-            self._look()
+            self._fetch_loss()
             state.first_loss = state.loss_sum / state.loss_units if state.diverged is None else 0.0
 
-    def _look(self) -> None:
-        """Fetch the losses since the last look, and see whether they are finite."""
-        state, world = self.state, self.place.world
-        pending = torch.stack([self._pending, torch.full_like(self._pending, self._pending_units)])
-        total, units = summed(pending, world).tolist()
-        self._pending.zero_()
-        self._pending_units = 0
+    def _fetch_loss(self) -> None:
+        """Fetch the losses since the last time, and see whether they are finite."""
+        state = self.state
+        total, units = self._pending.fetch(self.context.world)
         if math.isfinite(total):
             state.loss_sum += total
-            state.loss_units += int(units)
+            state.loss_units += units
         elif state.diverged is None:
             state.diverged = f"loss not finite at update {state.update}"
 
@@ -148,14 +146,14 @@ class Trainer:
         return self.finished() or (state.position == 0 if every is None else state.update % every == 0)
 
     def _checkpoint_due(self, saved: float) -> bool:
-        world = self.place.world
+        world = self.context.world
         if world.size > 1 and self.state.update % CHECK_EVERY:
             return False  # the processes must agree, and asking costs a message
-        return agreed(time.monotonic() - saved > self.place.checkpoint_seconds, world)
+        return agreed(time.monotonic() - saved > self.context.checkpoint_seconds, world)
 
     def _evaluate(self, log: Callable[[Row], None], folder: Path) -> None:
-        state, world = self.state, self.place.world
-        self._look()
+        state, world = self.state, self.context.world
+        self._fetch_loss()
         if state.diverged is not None:
             return
         train_loss = state.loss_sum / state.loss_units
@@ -172,12 +170,14 @@ class Trainer:
         if not all(math.isfinite(value) for value in valid.values()):
             state.diverged = f"validation loss not finite at update {state.update}"
             return
-        score = valid[self.target.criterion]
-        if self._is_best(score):
+        score = valid[self.selection.name]
+        if state.best_score is None or self.selection.is_better(score, than=state.best_score):
             state.best_score, state.best_update = score, state.update
             state.valid = valid
             self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
-        self._keep(score, folder)
+        if average := self.settings.average:
+            state.kept.append((score, state.update))
+            keep_weights(self.model, state.kept, average, self.selection, folder, write=world.is_main)
         state.rows += 1
         if world.is_main:
             row: Row = {"update": state.update, "epoch": state.epoch, "train_loss": train_loss}
@@ -186,42 +186,10 @@ class Trainer:
             row |= {"lr": learning_rate(self.settings, state.update), "seconds": round(state.seconds, 1)}
             log(row)
 
-    def _is_best(self, score: float) -> bool:
-        best = self.state.best_score
-        if best is None:
-            return True
-        return score > best if self.target.selects_highest else score < best
-
-    def _keep(self, score: float, folder: Path) -> None:
-        """Keep these weights while they are among those the average is over: the last or the best."""
-        average, state = self.settings.average, self.state
-        if average is None:
-            return
-        state.kept.append((score, state.update))
-        if self.place.world.is_main:
-            checkpoint.save(_kept(folder, state.update), {"model": self.model.state_dict()})
-        if len(state.kept) > average.count:
-            worst = min if self.target.selects_highest else max
-            out = state.kept[0] if average.of == "last" else worst(state.kept)
-            state.kept.remove(out)
-            if self.place.world.is_main:
-                _kept(folder, out[1]).unlink(missing_ok=True)
-
-    def _averaged(self, folder: Path) -> dict[str, Tensor]:
-        """Return the mean of the kept weights."""
-        total: dict[str, Tensor] = {}
-        for _, update in self.state.kept:
-            saved = checkpoint.load(_kept(folder, update), self.place.device)
-            assert saved is not None, "kept weights stay until the run has ended"
-            for name, weights in saved["model"].items():
-                total[name] = weights if name not in total else total[name] + weights
-        count = len(self.state.kept)
-        return {name: t / count if t.is_floating_point() else t // count for name, t in total.items()}
-
     def measure(self, split: str) -> Evaluation:
         """Return the score of the model as it is, on `valid` or `test`."""
         self.model.eval()
-        with self.place.autocast():
+        with self.context.autocast():
             evaluation = self.task.evaluate(self.model, split)
         self.model.train()
         return evaluation
@@ -237,9 +205,9 @@ class Trainer:
         """Score the best weights, or the average of those kept for it."""
         if not self.best or self.state.diverged is not None:
             return Outcome(self.state, None, self.best)
-        is_main = self.place.world.is_main
+        is_main = self.context.world.is_main
         if self.state.kept and is_main:
-            self.best = self._averaged(folder)
+            self.best = mean_weights(self.state.kept, folder, self.context.device)
         self.model.load_state_dict(self.best)
         if self.state.kept and is_main:
             self.state.valid = self.measure("valid").metrics
@@ -248,10 +216,10 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint that `resume` takes up."""
-        self._look()
-        random_states = gathered(random_state(), self.place.world)
-        carried = gathered([rows.cpu() for rows in self.task.carried], self.place.world)
-        if self.place.world.is_main:
+        self._fetch_loss()
+        random_states = gathered(random_state(), self.context.world)
+        carried = gathered([rows.cpu() for rows in self.carried], self.context.world)
+        if self.context.world.is_main:
             saved = {
                 "state": asdict(self.state),
                 "model": self.model.state_dict(),
@@ -264,36 +232,13 @@ class Trainer:
 
     def resume(self, path: Path) -> None:
         """Take up the state of the checkpoint at `path`, if there is one."""
-        saved = checkpoint.load(path, self.place.device)
+        saved = checkpoint.load(path, self.context.device)
         if saved is None:
             return
         self.state = State(**saved["state"])
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.best = saved["best"]
-        mine = saved["random"][self.place.world.rank % len(saved["random"])]
+        mine = saved["random"][self.context.world.rank % len(saved["random"])]
         restore_random_state([generator.cpu() for generator in mine])
-        self.task.carried = shared_rows(saved["carried"], self.place.world)
-
-
-def _kept(folder: Path, update: int) -> Path:
-    return folder / f"kept-{update}.pt"
-
-
-def learning_rate(settings: Training, update: int) -> float:
-    """Return the learning rate of an update, counted from 1.
-
-    A linear warm-up, then constant, or falling with the inverse square root of the updates done
-    before (Vaswani et al. 2017, in fairseq's form), or along half a cosine to zero at max_updates.
-    """
-    if settings.schedule == "cosine" and update > settings.warmup_updates:
-        assert settings.max_updates is not None, "checked with the configuration"
-        return settings.lr * (1 + math.cos(math.pi * (update - 1) / settings.max_updates)) / 2
-    if settings.schedule in (None, "cosine"):
-        before_end = update < settings.warmup_updates
-        return settings.lr * update / settings.warmup_updates if before_end else settings.lr
-    done, warmup = update - 1, settings.warmup_updates
-    if done < warmup:
-        start = settings.warmup_from or 0.0
-        return start + (settings.lr - start) * done / warmup
-    return settings.lr * math.sqrt(max(1, warmup) / max(1, done))
+        self.carried = shared_rows(saved["carried"], self.context.world)

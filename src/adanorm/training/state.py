@@ -1,10 +1,11 @@
-"""What a run carries along: its place, how far it is, what it came to."""
+"""What a run carries along: how it is computed, how far it is, what it came to."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from adanorm.training.distributed import World
 Row = dict[str, int | float]
 
 
-class Place(NamedTuple):
+class ComputeContext(NamedTuple):
     """Where and how a run is computed; nothing of it but `precision` changes what is computed."""
 
     device: torch.device
@@ -28,6 +29,21 @@ class Place(NamedTuple):
         if self.precision == "fp32":
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
+
+
+class SelectionMetric(NamedTuple):
+    """The validation metric that picks the best weights, and whether they have its largest value."""
+
+    name: str
+    goal: Literal["max", "min"]
+
+    def is_better(self, score: float, than: float) -> bool:
+        """Return whether a score is better than another."""
+        return score > than if self.goal == "max" else score < than
+
+    def worst(self, scored: Sequence[tuple[float, int]]) -> tuple[float, int]:
+        """Return the pair of score and update with the worst score."""
+        return min(scored) if self.goal == "max" else max(scored)
 
 
 @dataclass

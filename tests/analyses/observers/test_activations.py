@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from adanorm.analyses.along_training import begin, updates
+from adanorm.analyses.along_training import updates
 from adanorm.analyses.hooks import Call
 from adanorm.analyses.observers import activations
 from adanorm.norms import AdaNorm, LayerNormSimple
-from tests.analyses.conftest import Records
+from tests.analyses.conftest import Records, begin
 
 
 def shares(norm: nn.Module, x: torch.Tensor) -> dict[str, list[float]]:

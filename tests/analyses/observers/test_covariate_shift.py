@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from adanorm.analyses.along_training import begin, updates
+from adanorm.analyses.along_training import updates
 from adanorm.analyses.observers.covariate_shift import calls, layers, observe
 from adanorm.analyses.registry import ANALYSES
 from adanorm.analyses.step import Step, Values
 from adanorm.records import reader
 from adanorm.training.loop import Trainer
-from tests.analyses.conftest import Records, grad
+from tests.analyses.conftest import Records, begin, grad
 
 
 def started(record: Records, *overrides: str) -> tuple[Trainer, Step]:
@@ -197,4 +197,4 @@ def test_a_record_cut_off_goes_on_and_comes_to_the_same(record: Records, tmp_pat
         along_training(cutting)(cut)
     ANALYSES["covariate-shift"](cut)
     assert reader.observations(cut.folder()) == reader.observations(whole.folder())
-    assert reader.result(cut.folder()) == reader.result(whole.folder())
+    assert reader.analysis_result(cut.folder()) == reader.analysis_result(whole.folder())

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adanorm.analyses.along_training import begin, updates
+from adanorm.analyses.along_training import updates
 from adanorm.analyses.hooks import Call, watched
 from adanorm.analyses.observers import gradients
 from adanorm.analyses.step import Step
-from adanorm.norms import NORMS, LayerNormSimple, norm_factory
-from tests.analyses.conftest import Records
+from adanorm.norms import NORMS, LayerNormSimple, NormChoice, norm_factory
+from tests.analyses.conftest import Records, begin
 
 FAMILY = ["layernorm", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm"]
 ROWS, H = 6, 16
@@ -29,7 +29,7 @@ def called(norm: nn.Module, dz: Tensor) -> Call:
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.parametrize("numerics", ["paper", "released"])
 def test_what_the_theorem_allows_holds_of_every_row(name: str, numerics: str) -> None:
-    norm = norm_factory(name, numerics=numerics)(H, site="here")
+    norm = norm_factory(NormChoice(name, numerics=numerics))(H, site="here")
     for parameter in norm.parameters():
         nn.init.uniform_(parameter, 0.5, 2)
     found = gradients.statistics(called(norm, torch.randn(ROWS, H)), 1e-3)
@@ -44,7 +44,7 @@ def test_what_the_theorem_allows_holds_of_every_row(name: str, numerics: str) ->
 def test_the_ratio_is_the_variances_worked_out_from_the_definition() -> None:
     torch.manual_seed(1)
     dz = torch.randn(ROWS, H)
-    call = called(norm_factory("adanorm", {"k": 0.2, "C": 1.5})(H, site="here"), dz)
+    call = called(norm_factory(NormChoice("adanorm", {"k": 0.2, "C": 1.5}))(H, site="here"), dz)
     x = call.x.double()
     sigma = ((x - x.mean(1, keepdim=True)) ** 2).mean(1).add(1e-5).sqrt()
     y = ((x - x.mean(1, keepdim=True)) / sigma[:, None]).requires_grad_()
@@ -94,7 +94,7 @@ class Residual(nn.Module):
 @pytest.mark.parametrize("name", sorted(NORMS))
 def test_what_is_watched_comes_through_the_norm_alone(name: str) -> None:
     torch.manual_seed(0)
-    model = Residual(norm_factory(name)(H, site="norm"))
+    model = Residual(norm_factory(NormChoice(name))(H, site="norm"))
     x = torch.randn(ROWS, 3, H, requires_grad=True)
     calls: list[Call] = []
     with watched({"norm": model.norm}, lambda _, call: calls.append(call), gradients=True):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from adanorm.analyses.along_training import begin, updates
+from adanorm.analyses.along_training import updates
 from adanorm.analyses.observers.landscape import observe
 from adanorm.analyses.registry import ANALYSES
 from adanorm.analyses.spec import AnalysisRecord
@@ -17,7 +17,7 @@ from adanorm.analyses.step import Step
 from adanorm.records import reader
 from adanorm.tasks.regression import Regression
 from adanorm.training.loop import Trainer
-from tests.analyses.conftest import Records, grad
+from tests.analyses.conftest import Records, begin, grad
 from tests.conftest import Command
 
 FEW = {"probes": "2"}  # no more than a tiny run has steps
@@ -29,7 +29,7 @@ def quadratic(record: Records) -> tuple[Trainer, Step]:
     made, _ = begin(run)
     torch.manual_seed(0)
     model = nn.Linear(8, 3, bias=False)
-    trainer = Trainer(made.task, model, run.task, run.training, made.place)
+    trainer = Trainer(made.task, model, made.selection, run.training, made.context)
     return trainer, Step(trainer, next(trainer.batches()), {})
 
 

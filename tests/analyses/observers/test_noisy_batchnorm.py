@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from adanorm.analyses.along_training import begin, updates
+from adanorm.analyses.along_training import updates
 from adanorm.analyses.observers import noisy_batchnorm
-from tests.analyses.conftest import Records
+from tests.analyses.conftest import Records, begin
 
 
 def test_features_are_summed_up_by_their_means_and_variances() -> None:
     z = torch.tensor([[1.0, 10.0], [3.0, 30.0]])
-    found = noisy_batchnorm.moments(z)
+    found = noisy_batchnorm.feature_distribution(z)
     assert found == pytest.approx({"mean": 11.0, "mean_spread": 9.0, "variance": 50.5})
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,6 +123,65 @@ def test_words_are_those_of_moses() -> None:
         "don &apos;t say &quot; no &quot; -- it costs $ 1,000.50 !"
     )
     assert words.join("don &apos;t say &quot; no &quot; !") == 'don\'t say "no"!'
+
+
+@pytest.mark.parametrize("text", ["ab cd\n", "a\n"])
+def test_text_too_short_for_subwords_is_refused(tmp_path: Path, text: str) -> None:
+    data = data_of(
+        *own(tmp_path, train_de=text, train_en="ef gh\n" if " " in text else "b\n"), "data.bpe_merges=10"
+    )
+    with pytest.raises(ValueError, match=r"too little to learn subwords from \(data.bpe_merges"):
+        load_pairs(data)
+
+
+def flipped(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+
+
+@pytest.mark.parametrize(
+    "corrupt",
+    [flipped, lambda path: path.write_bytes(path.read_bytes()[:-1]), lambda path: path.unlink()],
+    ids=["a bit flipped", "cut", "missing"],
+)
+def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(
+    tmp_path: Path, corrupt: Callable[[Path], None]
+) -> None:
+    data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
+    folder, _ = prepared_corpus(data)
+    written = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {"codes", "dict.de.txt", "train.de-en.de.bin", "test.text.en", "report.json"} < written.keys()
+    for name in sorted(written):
+        corrupt(folder / name)
+        said: list[str] = []
+        assert prepared_corpus(data, said.append)[0] == folder
+        # Of the list of checksums itself any file may seem the wrong one.
+        assert [line.endswith(": not what was written: the corpus is prepared again") for line in said] == [
+            True
+        ]
+        assert name == "checksums.json" or f"{folder.name}/{name}: " in said[0]
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == written
+        again: list[str] = []
+        prepared_corpus(data, again.append)
+        assert again == []
+
+
+def test_what_a_killed_preparation_left_is_swept_when_nobody_is_at_it(tmp_path: Path) -> None:
+    (tmp_path / "prepared" / "de-en-0.part").mkdir(parents=True)
+    (tmp_path / "prepared" / "de-en-0.part" / "train.bin").write_bytes(b"half")
+    with FileLock(tmp_path / "prepared" / "de-en-0.lock"):
+        prepared_corpus(data_of(f"data.cache={tmp_path}"))
+        assert (tmp_path / "prepared" / "de-en-0.part").exists()
+    prepared_corpus(data_of(f"data.cache={tmp_path}", "data.ratio=2"))
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_prepared_corpus_is_used_where_nothing_can_be_written(tmp_path: Path) -> None:
+    data = data_of(f"data.cache={tmp_path}")
+    folder, _ = prepared_corpus(data)
+    folder.with_suffix(".lock").unlink()
+    folder.with_suffix(".lock").mkdir()  # so that no lock can be had
+    assert prepared_corpus(data)[0] == folder
 
 
 def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) -> None:

@@ -17,18 +17,22 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
-from adanorm.records.published import published_tasks
 from adanorm.reporting.figures.catalogue import draw_figure, figure_names
 from adanorm.reporting.figures.curves import curves, curves_of_the_paper
 from adanorm.reporting.figures.intervals import norm_scores
 from adanorm.reporting.figures.style import LOOKS, Drawing, looks, svg, write_figure
 from adanorm.reporting.statistics import t_interval
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import StudyGrid, study_grid
+from adanorm.studies.grid import Candidate, CellPlan, study_grid
 from adanorm.studies.study import load_study
-from tests.reporting.test_cell import record, score
+from tests.reporting.records import record, score
 
 Cells = dict[str, list[Experiment]]
+
+
+def plan(norm: str, task: str, runs: list[Experiment]) -> CellPlan:
+    candidates = (Candidate((), {run.seed: run for run in runs}),) if runs else ()
+    return CellPlan(norm, task, candidates)
 
 
 def xs(line: Any) -> list[float]:
@@ -134,8 +138,12 @@ def test_the_papers_curves_are_those_it_reports() -> None:
 
 
 def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Cells) -> None:
-    study = load_study("table4", known_tasks=published_tasks())
-    grid = {(norm, task): cells[norm] if task == "rt" else [] for norm in cells for task in study.columns}
+    study = load_study("table4")
+    grid = {
+        (norm, task): plan(norm, task, cells[norm] if task == "rt" else [])
+        for norm in cells
+        for task in study.columns
+    }
     found = norm_scores("norms-table4", Table(study, grid))
     assert found is not None
     (panel,) = found.figure.axes
@@ -149,8 +157,8 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
 
 
 def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:
-    study = load_study("table4", known_tasks=published_tasks())
-    empty: StudyGrid = {(norm, task): [] for norm in study.rows for task in study.columns}
+    study = load_study("table4")
+    empty = {(norm, task): plan(norm, task, []) for norm in study.rows for task in study.columns}
     assert norm_scores("norms-table4", Table(study, empty)) is None
     assert draw_figure("curves-enwik8-paper", runs=str(tmp_path)) is None
     with pytest.raises(ValueError, match="unknown figure 'curves-rt-huge': choose from norms-"):
@@ -158,20 +166,20 @@ def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:
 
 
 def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
-    study = load_study("figure2", known_tasks=published_tasks())
+    study = load_study("figure2")
     grid = study_grid(study, runs=str(tmp_path))
     for row, task in grid:
-        for run in grid[row, task]:
+        for run in grid[row, task].runs:
             record(run, **score(75))
             log(run, 1.0, 0.7, 0.4)
-    assert {len(grid[row, "de-en"]) for row in study.rows if "De-En" in row} == {3}
+    assert {len(grid[row, "de-en"].runs) for row in study.rows if "De-En" in row} == {3}
     drawing = draw_figure("figure2-ptb", runs=str(tmp_path))
     assert drawing is not None
     assert [axes.get_title() for axes in drawing.figure.axes] == [
         "training, ours", "validation, ours", "training, paper", "validation, paper",
     ]  # fmt: skip
     assert [len(axes.lines) for axes in drawing.figure.axes] == [2, 2, 2, 2]
-    released = grid["AdaNorm on De-En", "de-en"][0]
+    released = grid["AdaNorm on De-En", "de-en"].runs[0]
     assert (released.norm.params["C"], released.training.max_updates) == (2, 90000)
 
 
@@ -181,7 +189,7 @@ def test_curves_of_one_norm_are_not_told_apart(tmp_path: Path) -> None:
         "shows: curves\nscale: mini\nseeds: [1]\n"
     )
     with pytest.raises(ValueError, match="column 'rt': two rows have one norm"):
-        load_study(str(tmp_path / "twice.yaml"), known_tasks=published_tasks())
+        load_study(str(tmp_path / "twice.yaml"))
 
 
 def test_norms_are_told_apart_by_colour_by_marker_and_by_dashes() -> None:

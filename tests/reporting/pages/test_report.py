@@ -13,7 +13,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import choices
 from adanorm.reporting.pages.report import build_report
-from tests.reporting.test_cell import record
+from tests.reporting.records import record
 
 
 class Page(HTMLParser):

@@ -25,17 +25,15 @@ from adanorm.reporting.figures.style import svg
 from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown, analysis_text
 from adanorm.reporting.tables.files import write_analysis
 from tests.reporting.figures.test_figures import xs, ys
+from tests.reporting.records import record_analysis
 
 
 def write(record: AnalysisRecord, ratio: float, *, status: str = "done") -> None:
     """Record two observations of a ratio at two places."""
-    folder = record.folder()
-    folder.mkdir(parents=True)
+    record_analysis(record, status=status, summary={"ratio": 0.75 * ratio}, places={"a": {"ratio": ratio}})
     places: dict[str, dict[str, Any]] = {"a": {"ratio": ratio}, "b": {"ratio": ratio / 2, "mean_holds": None}}
     rows = [{"update": at, "values": places} for at in (10, 20)]
-    (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    done = {"schema": 1, "status": status, "seed": record.experiment.seed, "places": {"a": {"ratio": ratio}}}
-    (folder / "result.json").write_text(json.dumps({**done, "summary": {"ratio": 0.75 * ratio}}))
+    (record.folder() / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 @pytest.fixture
@@ -100,10 +98,8 @@ def test_invariances_say_yes_up_to_the_tolerance(tmp_path: Path) -> None:
     analysis = load_analysis("invariance", {"norms": "[layernorm]"})
     grid = analysis_grid(analysis, runs=str(tmp_path))
     (record,) = grid["layernorm", ""]
-    record.folder().mkdir(parents=True)
     summary = {quantity.name: 10.0 ** -(3 * index) for index, quantity in enumerate(analysis.shown)}
-    result = {"schema": 1, "status": "done", "seed": 1, "places": {"": summary}, "summary": summary}
-    (record.folder() / "result.json").write_text(json.dumps(result))
+    record_analysis(record, places={"": summary}, summary=summary)
     expected = ["no", "no", "no", "yes", "yes", "yes"]
     assert analysis_text(analysis, grid).splitlines()[-1].split()[1:] == expected
     drawing = drawn_analysis(analysis, grid, "")

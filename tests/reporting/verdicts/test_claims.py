@@ -19,7 +19,7 @@ from adanorm.reporting.verdicts.claims import ClaimResult, claims_of_the_paper, 
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
 from tests.conftest import Command
-from tests.reporting.test_cell import record
+from tests.reporting.records import record
 
 ADANORM = Claim(
     id="a", text="AdaNorm is better.", source="here", better="adanorm", worse="layernorm",

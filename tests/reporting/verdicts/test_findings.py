@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
 import pytest
 
-from adanorm.analyses.spec import AnalysisRecord, analysis_grid, load_analysis
+from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.verdicts.findings import Row, compared, load_findings
+from tests.reporting.records import record_analysis
 
 GAP = (-0.5, -0.51, -0.49)  # surely below zero
 NOISE = (-1.0, 1.0, 0.1)
-
-
-def finish(record: AnalysisRecord, **summary: float) -> None:
-    folder = record.folder()
-    folder.mkdir(parents=True)
-    result = {"schema": 1, "status": "done", "seed": record.experiment.seed, "summary": summary}
-    (folder / "result.json").write_text(json.dumps(result))
 
 
 def rows_of(folder: Path, name: str, gaps: tuple[float, ...]) -> list[Row]:
@@ -33,7 +26,7 @@ def rows_of(folder: Path, name: str, gaps: tuple[float, ...]) -> list[Row]:
         for norm, shift in zip(finding.norms, ((0.0, 0.0, 0.0), gaps), strict=True):
             for record, gap in zip(grid[norm, task], shift, strict=True):
                 base = 2.0 + 0.1 * record.experiment.seed
-                finish(record, **dict.fromkeys(finding.quantities, base + gap))
+                record_analysis(record, summary=dict.fromkeys(finding.quantities, base + gap))
     return compared(finding, analysis, grid)
 
 
@@ -78,7 +71,7 @@ def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: P
         }
         if norm == "weightnorm":
             values["one_rescaled"] = 0.0  # which the published table denies
-        finish(grid[norm, ""][0], **values)
+        record_analysis(grid[norm, ""][0], summary=values)
     text = findings_markdown(str(tmp_path))
     assert "| BatchNorm | yes | no | yes | yes | yes | no | supported |" in text
     assert "| WeightNorm | yes | no | yes | no | no | yes | contradicted |" in text

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from adanorm.analyses.hooks import Call, moments
+from adanorm.analyses.hooks import Call, row_moments
 from adanorm.analyses.row_means import row_means
 from adanorm.analyses.step import Step, Values
 from adanorm.norms import AdaNorm
@@ -34,7 +34,7 @@ def shares(call: Call, threshold: float) -> dict[str, Tensor]:
     if isinstance(call.norm, AdaNorm):
         k = call.norm.settings["k"]
         limit = 1 / k if k else math.inf
-    variance, mean = moments(x)
+    mean, variance = row_moments(x)
     std = variance.sqrt()
     high, low = mean + limit * std, mean - limit * std
     largest = torch.maximum(x.amax(-1) - mean, mean - x.amin(-1))

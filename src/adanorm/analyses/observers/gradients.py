@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from adanorm.analyses.hooks import Call, moments
+from adanorm.analyses.hooks import Call, row_moments
 from adanorm.analyses.row_means import row_means
 from adanorm.analyses.step import Step, Values
 from adanorm.norms import AdaNorm, LayerNorm
@@ -41,7 +41,7 @@ def statistics(call: Call, tolerance: float) -> dict[str, Tensor]:
     `variance_holds`: 1 for a row within what it allows; `ratio`: variance * sigma^2 / D_g.
     """
     x, _, dx, dz = call.rows()
-    (variance, mean), (variance_after, mean_after) = moments(dx), moments(dz)
+    (mean, variance), (mean_after, variance_after) = row_moments(dx), row_moments(dz)
     found = {
         "mean_before": mean.abs(),
         "variance_before": variance,
@@ -49,7 +49,7 @@ def statistics(call: Call, tolerance: float) -> dict[str, Tensor]:
         "variance_after": variance_after,
     }
     if case := _case(call.norm, x, dz):
-        D, gbar = (variance_after, mean_after) if case.g is dz else moments(case.g)
+        gbar, D = (mean_after, variance_after) if case.g is dz else row_moments(case.g)
         allowed = D / case.sigma.square()
         expected = gbar / case.sigma if case.mean_detached else torch.zeros_like(gbar)
         unit = (D + gbar.square()).sqrt() / case.sigma
@@ -74,13 +74,13 @@ class _Case(NamedTuple):
 def _case(norm: nn.Module, x: Tensor, dz: Tensor) -> _Case | None:
     """Return the theorem's case of a norm: one of the family, or LayerNorm with g = gain * dl/dz."""
     if isinstance(norm, LayerNorm) and len(norm.normalized_shape) == 1:
-        sigma = (moments(x)[0] + norm.eps).sqrt()
+        sigma = (row_moments(x)[1] + norm.eps).sqrt()
         gain = norm.weight
         return _Case(dz if gain is None else dz * gain.detach(), sigma, mean_detached=False, equality=False)
     if not isinstance(norm, ClosedFormNorm) or getattr(norm, "phi_gradient", False):
         return None
     settings = norm.settings
-    variance, mean = moments(x)
+    mean, variance = row_moments(x)
     if settings["numerics"] == "paper":
         sigma = (variance + settings["eps"]).sqrt()
     else:

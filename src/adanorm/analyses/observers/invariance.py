@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from adanorm.analyses.spec import AnalysisRecord
-from adanorm.analyses.summary import averages
 from adanorm.config.sections import Norm
-from adanorm.norms import norm_class, norm_factory
+from adanorm.norms import MakeNorm, backends, norm_factory
 from adanorm.records import environment
 from adanorm.records.folder import RunFolder
+from adanorm.records.result import AnalysisResult
 from adanorm.training.seeding import seed_everything
 
 B, T, D, H = 16, 5, 12, 16
@@ -60,17 +60,25 @@ def _vector() -> Tensor:
 def make(record: AnalysisRecord) -> None:
     """Write the record of a norm: how far its output moves under each change."""
     run = record.experiment
-    folder = RunFolder(record.folder(), rows="rows.jsonl")
-    with folder.held():
-        folder.write_config(record.identity())
-        threads = torch.get_num_threads()
-        folder.write_environment(
-            environment.describe(device=torch.device("cpu"), precision="fp64", processes=1, threads=threads)
-        )
+    described = environment.describe(
+        device=torch.device("cpu"),
+        precision="fp64",
+        processes=1,
+        threads=torch.get_num_threads(),
+        norm_backend=backends.describe(run.norm.backend, "cpu"),
+    )
+    with RunFolder(record.folder()).recording(record.identity(), described) as recording:
+        if recording.is_complete:
+            return
         found = differences(run.norm, seed=run.seed, eps=float(record.analysis.options["eps"]))
-        rows: list[dict[str, Any]] = [{"values": {"": found}}]
-        about = {"analysis": record.analysis.name, "norm": run.norm.name, "seed": run.seed}
-        folder.write_result({"status": "done", **about, **averages(rows)})
+        recording.result = AnalysisResult(
+            status="done",
+            analysis=record.analysis.name,
+            norm=run.norm.name,
+            seed=run.seed,
+            summary=found,
+            places={"": found},
+        )
 
 
 def differences(norm: Norm, *, seed: int, eps: float) -> dict[str, float]:
@@ -78,30 +86,29 @@ def differences(norm: Norm, *, seed: int, eps: float) -> dict[str, float]:
 
     A norm that takes an eps is given this one in place of its own, which would spoil exactness.
     """
+    make_norm = norm_factory(norm)
+    if "eps" in inspect.signature(make_norm.cls).parameters:
+        make_norm = norm_factory(norm.model_copy(update={"params": {**norm.params, "eps": eps}}))
     seed_everything(seed)
     case = Case(torch.randn(H, D, dtype=torch.float64), torch.randn(B, T, D, dtype=torch.float64))
-    before = _output(norm, case, case.weights, seed, eps)
+    before = _output(make_norm, case, case.weights, seed)
     found = {}
     for name, change in CHANGES.items():
         changed = change(case)
-        after = _output(norm, changed, case.weights, seed, eps)
+        after = _output(make_norm, changed, case.weights, seed)
         found[name] = ((after - before).abs().max() / before.square().mean().sqrt()).item()
     return found
 
 
-def _output(norm: Norm, case: Case, first: Tensor, seed: int, eps: float) -> Tensor:
+def _output(make_norm: MakeNorm, case: Case, first: Tensor, seed: int) -> Tensor:
     """Return z (B, T, H) of a case; `first` are the weights that the layer was drawn with."""
-    takes_eps = "eps" in inspect.signature(norm_class(norm.name, norm.path)).parameters
-    params = {**norm.params, **({"eps": eps} if takes_eps else {})}
-    make_norm = norm_factory(norm.name, params, numerics=norm.numerics, backend=norm.backend, path=norm.path)
     module = make_norm(H, site="here").double()
     layer = nn.Linear(D, H, bias=False, dtype=torch.float64)
     with torch.no_grad():
         layer.weight.copy_(first)
-        if hasattr(module, "attach"):
+        if module.lives_in_layer:
             # A norm in the weights: its gain is of the first weights, and what changes is its vector v.
-            attach: Any = module.attach
-            attach(layer)
+            module.attach(layer)
             layer.parametrizations.weight.original1.copy_(case.weights)  # type: ignore[union-attr,operator]
         else:
             layer.weight.copy_(case.weights)

@@ -30,10 +30,10 @@ def observe(step: Step) -> Values:
     with watched(step.sites, seen, gradients=False):
         step.update()
     found = {site: torch.cat(rows[site]) for site in step.sites if site in rows}
-    return {site: moments(z) for site, z in found.items() if len(z)}
+    return {site: feature_distribution(z) for site, z in found.items() if len(z)}
 
 
-def moments(z: Tensor) -> dict[str, float]:
+def feature_distribution(z: Tensor) -> dict[str, float]:
     """Return how the features of rows z (N, H) are distributed over the rows."""
     variance, mean = torch.var_mean(z, 0, correction=0)
     return {

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from adanorm.config.data_sections import ByteText
-from adanorm.data import gzipped, synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 
 SPLITS = ("train", "valid", "test")
+LINE = 40  # bytes: shorter lines are the same by chance or mark-up
 IGNORED = -100  # a target that counts nothing
 
 
@@ -84,6 +86,22 @@ class Corpus:
 
     splits: dict[str, Tensor]
     checksums: dict[str, str]
+    own: bool  # the user's
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        """What the text says: of its lines of `LINE` bytes or more, which are in two splits."""
+        parts = {split: text.numpy().tobytes() for split, text in self.splits.items()}
+        lines = {
+            split: [line for line in part.split(b"\n") if len(line) >= LINE] for split, part in parts.items()
+        }
+        counts, sizes = count_overlaps(lines), {split: len(found) for split, found in lines.items()}
+        counts["lines"] = sizes
+        if not self.own:
+            return Inspection(counts)
+        again = [split for split in ("valid", "test") if parts[split] in parts["train"]]
+        warnings = [f"{split}: the whole of it also stands in the training part" for split in again]
+        return Inspection(counts, (*warnings, *overlap_warnings(counts, sizes)))
 
     def before(self, split: str) -> int:
         """Return the byte before a split; 0 before the first."""
@@ -106,13 +124,13 @@ def load_streams(data: ByteText) -> Corpus:
             raise ValueError(
                 f"{name}: {len(content):,} bytes in parts {data.fractions} leave none for {split}"
             )
-    return Corpus(splits, {name: hashlib.sha256(content).hexdigest()})
+    return Corpus(splits, {name: hashlib.sha256(content).hexdigest()}, bool(data.own_files()))
 
 
 def _content(data: ByteText) -> tuple[bytes, str]:
     if own := data.own_files():
         path = own["text"]
-        return gzipped.content(path), path.name
+        return packed.content(path), path.name
     if data.source == "synthetic":
         return synthetic.text(), "synthetic"
     if data.source == "enwik8":
@@ -123,12 +141,7 @@ def _content(data: ByteText) -> tuple[bytes, str]:
 
 
 def _enwik8(data: ByteText) -> bytes:
-    path = fetch("enwik8", data)["enwik8.zip"]
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.read("enwik8")
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"{path.name}: holds no whole enwik8 ({error})") from None
+    return packed.zip_members(fetch("enwik8", data)["enwik8.zip"], ["enwik8"])["enwik8"]
 
 
 MILLION = "369b688978f649681136198fb96db14c1616756260c55fb4b65e9bc049552cad"  # its SHA-256
@@ -137,7 +150,7 @@ MILLION = "369b688978f649681136198fb96db14c1616756260c55fb4b65e9bc049552cad"  # 
 def _first_million(data: ByteText) -> bytes:
     """Return the first million bytes, from a mirror's own file of them or from the whole."""
     try:
-        content = gzipped.content(fetch("enwik8-1m", data)["enwik6.gz"])
+        content = packed.content(fetch("enwik8-1m", data)["enwik6.gz"])
     except ValueError as missing:
         try:
             content = _enwik8(data)[:1_000_000]

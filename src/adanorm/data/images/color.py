@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import tarfile
-import zlib
-from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from adanorm.config.data_sections import ColourImages
 from adanorm.config.digest import sha256
-from adanorm.data import synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.examples import PixelExamples, Splits
 from adanorm.data.fetch import fetch
+from adanorm.data.images.grey import inspect_images
 
 SIDE = 32  # pixels
 RECORD = 1 + 3 * SIDE * SIDE  # bytes: the label, then red, green and blue, each row by row
@@ -31,7 +30,9 @@ def load_color_images(data: ColourImages) -> Splits:
     """
     own = list(data.own_files().values())
     if own:
-        return _split(data, *_read({path.name: path.read_bytes() for path in own}, own[0].parent), files=own)
+        return _split(
+            data, *_read({path.name: path.read_bytes() for path in own}, own[0].parent), files=own, own=True
+        )
     if data.source == "synthetic":
         return _split(data, *synthetic.colours(train=256 + data.valid_size, test=128))
     if data.source != "cifar10":
@@ -45,16 +46,7 @@ def unpacked(archive: Path) -> dict[str, bytes]:
 
     Raises ValueError where one is missing or the archive is broken.
     """
-    found: dict[str, bytes] = {}
-    try:
-        with tarfile.open(archive) as members:
-            for member in members:
-                name = PurePosixPath(member.name).name
-                content = members.extractfile(member) if name in (*TRAIN, TEST) else None
-                if content is not None:
-                    found[name] = content.read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise ValueError(f"{archive}: no archive that can be read ({error})") from None
+    found = packed.tar_members(archive, (*TRAIN, TEST))
     for name in (*TRAIN, TEST):
         if name not in found:
             raise ValueError(f"{archive}: holds no {name}")
@@ -89,18 +81,26 @@ def _split(
     test_images: Pixels,
     test_labels: Pixels,
     *,
-    files: list[Path] | None = None,
+    files: Sequence[Path] = (),
+    own: bool = False,
 ) -> Splits:
     used = len(train_images[: data.train_images])
     cut = used - data.valid_size
     if cut <= 0:
         raise ValueError(f"data.valid_size={data.valid_size}: only {used} training images")
+    splits = {
+        "train": (train_images[:cut], train_labels[:cut]),
+        "valid": (train_images[cut:used], train_labels[cut:used]),
+        "test": (test_images, test_labels),
+    }
+    inspection = inspect_images(splits, data.batch_size, own=own)
     return Splits(
-        train=_examples(data, train_images[:cut], train_labels[:cut]),
-        valid=_examples(data, train_images[cut:used], train_labels[cut:used]),
-        test=_examples(data, test_images, test_labels),
+        train=_examples(data, *splits["train"]),
+        valid=_examples(data, *splits["valid"]),
+        test=_examples(data, *splits["test"]),
         labels=tuple(str(label) for label in range(CLASSES)),
-        checksums={path.name: sha256(path) for path in files or []},
+        checksums={path.name: sha256(path) for path in files},
+        inspection=inspection,
     )
 
 

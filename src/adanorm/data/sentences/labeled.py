@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,9 +13,10 @@ import torch
 
 from adanorm.config.data_sections import Text
 from adanorm.config.digest import sha256
-from adanorm.data import synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import Batch, inspect_labeled
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
 
@@ -96,11 +96,12 @@ def read_sst(path: Path) -> dict[str, list[Sentence]]:
     The label is the tree's root, 0 (very negative) to 4; brackets are written as in plain text.
     """
     corpora = {}
-    with zipfile.ZipFile(path) as archive:  # read in place: nothing is unpacked
-        for split, member in (("train", "train"), ("valid", "dev"), ("test", "test")):
-            text = archive.read(f"trees/{member}.txt").decode("utf-8")
-            trees = [line for line in text.splitlines() if line]
-            corpora[split] = [Sentence(tree[1], _plain(_LEAF.findall(tree))) for tree in trees]
+    members = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/test.txt"}
+    for split, content in zip(
+        members, packed.zip_members(path, list(members.values())).values(), strict=True
+    ):
+        trees = [line for line in content.decode("utf-8").splitlines() if line]
+        corpora[split] = [Sentence(tree[1], _plain(_LEAF.findall(tree))) for tree in trees]
     return corpora
 
 
@@ -124,9 +125,14 @@ def encode(corpora: dict[str, list[Sentence]], data: Text, checksums: dict[str, 
             for split, corpus in corpora.items()
         }
     corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * data.train_fraction))]
+    inspection = inspect_labeled(
+        {split: (" ".join(s.words).encode() for s in corpus) for split, corpus in corpora.items()},
+        {split: [s.label for s in corpus] for split, corpus in corpora.items()},
+        what="sentences",
+        batch=Batch(sum(len(s.words) for s in corpora["train"]), data.batch_tokens, "data.batch_tokens"),
+        own=bool(data.own_files()),
+    )
     labels = tuple(sorted({sentence.label for sentence in corpora["train"]}))
-    if len(labels) < 2:
-        raise ValueError(f"the training sentences have one label, {labels[0]!r}: nothing to learn")
     counts = Counter(word for sentence in corpora["train"] for word in sentence.words)
     frequent = sorted((w for w, n in counts.items() if n >= data.min_count), key=lambda w: (-counts[w], w))
     vocabulary = (PADDING, UNKNOWN, *frequent)
@@ -134,13 +140,12 @@ def encode(corpora: dict[str, list[Sentence]], data: Text, checksums: dict[str, 
     word_ids = {word: index for index, word in enumerate(vocabulary)}
 
     def examples(split: str) -> TextExamples:
-        for sentence in corpora[split]:
-            if sentence.label not in label_ids:
-                raise ValueError(f"{split}: label {sentence.label!r} is not among the training labels")
         return TextExamples(
             [np.array([word_ids.get(word, 1) for word in s.words]) for s in corpora[split]],
             torch.tensor([label_ids[s.label] for s in corpora[split]]),
             data.batch_tokens,
         )
 
-    return Splits(examples("train"), examples("valid"), examples("test"), labels, checksums, vocabulary)
+    return Splits(
+        examples("train"), examples("valid"), examples("test"), labels, checksums, inspection, vocabulary
+    )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from adanorm.config.data_sections import Parallel
-from adanorm.data import gzipped, synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
 
 
@@ -83,37 +82,26 @@ def aligned(source: list[str], target: list[str], names: tuple[str, str]) -> Pai
 
 
 def _pair(source: Path, target: Path) -> Pairs:
-    first, second = (lines_of(gzipped.content(path), path.name) for path in (source, target))
+    first, second = (lines_of(packed.content(path), path.name) for path in (source, target))
     return aligned(first, second, (source.name, target.name))
 
 
 class _Archive:
     """Members of a tar archive by name, read in place: nothing is unpacked."""
 
-    def __init__(self, *paths: Path) -> None:
-        self.paths = paths
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     def lines(self, *suffixes: str) -> list[list[str]]:
         """Return the lines of the members whose paths end so.
 
-        Raises ValueError naming one that no archive has.
+        Raises ValueError naming one that the archive does not have, and where the archive is not whole.
         """
-        found: dict[str, bytes] = {}
-        for path in self.paths:
-            try:
-                with tarfile.open(path) as archive:
-                    for member in archive:
-                        wanted = next((s for s in suffixes if f"/{member.name}".endswith(f"/{s}")), None)
-                        file = archive.extractfile(member) if wanted and member.isfile() else None
-                        if wanted and file:
-                            found[wanted] = file.read()
-            except tarfile.TarError as error:
-                raise ValueError(f"{path.name}: not a whole tar archive ({error})") from None
-        names = ", ".join(path.name for path in self.paths)
+        found = packed.tar_members(self.path, suffixes)
         for suffix in suffixes:
             if suffix not in found:
-                raise ValueError(f"{names}: holds no {suffix}")
-        return [lines_of(found[suffix], f"{names}: {suffix}") for suffix in suffixes]
+                raise ValueError(f"{self.path.name}: holds no {suffix}")
+        return [lines_of(found[suffix], f"{self.path.name}: {suffix}") for suffix in suffixes]
 
     def pairs(self, pattern: str, languages: tuple[str, str]) -> Pairs:
         """Return a pair of members as aligned lines; {} in the pattern stands for the language."""

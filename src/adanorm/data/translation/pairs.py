@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,14 @@ from adanorm.config.data_sections import Parallel
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import data_bin_files
 from adanorm.data.examples import Indices, batches_within
+from adanorm.data.inspection import (
+    Batch,
+    Counts,
+    Inspection,
+    batch_warnings,
+    count_overlaps,
+    overlap_warnings,
+)
 from adanorm.data.translation.corpora import lines_of
 from adanorm.data.translation.preparation import SPLITS, Say, prepared_corpus
 from adanorm.data.translation.tokenization import Subwords, Words
@@ -98,6 +109,12 @@ class Pairs:
             self._padding,
         )
 
+    def as_bytes(self) -> Iterator[bytes]:
+        """Yield each pair's token ids as bytes."""
+        for index in range(len(self)):
+            source, target = self.dataset.src[index], self.dataset.tgt[index]
+            yield bytes(source.numpy()) + b"\n" + bytes(target.numpy())
+
     def sources(self, indices: Indices) -> list[Tensor]:
         """Return the source ids of these pairs."""
         return [self.dataset.src[int(index)].long() for index in indices]
@@ -116,6 +133,31 @@ class Corpus:
     words: tuple[Words, Words]
     subwords: Subwords
     checksums: dict[str, str]
+    counted: Counts | None  # by the preparation; None for a data-bin
+    batch_tokens: int
+    own: bool  # the user's
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        """What the pairs say: which are in two splits, and which are too long for a batch to train on."""
+        counts = self.counted or count_overlaps(
+            {split: pairs.as_bytes() for split, pairs in self.splits.items()}
+        )
+        sizes = self.splits["train"].sizes
+        too_long = int((sizes > self.batch_tokens).sum())
+        counts["too_long"] = {"train": too_long}
+        if not self.own:
+            return Inspection(counts)
+        warnings = [
+            *overlap_warnings(counts, {split: len(pairs) for split, pairs in self.splits.items()}),
+            *batch_warnings(Batch(int(sizes.sum()), self.batch_tokens, "data.batch_tokens")),
+        ]
+        if too_long:
+            warnings.append(
+                f"data.batch_tokens={self.batch_tokens}: {too_long:,} of {len(sizes):,} training pairs are"
+                " longer than a batch and are not trained on"
+            )
+        return Inspection(counts, tuple(warnings))
 
     def references(self, split: str, kind: str) -> list[str]:
         """Return the words (`words`) or the running text (`text`) to score a split against."""
@@ -137,18 +179,27 @@ def load_pairs(data: Parallel, say: Say = print) -> Corpus:
 
     Raises ValueError where it cannot be had or read.
     """
+    counted: Counts | None = None
     if data.path is not None:
         folder = Path(data.path)
         files = data_bin_files(folder, data.languages)
         checksums = {name: sha256(path) for name, path in files.items()}
     else:
         folder, checksums = prepared_corpus(data, say)
+        report = json.loads((folder / "report.json").read_bytes())
+        counted = {name: report[name] for name in ("overlap", "copies")}
         files = data_bin_files(folder, data.languages)
     first, second = data.languages
     dictionaries = tuple(
         fairseq().data.Dictionary.load(str(files[f"dict.{language}.txt"])) for language in data.languages
     )
     splits = {split: _split(split, files, data.languages, dictionaries) for split in SPLITS}
+    shortest = min(splits["train"].sizes.tolist(), default=None)
+    if shortest is None or shortest > data.batch_tokens:
+        raise ValueError(
+            f"data.batch_tokens={data.batch_tokens}: no training pair fits into a batch, the shortest has"
+            f" {shortest} tokens"
+        )
     codes = folder / "codes"
     return Corpus(
         folder,
@@ -157,6 +208,9 @@ def load_pairs(data: Parallel, say: Say = print) -> Corpus:
         (Words(first, data), Words(second, data)),
         Subwords(codes.read_text() if codes.exists() else None),
         checksums,
+        counted,
+        data.batch_tokens,
+        bool(data.own_files()),
     )
 
 

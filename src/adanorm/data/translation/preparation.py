@@ -7,10 +7,12 @@ the encoding, the words and text to score against, and a report of what was drop
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +22,26 @@ from adanorm.config.data_sections import Parallel
 from adanorm.config.digest import sha256
 from adanorm.config.paths import cache_of
 from adanorm.data.catalogue import SOURCES
+from adanorm.data.inspection import count_overlaps
 from adanorm.data.translation.cleaning import clean
 from adanorm.data.translation.corpora import Pairs, Splits, corpus_files, read_corpus
 from adanorm.data.translation.tokenization import Subwords, Words, learn_subwords
 from adanorm.fairseq_library import fairseq
+from adanorm.files import write_whole
 
-VERSION = 1  # of this preparation: another one is another folder
+VERSION = 2  # of this preparation: another one is another folder
 SPLITS = ("train", "valid", "test")
 Say = Callable[[str], None]
-PLACES = {"cache", "mirror", "path", *SPLITS, "batch_tokens"}
+CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
+PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
 
 
 def prepared_corpus(data: Parallel, say: Say = print) -> tuple[Path, dict[str, str]]:
     """Return the folder of a prepared corpus, made now if need be, and its input files' checksums.
 
-    The folder is found again by its inputs' content and the settings. `say` gets a line for every
-    kind of thing that was dropped. Raises ValueError where the corpus cannot be had or read.
+    The folder is found again by its inputs' content and the settings, and prepared again where a
+    file of it is not what was written. `say` gets a line for every kind of thing that was dropped.
+    Raises ValueError where the corpus cannot be had or read.
     """
     files = corpus_files(data)
     checksums = {name: sha256(path) for name, path in files.items()}
@@ -43,15 +49,46 @@ def prepared_corpus(data: Parallel, say: Say = print) -> tuple[Path, dict[str, s
     identity = json.dumps([VERSION, settings, list(checksums.values())], sort_keys=True)
     name = f"{'-'.join(data.languages)}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     folder = cache_of(data) / "prepared" / name
+    if folder.exists() and _broken_file(folder) is None:
+        return folder, checksums  # without a lock: the folder may be one that cannot be written
     folder.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(folder.parent)
     with FileLock(folder.with_suffix(".lock")):
+        broken = _broken_file(folder) if folder.exists() else None
+        if broken is not None:
+            say(f"{folder / broken}: not what was written: the corpus is prepared again")
+            shutil.rmtree(folder)
         if not folder.exists():
             part = folder.with_suffix(".part")
-            shutil.rmtree(part, ignore_errors=True)
             part.mkdir()
-            _prepare(read_corpus(data, files), data, part, say)
-            part.rename(folder)
+            try:
+                _prepare(read_corpus(data, files), data, part, say)
+                write_whole(part / CHECKSUMS, json.dumps(_checksums(part), indent=1).encode())
+                part.rename(folder)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
     return folder, checksums
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    return {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.name != CHECKSUMS}
+
+
+def _broken_file(folder: Path) -> str | None:
+    """Return the name of a file of a prepared corpus that is not what was written, or None."""
+    try:
+        written = json.loads((folder / CHECKSUMS).read_bytes())
+        found = _checksums(folder)
+        return next((name for name in {**written, **found} if written.get(name) != found.get(name)), None)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return CHECKSUMS
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what preparations that were killed left; one that a process is at stays."""
+    for part in folder.glob("*.part"):
+        with suppress(OSError), FileLock(part.with_suffix(".lock"), timeout=0):  # a Timeout is such an error
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def _prepare(raw: Splits, data: Parallel, folder: Path, say: Say) -> None:
@@ -77,6 +114,9 @@ def _prepare(raw: Splits, data: Parallel, folder: Path, say: Say) -> None:
     for line in (*report["empty"], *report["dropped"]):
         say(line)
     report["pairs"] = {split: len(encoded[split][0]) for split in SPLITS}
+    report |= count_overlaps(
+        {split: itertools.starmap(_as_bytes, zip(*encoded[split], strict=True)) for split in SPLITS}
+    )
     dictionaries = _dictionaries(encoded["train"], data)
     for language, dictionary in zip(data.languages, dictionaries, strict=True):
         dictionary.save(str(folder / f"dict.{language}.txt"))
@@ -92,6 +132,10 @@ def _prepare(raw: Splits, data: Parallel, folder: Path, say: Say) -> None:
 
 
 Sides = tuple[list[str], list[str]]
+
+
+def _as_bytes(source: str, target: str) -> bytes:
+    return f"{source}\n{target}".encode()
 
 
 def _words(pairs: Pairs, languages: Sequence[Words]) -> Sides:

@@ -6,7 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext, redirect_stderr
+from contextlib import nullcontext, redirect_stderr, suppress
 from functools import cached_property
 from typing import Any
 
@@ -78,7 +78,10 @@ class Subwords:
 
 
 def learn_subwords(words: Iterable[str], merges: int | None) -> Subwords:
-    """Return the encoding that the words of a training corpus give; none without merges."""
+    """Return the encoding that the words of a training corpus give; none without merges.
+
+    Raises ValueError where they are too few.
+    """
     if merges is None:
         return Subwords(None)
     from subword_nmt.learn_bpe import learn_bpe
@@ -86,6 +89,14 @@ def learn_subwords(words: Iterable[str], merges: int | None) -> Subwords:
     codes = io.StringIO()
     corpus = io.StringIO("".join(f"{line}\n" for line in words))
     # Its progress bar belongs on a terminal only.
-    with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
+    with (
+        nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()),
+        suppress(ValueError),  # no word has two characters: the maximum of nothing
+    ):
         learn_bpe(corpus, codes, merges)
+    if codes.getvalue().count("\n") < 2:  # its version alone
+        raise ValueError(
+            "no two characters follow one another twice in the training text: too little to learn"
+            " subwords from (data.bpe_merges=null takes words)"
+        )
     return Subwords(codes.getvalue())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -15,8 +14,9 @@ from conllu.parser import DEFAULT_FIELDS, parse_id_value, parse_int_value, parse
 from adanorm.config.data_sections import Treebank
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS
-from adanorm.data import gzipped, synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 from adanorm.data.translation.corpora import lines_of
 from adanorm.data.treebanks.trees import Tree, problem
 
@@ -37,7 +37,7 @@ def load_treebank(data: Treebank) -> tuple[Trees, dict[str, str]]:
         raise ValueError(lacking)
     if own := data.own_files():
         trees = {
-            split: read_treebank(gzipped.content(own[split]), own[split].name, data.tags) for split in SPLITS
+            split: read_treebank(packed.content(own[split]), own[split].name, data.tags) for split in SPLITS
         }
         return trees, {f"{split}/{path.name}": sha256(path) for split, path in own.items()}
     if data.source == "penn":
@@ -54,8 +54,35 @@ def load_treebank(data: Treebank) -> tuple[Trees, dict[str, str]]:
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
 
 
+def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
+    """Return what trees say: sentences in two splits, and arcs whose label training lacks.
+
+    Raises ValueError where training lacks every label of another split.
+    """
+    counts = count_overlaps(
+        {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
+    )
+    sizes = {split: len(part) for split, part in trees.items()}
+    warnings = overlap_warnings(counts, sizes)
+    known = {label for tree in trees["train"] for label in tree.labels or ()}
+    for split in ("valid", "test"):
+        labels = [label for tree in trees[split] for label in tree.labels or ()]
+        unknown = [label for label in labels if label not in known]
+        if known and labels and len(unknown) == len(labels):
+            raise ValueError(
+                f"{split}: label {unknown[0]!r} and all others are not among the training labels"
+            )
+        if known and unknown:
+            counts.setdefault("unknown_labels", {})[split] = len(unknown)
+            warnings.append(
+                f"{split}: {len(unknown):,} of {len(labels):,} arcs have a label that training lacks, such as"
+                f" {unknown[0]!r}: a parser cannot give it"
+            )
+    return Inspection(counts, tuple(warnings) if own else ())
+
+
 def _read_file(path: Path, tags: str) -> list[Tree]:
-    return read_treebank(gzipped.content(path), path.name, tags)
+    return read_treebank(packed.content(path), path.name, tags)
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
@@ -169,12 +196,12 @@ def read_sample(path: Path) -> Trees:
     """
     numbers = {"train": range(1, 160), "valid": range(160, 180), "test": range(180, 200)}
     trees: Trees = {split: [] for split in numbers}
-    with zipfile.ZipFile(path) as archive:
-        for split, wanted in numbers.items():
-            for number in wanted:
-                name = f"wsj_{number:04}.dp"
-                content = archive.read(f"dependency_treebank/{name}")
-                trees[split] += read_treebank(content, name, "xpos")
+    names = {split: [f"wsj_{number:04}.dp" for number in wanted] for split, wanted in numbers.items()}
+    inside = "dependency_treebank"
+    contents = packed.zip_members(path, [f"{inside}/{name}" for split in numbers for name in names[split]])
+    for split in numbers:
+        for name in names[split]:
+            trees[split] += read_treebank(contents[f"{inside}/{name}"], name, "xpos")
     return trees
 
 

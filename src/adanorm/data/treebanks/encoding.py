@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from adanorm.data import gzipped
+from adanorm.data import packed
 from adanorm.data.translation.corpora import lines_of
 from adanorm.data.treebanks.trees import Tree
 
@@ -134,7 +134,7 @@ def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tens
     Raises ValueError naming the line that has not `dim` numbers.
     """
     found: dict[int, Tensor] = {}
-    for number, line in enumerate(lines_of(gzipped.content(path), path.name), 1):
+    for number, line in enumerate(lines_of(packed.content(path), path.name), 1):
         word, *values = line.rstrip().split(" ")
         if number == 1 and len(values) == 1:
             continue  # word2vec's header: words and dimensions

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, analysis_names, load_analysis
 from adanorm.config.paths import choices
-from adanorm.records.published import published_tasks
 from adanorm.reporting.figures.bands import bands
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.intervals import norm_scores
@@ -18,9 +17,8 @@ from adanorm.reporting.figures.style import Drawing
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import Study, load_study
+from adanorm.studies.study import Study, load_studies
 
-CURVES = {"paper": "overview", "mini": "mini-all"}  # the study whose runs are drawn of a scale
 Draw: TypeAlias = Callable[[str, str | None], Drawing | None]  # of a figure's name and the runs' folder
 
 
@@ -62,15 +60,15 @@ def draw_figure(name: str, *, runs: str | None = None) -> Drawing | None:
 
 @cache
 def _every() -> dict[str, Draw]:
-    known = {name: load_study(name, known_tasks=published_tasks()) for name in choices("study")}
     found: dict[str, Draw] = {}
-    for name, study in known.items():
+    for name, study in load_studies().items():
         if study.shows == "curves":
             found |= {f"{name}-{task}": partial(_curves, study, task) for task in study.columns}
         else:
             found[f"norms-{name}"] = partial(_scores, study)
-    for scale, name in CURVES.items():
-        found |= {f"curves-{task}-{scale}": partial(_curves, known[name], task) for task in choices("task")}
+        if "curves" in study.roles:
+            for task in choices("task"):
+                found[f"curves-{task}-{study.scale}"] = partial(_curves, study, task)
     for analysis in map(load_analysis, analysis_names()):
         found |= {figure_of(analysis, t): partial(_analysis, analysis, t) for t in analysis.tasks or [""]}
     return found
@@ -83,7 +81,7 @@ def _scores(study: Study, name: str, runs: str | None) -> Drawing | None:
 
 def _curves(study: Study, task: str, name: str, runs: str | None) -> Drawing | None:
     grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
-    return curves(name, {study.rows[label].norm: cell for (label, _), cell in grid.items() if cell})
+    return curves(name, {study.rows[plan.label].norm: plan.runs for plan in grid.values() if plan.runs})
 
 
 def _analysis(analysis: Analysis, task: str, name: str, runs: str | None) -> Drawing | None:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from adanorm.config.experiment import Experiment
-from adanorm.metrics.table import KINDS
+from adanorm.metrics.table import KIND_METRICS
 from adanorm.records import reader
 from adanorm.records.published import published_curves
 from adanorm.reporting.figures.style import WIDTH, Drawing, Look, looks, styled
@@ -41,18 +41,18 @@ class Curves(NamedTuple):
 def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
     """Return the curves of each norm's runs that are done or diverged, over epochs or updates."""
     (first, *_), *_ = cells.values()
-    quantity = KINDS[first.task.kind].curve
+    quantity = KIND_METRICS[first.task.kind].curve
     over = "epoch" if first.training.evaluate_every is None else "update"
     found: dict[tuple[str, str], list[Curve]] = {}
     for norm, runs in cells.items():
         for run in runs:
             result = reader.result(run.folder())
-            if result is None or result["status"] == "failed":
+            if result is None or result.status == "failed":
                 continue
             rows = reader.metrics(run.folder())
             for part in PARTS:
                 y = [row[f"{part}_{quantity.metric}"] * quantity.factor for row in rows]
-                curve = Curve([row[over] for row in rows], y, result["status"] == "diverged")
+                curve = Curve([row[over] for row in rows], y, result.status == "diverged")
                 found.setdefault((norm, part), []).append(curve)
     return Curves(over, found)
 
@@ -74,7 +74,7 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> Drawing | No
     if not ours.by_norm:
         return None
     (run, *_), *_ = cells.values()
-    task, unit = run.task.name, KINDS[run.task.kind].curve.label
+    task, unit = run.task.name, KIND_METRICS[run.task.kind].curve.label
     rows = {"ours": (ours, unit)}
     if theirs := curves_of_the_paper(task):
         rows["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
@@ -132,8 +132,9 @@ def _caption(
 ) -> str:
     counts = {norm: ours.by_norm.get((norm, "valid"), []) for norm in cells}
     wanted = max(map(len, cells.values()))
+    label = KIND_METRICS[run.task.kind].curve.label
     sentences = [
-        f"{title(run.task.name)} at {run.scale} scale: {KINDS[run.task.kind].curve.label} by {ours.over};"
+        f"{title(run.task.name)} at {run.scale} scale: {label} by {ours.over};"
         f" lines are means over seeds, bands reach from the lowest to the highest."
         " Training values are means since the evaluation before.",
     ]

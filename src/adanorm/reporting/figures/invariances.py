@@ -18,7 +18,7 @@ def invariances(
     name: str, analysis: Analysis, task: str, cells: Mapping[str, Sequence[AnalysisRecord]]
 ) -> Drawing | None:
     """Return yes or no for each norm and change, and by how much; None where no record has ended."""
-    found = {norm: ended[0]["summary"] for norm, cell in cells.items() if (ended := analysis_results(cell))}
+    found = {norm: ended[0].summary for norm, cell in cells.items() if (ended := analysis_results(cell))}
     if not found:
         return None
     sizes = [

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
-from adanorm.records.published import published_tasks
 from adanorm.reporting.analysis_cell import unchanged_with
 from adanorm.reporting.names import title
 from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import study_of_role
 
 GUIDE = PROJECT / "docs" / "norms.md"
 BASELINE = "layernorm"
@@ -93,14 +92,11 @@ def _verdict(gap: float, p: float | None, *, better_below: bool) -> str:
     return f"{'won' if (gap < 0) == better_below else 'lost'} (p {p:.3f})"
 
 
-def guide(runs: str | None = None, observed_in: str | None = None) -> str:
-    """Return docs/norms.md with what the records say of each norm.
-
-    The records of runs lie in `runs`, those of analyses in `analyses/` of the folder `observed_in`.
-    """
-    study = load_study("beyond", known_tasks=published_tasks())
+def guide(runs: str | None = None) -> str:
+    """Return docs/norms.md with what the records in a folder say of each norm."""
+    study = study_of_role("norm-guide")
     table = Table(study, study_grid(study, runs=runs))
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
-    unseen = unchanged_with(analysis, analysis_grid(analysis, runs=observed_in))
+    unseen = unchanged_with(analysis, analysis_grid(analysis, runs=runs))
     return update_norm_guide(GUIDE.read_text(), table, costs=costs, invariances=unseen)

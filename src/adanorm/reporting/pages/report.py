@@ -12,10 +12,9 @@ from typing import Any
 
 from jinja2 import Environment
 
-from adanorm.config.paths import PROJECT, choices
-from adanorm.records import reader
+from adanorm.config.paths import PROJECT
 from adanorm.records.folder import shown
-from adanorm.records.published import published_tasks
+from adanorm.records.result import STATUSES, Result
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
 from adanorm.reporting.tables.formats import notes
@@ -23,7 +22,7 @@ from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_studies
 
 TEMPLATE = Path(__file__).with_name("report.html")
 CURVE_POINTS = 60
@@ -60,7 +59,7 @@ def report_page(
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
     environment = Environment(autoescape=True, trim_blocks=False)
     return environment.from_string(TEMPLATE.read_text()).render(
-        counts={status: counts[status] for status in reader.STATUSES},
+        counts={status: counts[status] for status in STATUSES},
         claims=claims,
         claims_note=CLAIMS_NOTE.replace("*", ""),
         claim_columns=CLAIM_COLUMNS,
@@ -87,7 +86,7 @@ class _Groups:
         if first not in self._anchors:
             anchor = f"runs-{found.folders[0].name.rpartition('-')[2]}"
             self._anchors |= {str(folder): anchor for folder in found.folders}
-            criterion = table.grid[norm, task][0].task.criterion
+            criterion = table.grid[norm, task].runs[0].task.criterion
             self.entries.append(
                 {
                     "anchor": anchor,
@@ -135,26 +134,24 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
     }
 
 
-def _run(
-    folder: Path, result: dict[str, Any], line: list[str], criterion: str, metric: str
-) -> dict[str, Any]:
+def _run(folder: Path, result: Result, line: Sequence[str], criterion: str, metric: str) -> dict[str, Any]:
     environment: dict[str, Any] = json.loads(_text(folder / "environment.json") or "{}")
     facts = [
         ("record", shown(folder)),
-        ("repeat", shlex.join(["adanorm", "run", *line, f"seed={result['seed']}"])),
+        ("repeat", shlex.join(["adanorm", "run", *line, f"seed={result.seed}"])),
         ("commit", f"{environment.get('commit')}{', with changes' if environment.get('dirty') else ''}"),
         ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),
         ("packages", ", ".join(f"{k} {v}" for k, v in environment.get("packages", {}).items())),
-        ("seconds", f"{result['seconds']:,.0f}" if "seconds" in result else "-"),
-        *(("data", f"{name} {checksum}") for name, checksum in result.get("data", {}).items()),
-        *(("counted", f"{name}: {text}") for name, text in (result.get("signatures") or {}).items()),
+        ("seconds", f"{result.seconds:,.0f}" if result.seconds is not None else "-"),
+        *(("data", f"{name} {checksum}") for name, checksum in result.data.items()),
+        *(("counted", f"{name}: {text}") for name, text in (result.signatures or {}).items()),
     ]
-    done = result["status"] == "done"
-    ending = f"test {metric} {result['test'][metric]:.4f}" if done else str(result["status"])
+    done = result.status == "done"
+    ending = f"test {metric} {result.test_score(metric):.4f}" if done else result.status
     curve, label = _curve(folder, criterion)
     return {
-        "seed": result["seed"],
-        "status": result["status"],
+        "seed": result.seed,
+        "status": result.status,
         "ending": ending,
         "facts": facts,
         "curve": curve,
@@ -232,9 +229,7 @@ def build_report(runs: str | None = None) -> str:
 
     Default: results/runs, with the figures of results/figures.
     """
-    tables = {}
-    for name in sorted(choices("study"), key=lambda name: (name != "overview", not name[-1].isdecimal())):
-        study = load_study(name, known_tasks=published_tasks())
-        tables[name] = Table(study, study_grid(study, runs=runs))
+    studies = load_studies()
+    tables = {name: Table(study, study_grid(study, runs=runs)) for name, study in studies.items()}
     figures = PROJECT / "results" / "figures"
     return report_page(tables, claim_results(runs), drawn(figures) if runs is None else ())

@@ -55,10 +55,10 @@ def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
     for (norm, task), cell in grid.items():
         for result in analysis_results(cell):
             scale = analysis.scale if task else ""
-            about = [task, norm, scale, result["seed"], result["status"]]
-            for place, values in result["places"].items():
+            about = [task, norm, scale, result.seed, result.status]
+            for place, values in result.places.items():
                 writer.writerows([*about, place, name, f"{value:.6g}"] for name, value in values.items())
-            for name, value in (result.get("valid") or {}).items():
+            for name, value in (result.valid or {}).items():
                 writer.writerow([*about, "", f"valid_{name}", f"{value:.6g}"])
     return file.getvalue()
 

@@ -22,7 +22,7 @@ NOTE = (
 
 
 def findings_markdown(runs: str | None = None) -> str:
-    """Return every finding with its verdicts, in Markdown; `runs` is the folder that holds `analyses/`."""
+    """Return every finding with its verdicts, in Markdown; `runs` is the folder of the records."""
     lines = ["# Findings of older papers, tested", "", NOTE]
     for finding in load_findings():
         analysis = load_analysis(finding.analysis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 
 from adanorm.metrics.table import METRICS, Metric
@@ -9,8 +10,7 @@ from adanorm.records.published import Published, published
 from adanorm.reporting.cell import Cell, best, cell
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.statistics import significantly_best
-from adanorm.studies.grid import StudyGrid, by_override
-from adanorm.studies.grid import tried as lines_of
+from adanorm.studies.grid import StudyGrid
 from adanorm.studies.study import Study
 
 UNCONFIRMED = "†"
@@ -31,18 +31,18 @@ class Table:
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
         self.cells: dict[tuple[str, str], Cell | None] = {}
         self.chosen: dict[tuple[str, str], str] = {}
-        self.lines: dict[tuple[str, str], list[str]] = {}  # what makes a cell's runs, but for the seed
-        for place, runs in grid.items():
-            tried = by_override(study, runs)
-            index, ended = best(tried) if study.budget else (0, 0)
-            found = cell(tried[index], metric=metric) if runs else None
-            self.cells[place] = found
-            if runs:
-                self.lines[place] = lines_of(study, *place)[index]
-            if study.budget and found is not None and found.results:
-                of = f", of {ended}/{len(tried)} done" if ended < len(tried) else ""
-                key, _, value = study.budget[index].partition("=")
-                self.chosen[place] = f"{key.rpartition('.')[2]}={value}{of}"
+        self.lines: dict[tuple[str, str], Sequence[str]] = {}  # what makes a cell's runs, but for the seed
+        for place, plan in grid.items():
+            self.cells[place] = None
+            if plan.candidates:
+                candidate, ended = best(plan.candidates)
+                found = self.cells[place] = cell(candidate.runs, metric=metric)
+                self.lines[place] = candidate.overrides
+                if candidate.setting is not None and found.results:
+                    count = len(plan.candidates)
+                    of = f", of {ended}/{count} done" if ended < count else ""
+                    key, _, value = candidate.setting.partition("=")
+                    self.chosen[place] = f"{key.rpartition('.')[2]}={value}{of}"
         if metric is not None and all(c is None or c.metric != metric for c in self.cells.values()):
             raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
 

@@ -15,6 +15,7 @@ from adanorm.config.paths import choices
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
+from adanorm.records.result import Result
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.selection import level
 from adanorm.reporting.verdicts.variance import TaskVariance
@@ -117,15 +118,15 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
         if result is None:
             continue
         made.append(run)
-        if result["status"] != "done":
-            ended[result["status"]].append(run.seed)
+        if result.status != "done":
+            ended[result.status].append(run.seed)
             continue
-        if not has_learned(run, float(result["test"][run.task.metric])):
+        if not has_learned(run, result.test_score(run.task.metric)):
             ended["unlearned"].append(run.seed)
             continue
-        if "seconds" in result:
-            seconds.append(float(result["seconds"]))
-        value = _value(run, quantity)
+        if result.seconds is not None:
+            seconds.append(result.seconds)
+        value = _value(run, result, quantity)
         if value is not None:
             scores[run.seed] = sign * value
     return NormRuns(
@@ -138,15 +139,12 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
     )
 
 
-def _value(run: Experiment, quantity: Quantity) -> float | None:
+def _value(run: Experiment, result: Result, quantity: Quantity) -> float | None:
     """Return a quantity of a run that is done; None where its curve has none."""
-    result = reader.result(run.folder())
-    assert result is not None, "asked of runs that are done"
     if quantity == "test":
-        return float(result["test"][run.task.metric])
+        return result.test_score(run.task.metric)
     if quantity == "valid_best":
-        valid = result.get("valid") or {}
-        return float(valid[run.task.criterion]) if run.task.criterion in valid else None
+        return (result.valid or {}).get(run.task.criterion)
     rows = reader.metrics(run.folder())
     if quantity == "valid_level":
         name = f"valid_{run.task.criterion}"

@@ -94,9 +94,9 @@ def verdict(gap: float, p: float | None, expected: str | None) -> str:
 
 def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[int, float]:
     return {
-        result["seed"]: result["summary"][quantity]
+        result.seed: result.summary[quantity]
         for result in analysis_results(grid[norm, task])
-        if result["status"] == "done" and quantity in result["summary"]
+        if result.status == "done" and quantity in result.summary
     }
 
 

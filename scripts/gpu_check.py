@@ -1,0 +1,161 @@
+"""All that a CUDA machine is needed for, in one command: `scripts/gpu-check`, minutes on one GPU.
+
+The tests marked `cuda`, the kernels timed beside torch's LayerNorm, a smoke run of every task, and a run of
+two processes where there are two devices. Prints a verdict a line, `ok`, `FAIL` or `skipped: why`, with its
+seconds, and writes all of it, with the times of the kernels and what a failed check printed last, as JSON.
+The exit code is 1 if a check failed, and 2, with nothing written, where torch sees no CUDA device.
+
+Keys: output=FILE, checks=tests,norms,smoke,processes (some of them), limit=1800 (seconds a check may take).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from adanorm.cli.command import whole_number
+from adanorm.config.paths import PROJECT, choices
+from adanorm.files import write_whole
+from scripts.benchmarks.harness import parse_keys
+
+KINDS = ("tests", "norms", "smoke", "processes")
+DEFAULTS = {"output": "outputs/gpu-check.json", "checks": ",".join(KINDS), "limit": "1800"}
+KEPT_LINES = 40  # of what a failed check printed
+
+
+@dataclass(frozen=True)
+class Check:
+    """A command that must end with code 0, or why it cannot be run here."""
+
+    name: str
+    command: Sequence[str] = ()
+    skipped: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a check; `output` is the end of what it printed if it failed."""
+
+    name: str
+    verdict: str  # ok | FAIL | skipped
+    seconds: float = 0.0
+    why: str = ""
+    output: str = ""
+
+    def __str__(self) -> str:
+        said = f"{self.verdict}: {self.why}" if self.why else self.verdict
+        return f"{self.name}: {said}" + ("" if self.verdict == "skipped" else f" ({self.seconds:.0f} s)")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the checks and return the exit code; raises ValueError for arguments that it does not take."""
+    if {"-h", "--help"} & {*arguments}:
+        print(__doc__)
+        return 0
+    keys = parse_keys(arguments, DEFAULTS)
+    kinds, limit = keys["checks"].split(","), whole_number("limit", keys["limit"])
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise ValueError(f"checks={unknown[0]}: choose from {', '.join(KINDS)}")
+    import torch
+
+    if not torch.cuda.is_available():
+        print("gpu-check: torch sees no CUDA device here", file=sys.stderr)
+        return 2
+    verdicts = []
+    with tempfile.TemporaryDirectory() as folder:
+        for check in checks(kinds, Path(folder), device="cuda", devices=torch.cuda.device_count()):
+            verdicts.append(run_check(check, limit=limit))
+            print(verdicts[-1], flush=True)
+        found = {**machine(), "checks": [asdict(v) for v in verdicts], "norms": times_of(Path(folder))}
+    output = Path(keys["output"])
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(output, (json.dumps(found, indent=1) + "\n").encode())
+    print(output)
+    return int(any(verdict.verdict == "FAIL" for verdict in verdicts))
+
+
+def checks(kinds: Sequence[str], folder: Path, *, device: str, devices: int) -> Iterator[Check]:
+    """Yield the checks of these kinds; what they write lands in the folder."""
+    python = (sys.executable, "-m")
+    if "tests" in kinds:
+        yield Check("tests", (*python, "pytest", "-m", "cuda", "-p", "no:cacheprovider", "tests"))
+    if "norms" in kinds:
+        keys = (f"devices={device}", "rounds=11", f"output={folder}")
+        yield Check("norms", (*python, "scripts.benchmarks.norms", *keys))
+    settings = ("norm=adanorm", "scale=smoke", f"device={device}")
+    if "smoke" in kinds:
+        for task in choices("task"):
+            run = ("adanorm", "run", f"task={task}", *settings, f"runs={folder / 'runs'}")
+            yield Check(f"smoke {task}", (*python, *run))
+    if "processes" in kinds:
+        torchrun = (*python, "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m")
+        run = ("adanorm", "run", "task=rt", *settings, f"runs={folder / 'processes'}")
+        if devices >= 2:
+            yield Check("processes", (*torchrun, *run))
+        else:
+            yield Check("processes", skipped=f"needs two CUDA devices, there is {devices}")
+
+
+def run_check(check: Check, *, limit: float) -> Verdict:
+    """Return what becomes of a check that may take `limit` seconds."""
+    if check.skipped:
+        return Verdict(check.name, "skipped", why=check.skipped)
+    started = time.monotonic()
+    try:
+        done = subprocess.run(
+            check.command,
+            cwd=PROJECT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=limit,
+            check=False,
+        )
+        printed, why = done.stdout, f"code {done.returncode}" if done.returncode else ""
+    except subprocess.TimeoutExpired as error:
+        # As bytes, whatever was asked for: cpython issue 87597.
+        printed, why = (error.stdout or b"").decode(errors="replace"), f"no end after {limit:.0f} s"
+    seconds = round(time.monotonic() - started, 1)
+    if not why:
+        return Verdict(check.name, "ok", seconds)
+    lines = printed.strip().splitlines()[-KEPT_LINES:]
+    return Verdict(check.name, "FAIL", seconds, f"{why}: {lines[-1]}" if lines else why, "\n".join(lines))
+
+
+def machine() -> dict[str, Any]:
+    """Return when and on what the checks run."""
+    import torch
+
+    from adanorm.records.environment import describe
+
+    place = describe(device=torch.device("cuda"), precision="", processes=1, threads=torch.get_num_threads())
+    place = {
+        key: place[key] for key in ("device", "commit", "dirty", "python", "packages", "system", "machine")
+    }
+    versions = {"cuda": torch.version.cuda, "devices": torch.cuda.device_count(), "cores": os.cpu_count()}
+    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), **place, **versions}
+
+
+def times_of(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of the timed kernels, none where they were not timed."""
+    costs = folder / "norms.csv"
+    return list(csv.DictReader(costs.read_text().splitlines())) if costs.exists() else []
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1:])
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
+    raise SystemExit(code)

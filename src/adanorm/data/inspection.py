@@ -1,0 +1,115 @@
+"""What the data alone say about a score: examples in two splits, copies, splits of one label."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+Counts = dict[str, dict[str, int]]
+MANY_COPIES = 0.1  # of a split
+
+
+class Batch(NamedTuple):
+    """How much there is to train on, how much a batch holds, and the setting that says so."""
+
+    available: int  # examples or tokens
+    size: int
+    setting: str
+
+
+class Inspection(NamedTuple):
+    """Counts for the record, and a line for each thing that a user should know of their own data."""
+
+    counts: Counts
+    warnings: tuple[str, ...] = ()
+
+
+def count_overlaps(splits: Mapping[str, Iterable[bytes]]) -> Counts:
+    """Return how many examples of a later split are also in an earlier one, and copies within a split.
+
+    The splits come in the order train, valid, test; an example is what a model is given of it, as
+    bytes. `overlap` has "valid in train", "test in train" and "test in valid", `copies` a number a split.
+    """
+    keys = {split: _keys(examples) for split, examples in splits.items()}
+    return {
+        "overlap": {
+            f"{later} in {earlier}": int(np.isin(keys[later], keys[earlier]).sum())
+            for earlier, later in combinations(keys, 2)
+        },
+        "copies": {split: len(found) - len(np.unique(found)) for split, found in keys.items()},
+    }
+
+
+def inspect_labeled(
+    examples: Mapping[str, Iterable[bytes]],
+    labels: Mapping[str, Sequence[Hashable]],
+    *,
+    what: str,
+    batch: Batch,
+    own: bool,
+) -> Inspection:
+    """Return what labeled examples say, with warnings if they are the user's own.
+
+    Raises ValueError for one label only in training, and for a label that training lacks.
+    """
+    _check_labels(labels, what)
+    counts = count_overlaps(examples)
+    if not own:
+        return Inspection(counts)
+    sizes = {split: len(found) for split, found in labels.items()}
+    lines = (*overlap_warnings(counts, sizes), *_label_warnings(labels), *batch_warnings(batch))
+    return Inspection(counts, lines)
+
+
+def _keys(examples: Iterable[bytes]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Return 64 bits of digest an example: two of millions that differ share theirs once in a million."""
+    digests = b"".join(hashlib.blake2b(example, digest_size=8).digest() for example in examples)
+    return np.frombuffer(digests, np.uint64)
+
+
+def overlap_warnings(counts: Counts, sizes: Mapping[str, int]) -> list[str]:
+    """Return a line for examples that are in two splits, and one for splits with many copies."""
+    lines = []
+    shared = [
+        f"{number:,} of {sizes[pair.partition(' ')[0]]:,} of {pair.replace(' in ', ' are also in ')}"
+        for pair, number in counts["overlap"].items()
+        if number
+    ]
+    if shared:
+        lines.append(f"examples in two splits: {', '.join(shared)}; a score on them measures memory")
+    copied = [
+        f"{number:,} of {sizes[split]:,} in {split}"
+        for split, number in counts["copies"].items()
+        if number > MANY_COPIES * sizes[split]
+    ]
+    return [*lines, *([f"copies of other examples: {', '.join(copied)}"] if copied else [])]
+
+
+def _label_warnings(labels: Mapping[str, Sequence[Hashable]]) -> list[str]:
+    """Return a line for each split whose examples all have one label."""
+    return [
+        f"{split}: every example has the label {found[0]!r}, so that one answer to all would score 100 %"
+        for split, found in labels.items()
+        if len(found) and len(set(found)) == 1
+    ]
+
+
+def _check_labels(labels: Mapping[str, Sequence[Hashable]], what: str) -> None:
+    """Raise ValueError where the training examples have one label, or another split has one they lack."""
+    known = set(labels["train"])
+    if len(known) < 2:
+        raise ValueError(f"the training {what} have one label, {labels['train'][0]!r}: nothing to learn")
+    for split, found in labels.items():
+        if unknown := sorted(set(found) - known, key=str):
+            raise ValueError(f"{split}: label {unknown[0]!r} is not among the training labels")
+
+
+def batch_warnings(batch: Batch) -> list[str]:
+    """Return a line where there is less to train on than a batch holds."""
+    if batch.available >= batch.size:
+        return []
+    return [f"{batch.setting}={batch.size}: an epoch is one batch of {batch.available:,}, all of train"]

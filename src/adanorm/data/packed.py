@@ -1,0 +1,124 @@
+"""Packed files, read without being trusted: streamed, bounded, and checked to their last byte.
+
+Nothing is unpacked onto the disk, so the paths inside an archive lead nowhere.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+# What no honest file reaches: text and images pack to a tenth at best, a bomb to a thousandth.
+RATIO, SMALL = 64, 1 << 26
+BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
+PART = 1 << 20
+
+
+def content(path: Path) -> bytes:
+    """Return a file's bytes, unpacked if its name ends in .gz.
+
+    Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb.
+    """
+    if path.suffix != ".gz":
+        return path.read_bytes()
+    try:
+        with opened(path) as stream:
+            return stream.read()
+    except BROKEN as error:
+        raise ValueError(f"{path.name}: not a whole gzip file ({error})") from None
+
+
+def opened(path: Path) -> BinaryIO:
+    """Return a stream of a file's bytes, unpacked if its name ends in .gz or .tgz.
+
+    At its end gzip compares checksums. Reading raises ValueError beyond `most(path)` bytes.
+    """
+    is_packed = path.suffix in (".gz", ".tgz")
+    stream = cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb")  # noqa: SIM115 (the caller's)
+    return io.BufferedReader(_Bounded(stream, path), PART)
+
+
+def most(path: Path) -> int:
+    """Return how many bytes a file may unpack to."""
+    return max(SMALL, RATIO * path.stat().st_size)
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that ends in a ValueError where it grows beyond what its file may unpack to."""
+
+    def __init__(self, stream: BinaryIO, path: Path) -> None:
+        self._stream, self._path, self._left = stream, path, most(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        part = self._stream.read(len(buffer))
+        self._left -= len(part)
+        if self._left < 0:
+            raise ValueError(f"{self._path.name}: unpacks to more than {most(self._path):,} bytes")
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def tar_members(path: Path, suffixes: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of the files in a tar archive, gzipped or not, whose paths end so, by suffix.
+
+    The archive is read to its end. Raises ValueError, naming it, where it is cut off, corrupted or a bomb.
+    """
+    found: dict[str, bytes] = {}
+    try:
+        with opened(path) as stream:
+            with tarfile.open(fileobj=stream, mode="r|") as archive:
+                for member in archive:
+                    wanted = next((s for s in suffixes if f"/{member.name}".endswith(f"/{s}")), None)
+                    if wanted and member.isfile():
+                        _check_size(path, member.name, member.size)  # a sparse member can be all holes
+                        file = archive.extractfile(member)
+                        assert file is not None, "a file has content"
+                        found[wanted] = file.read()
+            while stream.read(PART):
+                pass  # only at its end does gzip compare checksums
+    except BROKEN as error:
+        raise ValueError(f"{path.name}: not a whole tar archive ({error})") from None
+    return found
+
+
+def zip_members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of these members of a zip archive by name.
+
+    Raises ValueError, naming it, where it lacks one, is corrupted or a bomb.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            known = {member.filename: member for member in archive.infolist()}
+            if lacking := next((name for name in names if name not in known), None):
+                raise ValueError(f"{path.name}: holds no {lacking}")
+            for name in names:
+                _check_size(path, name, known[name].file_size)
+            return {name: archive.read(name) for name in names}
+    except (*BROKEN, NotImplementedError, RuntimeError) as error:
+        raise ValueError(f"{path.name}: no zip archive that can be read ({error})") from None
+
+
+def _check_size(path: Path, member: str, size: int) -> None:
+    if size > most(path):
+        raise ValueError(f"{path.name}: {member} unpacks to {size:,} bytes, more than {most(path):,}")
+
+
+def check(path: Path) -> None:
+    """Read an archive or a gzipped file to its end; raises ValueError, naming it, where it is not whole."""
+    if path.name.endswith((".tgz", ".tar.gz", ".tar")):
+        tar_members(path, [])
+    elif path.suffix == ".gz":
+        content(path)

@@ -1,0 +1,52 @@
+"""What a norm is, and what it may declare of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from torch import Tensor, nn
+
+
+class Norm(nn.Module):
+    """A norm of `dim` features, its first argument: `forward(x)` maps (..., dim) to itself.
+
+    What is declared here holds for a norm of single rows; a norm overrides what is different for it.
+    A plain nn.Module that declares the same names is a norm too: `as_norm` adds what it leaves out.
+    """
+
+    # Whether statistics are taken over the examples of a batch, or over the positions of an example.
+    # `forward(x, rows)` then takes a mask (B, ...) of the rows that count: true is no padding.
+    depends_on_batch: bool = False
+    depends_on_positions: bool = False
+    # Whether x (B, H), an example of one row, is an error.
+    needs_positions: bool = False
+    # What a row becomes, where that is all there is to it: norms that agree in it may share one call.
+    row_function: Hashable | None = None
+    # Whether it works through the weights of the layer before it, which are handed to `attach`.
+    lives_in_layer: bool = False
+
+    def reference(self, x: Tensor) -> Tensor | None:
+        """Return the definition written out in plain torch operations, (..., dim), or None.
+
+        The checks differentiate it. Without one they differentiate `forward` numerically, which does
+        not see a stopped gradient.
+        """
+        return None
+
+    def attach(self, layer: nn.Module) -> None:
+        """Reparametrize the layer whose output reaches this norm, its weights drawn."""
+        raise NotImplementedError(f"{type(self).__name__} does not live in a layer")
+
+
+def as_norm(cls: Any) -> type[Norm]:
+    """Return a class of norms: `cls` itself, or with the declarations that a plain nn.Module lacks.
+
+    Raises ValueError for what is not a class of modules.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
+        raise ValueError(f"{cls!r}: a norm is a class of torch.nn.Module")
+    if issubclass(cls, Norm):
+        return cls
+    declared = {"lives_in_layer": hasattr(cls, "attach"), "__module__": cls.__module__}
+    return type(cls.__name__, (cls, Norm), declared)

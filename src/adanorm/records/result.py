@@ -1,0 +1,104 @@
+"""What a run or an analysis came to: result.json, written last, so that its presence ends the record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Status = Literal["done", "diverged", "failed"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+class Ended(BaseModel):
+    """What every record has; the fields stand in result.json in their order, nulls left out."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False, populate_by_name=True)
+
+    version: Literal[1] = Field(default=1, alias="schema")
+    status: Status
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it need not be run again: it is done or diverged; what failed is tried again."""
+        return self.status != "failed"
+
+    def to_json(self) -> bytes:
+        """Return the content of result.json."""
+        values = self.model_dump(by_alias=True)
+        written = {key: value for key, value in values.items() if value is not None or key in self._nulls()}
+        return as_json(written)
+
+    def _nulls(self) -> tuple[str, ...]:
+        return ()
+
+
+class Result(Ended):
+    """What a run came to. Metrics are by name, `steps` updates, and sites names of modules."""
+
+    task: str
+    norm: str
+    scale: str
+    seed: int
+    precision: str
+    own_data: bool
+    norm_sites: list[str]
+    layernorm_sites: list[str]
+    parameters: int
+    norm_parameters: int
+    data: dict[str, str]  # SHA-256 by file
+    prepared: dict[str, dict[str, int]] | None = None  # what the data's preparation counted
+    valid: dict[str, float] | None = None  # at the best step; null where it diverged or failed
+    test: dict[str, float] | None = None
+    best_step: int | None = None
+    steps: int | None = None
+    seconds: float | None = None
+    averaged: list[int] | None = None  # the updates whose weights were averaged
+    signatures: dict[str, str] | None = None  # how a metric was counted
+    diverged: str | None = None  # why
+    error: str | None = None  # of a run that failed
+
+    def _nulls(self) -> tuple[str, ...]:
+        return ("valid", "test") if self.is_complete else ()
+
+    def test_score(self, metric: str) -> float:
+        """Return a test score of a run that is done."""
+        assert self.test is not None, f"a run that is {self.status} has no test score"
+        return self.test[metric]
+
+    def valid_score(self, metric: str) -> float:
+        """Return the validation score at the best step of a run that is done."""
+        assert self.valid is not None, f"a run that is {self.status} has no validation score"
+        return self.valid[metric]
+
+    @property
+    def reason(self) -> str | None:
+        """Why it diverged or failed; None where it is done."""
+        return self.diverged or self.error
+
+
+class AnalysisResult(Ended):
+    """What an analysis came to: each quantity's mean at each place, and over the places.
+
+    Where nothing is trained there is no task.
+    """
+
+    analysis: str
+    task: str | None = None
+    norm: str
+    scale: str | None = None
+    seed: int
+    norm_sites: list[str] | None = None
+    data: dict[str, str] | None = None  # SHA-256 by file
+    steps: int | None = None  # updates
+    observations: int | None = None
+    summary: dict[str, float]
+    places: dict[str, dict[str, float]]
+    valid: dict[str, float] | None = None  # at the end, where the analysis asks for it
+    diverged: str | None = None  # why
+
+
+def as_json(value: dict[str, Any]) -> bytes:
+    """Return plain values as the text of a record's file."""
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()

@@ -1,0 +1,51 @@
+"""Weights averaged over evaluations, the last ones or the best: files in a run's folder until its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from adanorm.config.sections import Average
+from adanorm.training import checkpoint
+from adanorm.training.state import SelectionMetric
+
+
+def keep_weights(
+    model: nn.Module,
+    kept: list[tuple[float, int]],
+    average: Average,
+    selection: SelectionMetric,
+    folder: Path,
+    *,
+    write: bool,
+) -> None:
+    """Write the model's weights, and drop from `kept` those that the average is no longer over.
+
+    `kept` holds the score and the update of each, the model's last. Without `write`, in a process
+    that writes no records, no file is touched.
+    """
+    if write:
+        checkpoint.save(_file(folder, kept[-1][1]), {"model": model.state_dict()})
+    if len(kept) > average.count:
+        dropped = kept[0] if average.of == "last" else selection.worst(kept)
+        kept.remove(dropped)
+        if write:
+            _file(folder, dropped[1]).unlink(missing_ok=True)
+
+
+def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.device) -> dict[str, Tensor]:
+    """Return the mean of the weights that were kept."""
+    total: dict[str, Tensor] = {}
+    for _, update in kept:
+        saved = checkpoint.load(_file(folder, update), device)
+        assert saved is not None, "kept weights stay until the run has ended"
+        for name, weights in saved["model"].items():
+            total[name] = weights if name not in total else total[name] + weights
+    return {name: t / len(kept) if t.is_floating_point() else t // len(kept) for name, t in total.items()}
+
+
+def _file(folder: Path, update: int) -> Path:
+    return folder / f"kept-{update}.pt"

@@ -1,0 +1,40 @@
+"""The optimizer of a run and its learning rate."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from adanorm.config.sections import Training
+
+
+def make_optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
+    """Return the optimizer of a model's parameters: Adam with decoupled weight decay."""
+    return torch.optim.AdamW(
+        model.parameters(),
+        lr=settings.lr,
+        betas=settings.betas,
+        eps=settings.eps,
+        weight_decay=settings.weight_decay,
+    )
+
+
+def learning_rate(settings: Training, update: int) -> float:
+    """Return the learning rate of an update, counted from 1.
+
+    A linear warm-up, then constant, or falling with the inverse square root of the updates done
+    before (Vaswani et al. 2017, in fairseq's form), or along half a cosine to zero at max_updates.
+    """
+    if settings.schedule == "cosine" and update > settings.warmup_updates:
+        assert settings.max_updates is not None, "checked with the configuration"
+        return settings.lr * (1 + math.cos(math.pi * (update - 1) / settings.max_updates)) / 2
+    if settings.schedule in (None, "cosine"):
+        before_end = update < settings.warmup_updates
+        return settings.lr * update / settings.warmup_updates if before_end else settings.lr
+    done, warmup = update - 1, settings.warmup_updates
+    if done < warmup:
+        start = settings.warmup_from or 0.0
+        return start + (settings.lr - start) * done / warmup
+    return settings.lr * math.sqrt(max(1, warmup) / max(1, done))

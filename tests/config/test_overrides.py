@@ -1,0 +1,119 @@
+"""Overrides in any spelling: paths of any characters, parameters, and what a grid fixes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from adanorm.config.compose import compose_config, compose_experiment, prepare_overrides
+from adanorm.config.overrides import assigned, check_fixed
+
+CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\'\"${}=,()")
+
+
+@given(st.text(CHARACTERS, min_size=1, max_size=12))
+@example("/x/cl one ü")
+@example("it's, = (a) \\")
+@example("\\'")
+@example("${seed}")
+@example("a\\${seed}'b")
+@example("null")
+@example("$x{y}")
+@settings(max_examples=60, deadline=None)
+def test_a_path_of_any_characters_is_read_as_it_is(text: str) -> None:
+    override = assigned("data.cache", text)
+    config = OmegaConf.to_container(compose_config([override]), resolve=True)
+    assert isinstance(config, dict)
+    assert config["data"]["cache"] == text
+
+
+@pytest.mark.parametrize("path", ["/x/ü", "/x/a b", "/x/a,b", "/x/a=b", "/x/it's", "/x/(1)", "/x/a\tb"])
+def test_paths_need_no_quotes(path: str) -> None:
+    made = compose_experiment([f"runs={path}", f"++data.mirror={path}"])
+    assert (made.runs, made.data.mirror) == (path, path)
+
+
+def test_a_path_in_quotes_and_null_stay_what_they_are() -> None:
+    assert compose_experiment(["runs='/x/a b'"]).runs == "/x/a b"
+    assert compose_experiment(["runs=null"]).runs is None
+
+
+def test_in_a_sweep_a_comma_stands_between_paths() -> None:
+    assert prepare_overrides(["-m", "data.train=a ü,b"]) == ["-m", "data.train='a ü',b"]
+
+
+@pytest.mark.parametrize("norm", ["layernorm", "adanorm", "rmsnorm", "groupnorm"])
+def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
+    from adanorm.norms.registry import parameters_of
+
+    for name in parameters_of(norm):
+        made = compose_experiment([f"norm={norm}", f"norm.params.{name}=0.5"])
+        assert made.norm.params[name] == 0.5
+        plus = compose_experiment([f"norm={norm}", f"++norm.params.{name}=0.5"])
+        assert plus.digest() == made.digest()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["norm=none", "norm.params.gain=false"],
+            "norm.params.gain=false: none has no such parameter; it takes",
+        ),
+        (["norm=adanorm", "norm.params.q=1"], "adanorm has no such parameter; it takes k, C"),
+        (["norm=my_norm.MyNorm"], "a norm of your own is norm=my_norm:MyNorm; choose from adanorm"),
+        (["task_norm=x"], "unknown task_norm 'x': choose from mnist_"),
+        (
+            ["model.name=ü"],
+            "cannot be read; a value of other characters stands in quotes: \"model.name='ü'\"",
+        ),
+        (["model dim=3"], "'model dim' is no key"),
+        (["nothing"], "nothing: cannot be read; write settings as key=value"),
+    ],
+)
+def test_a_mistake_says_how_to_mend_it_in_one_line(overrides: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=r"^[^\n]*$") as raised:
+        compose_experiment(overrides)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "key", ["task", "norm", "seed", "scale", "runs", "norm.name", "norm.path", "task.name"]
+)
+@pytest.mark.parametrize(
+    "spelling", ["{}=x", "'{}'=x", "+{}=x", "++{}=x", "~{}", "{}='x'", "{}={{a: b}}", " {}=x"]
+)
+def test_what_tells_cells_apart_can_be_changed_in_no_spelling(key: str, spelling: str) -> None:
+    with pytest.raises(ValueError, match=r"may not change|cannot be read"):
+        check_fixed([spelling.format(key)])
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "norm@data=layernorm",
+        "data@norm=x",
+        "~norm=x",
+        "hydra.run.dir=x",
+        "norm=a,b",
+        "seed=range(1,3)",
+        "task_norm=x",
+    ],
+)
+def test_what_tells_cells_apart_can_be_changed_by_no_trick(override: str) -> None:
+    with pytest.raises(ValueError, match="may not change"):
+        check_fixed([override])
+
+
+def test_other_settings_of_a_grids_runs_are_free() -> None:
+    check_fixed(
+        [
+            "norm.params.k=0.2",
+            "norm.placement=final",
+            "preset=released",
+            "training.lr=0.1",
+            "data.batch_size=3",
+        ]
+    )

@@ -1,0 +1,218 @@
+"""What the data alone say about a score, for every kind of data."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import ByteText, Images, Parallel, Text, Treebank
+from adanorm.data.bytes.streams import load_streams
+from adanorm.data.images.grey import load_grey_images
+from adanorm.data.inspection import Inspection, count_overlaps
+from adanorm.data.sentences.labeled import load_sentences
+from adanorm.data.translation.pairs import load_pairs
+from adanorm.data.treebanks.conll import inspect_trees, load_treebank
+from tests.data.test_readers import idx, images_of, text_of
+
+SPLITS = ("train", "valid", "test")
+
+
+@given(st.tuples(*(st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=6) for _ in SPLITS)))
+def test_overlaps_and_copies_are_those_of_counting_by_hand(parts: Sequence[Sequence[bytes]]) -> None:
+    train, valid, test = parts
+    counts = count_overlaps(dict(zip(SPLITS, parts, strict=True)))
+    assert counts["overlap"] == {
+        "valid in train": sum(example in train for example in valid),
+        "test in train": sum(example in train for example in test),
+        "test in valid": sum(example in valid for example in test),
+    }
+    copies = {split: len(part) - len(set(part)) for split, part in zip(SPLITS, parts, strict=True)}
+    assert counts["copies"] == copies
+
+
+GOOD = [f"{'pos' if number % 2 else 'neg'}\tfilm number {number}" for number in range(40)]
+
+
+def sentences(folder: Path, train: list[str], valid: list[str], test: list[str]) -> Inspection:
+    for split, lines in zip(SPLITS, (train, valid, test), strict=True):
+        (folder / f"{split}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    own = [f"data.{split}={folder / f'{split}.tsv'}" for split in SPLITS]
+    return load_sentences(text_of(*own, "data.batch_tokens=60")).inspection
+
+
+def test_sentences_of_ones_own_that_leak_are_told_in_one_line(tmp_path: Path) -> None:
+    assert sentences(tmp_path, GOOD[:20], GOOD[20:30], GOOD[30:]).warnings == ()
+    leak = sentences(tmp_path, GOOD[:20], GOOD[18:30], GOOD[:10])
+    assert leak.counts["overlap"] == {"valid in train": 2, "test in train": 10, "test in valid": 0}
+    assert leak.warnings == (
+        "examples in two splits: 2 of 12 of valid are also in train, 10 of 10 of test are also in train;"
+        " a score on them measures memory",
+    )
+
+
+def test_copies_one_label_and_less_than_a_batch_are_told(tmp_path: Path) -> None:
+    found = sentences(tmp_path, GOOD[:2] * 8, GOOD[20:30], GOOD[31:40:2])
+    assert found.warnings == (
+        "copies of other examples: 14 of 16 in train",
+        "test: every example has the label 'pos', so that one answer to all would score 100 %",
+        "data.batch_tokens=60: an epoch is one batch of 48, all of train",
+    )
+    assert found.counts["copies"] == {"train": 14, "valid": 0, "test": 0}
+
+
+def write_images(folder: Path, labels: dict[str, list[int]], *, seed: int = 0) -> None:
+    random = np.random.default_rng(seed)
+    for name, entries in labels.items():
+        images = random.integers(0, 256, (len(entries), 28, 28)).astype(np.uint8)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(idx(images))
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(idx(np.array(entries, np.uint8)))
+
+
+def own_images(folder: Path) -> Images:
+    return images_of(f"data.path={folder}", "data.valid_size=4", "data.batch_size=4")
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ([1] * 12, [1] * 4, "the training images have one label, 1: nothing to learn"),
+        ([0, 1] * 6, [200] * 4, "test: label 200 is not among the training labels"),
+        ([0, 1, 2, *([0, 1] * 5)], [0, 1], "valid: label 2 is not among the training labels"),
+    ],
+)
+def test_labels_that_decide_nothing_are_refused_in_images(
+    tmp_path: Path, train: list[int], test: list[int], message: str
+) -> None:
+    write_images(tmp_path, {"train": train, "t10k": test})
+    with pytest.raises(ValueError, match=message):
+        load_grey_images(own_images(tmp_path))
+
+
+def test_labels_of_images_need_not_be_a_range(tmp_path: Path) -> None:
+    write_images(tmp_path, {"train": [3, 255] * 6, "t10k": [255, 3, 3]})
+    splits = load_grey_images(own_images(tmp_path))
+    assert splits.labels == ("3", "255")
+    assert splits.test.targets.tolist() == [1, 0, 0]
+
+
+def test_test_images_that_are_training_images_are_told(tmp_path: Path) -> None:
+    write_images(tmp_path, {"train": [0, 1] * 6})
+    write_images(tmp_path, {"t10k": [0, 1] * 6})  # the same random numbers
+    found = load_grey_images(own_images(tmp_path)).inspection
+    assert found.counts["overlap"] == {"valid in train": 0, "test in train": 8, "test in valid": 4}
+    assert "8 of 12 of test are also in train, 4 of 12 of test are also in valid" in found.warnings[0]
+
+
+def own_text(path: Path) -> Inspection:
+    data = compose_experiment(["task=enwik8", "scale=smoke", f"data.path={path}"]).data
+    assert isinstance(data, ByteText)
+    return load_streams(data).inspection
+
+
+def test_lines_and_whole_parts_of_a_text_that_come_again_are_told(tmp_path: Path) -> None:
+    lines = [f"{number:05} is a line of some forty bytes, not less" for number in range(100)]
+    path = tmp_path / "text"
+    path.write_text("\n".join(lines) + "\n")
+    found = own_text(path)
+    assert found.warnings == ()
+    assert sum(found.counts["lines"].values()) in (98, 99, 100), "a line may be cut in two"
+    path.write_text("\n".join([*lines[:90], *lines[:10]]) + "\n")
+    found = own_text(path)
+    assert found.counts["overlap"]["test in train"] in (4, 5)
+    assert found.warnings[0] == "valid: the whole of it also stands in the training part"
+    assert "of test are also in train" in found.warnings[-1]
+
+
+def own_pairs(folder: Path, texts: dict[str, list[str]], *overrides: str) -> Parallel:
+    for split, lines in texts.items():
+        for language in ("de", "en"):
+            (folder / f"{split}.{language}").write_text("".join(f"{language}{line}\n" for line in lines))
+    places = [f"data.{split}={folder / split}" for split in SPLITS]
+    settings = ["task=de-en", "scale=smoke", f"data.cache={folder}", *places, *overrides]
+    data = compose_experiment(settings).data
+    assert isinstance(data, Parallel)
+    return data
+
+
+def test_pairs_that_leak_are_told_and_counted_alike_in_a_data_bin(tmp_path: Path) -> None:
+    lines = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
+    texts = {"train": lines[:40], "valid": [*lines[40:50], lines[0]], "test": [*lines[50:], *lines[:5]]}
+    data = own_pairs(tmp_path, texts, "data.batch_tokens=30")
+    corpus = load_pairs(data)
+    overlap = {"valid in train": 1, "test in train": 5, "test in valid": 1}
+    assert corpus.inspection.counts["overlap"] == overlap
+    assert corpus.inspection.counts["too_long"] == {"train": 0}
+    assert len(corpus.inspection.warnings) == 1
+    none = dict.fromkeys(SPLITS)
+    as_data_bin = data.model_copy(update={"path": str(corpus.folder), **none})
+    assert load_pairs(as_data_bin).inspection == corpus.inspection
+
+
+def test_pairs_too_long_for_a_batch_are_told_and_refused_where_none_is_left(tmp_path: Path) -> None:
+    texts = {split: ["x y z", "u v w x y", "a b c"] for split in SPLITS}
+    found = load_pairs(own_pairs(tmp_path, texts, "data.bpe_merges=null", "data.batch_tokens=4")).inspection
+    assert found.counts["too_long"] == {"train": 1}
+    assert "1 of 3 training pairs are longer than a batch and are not trained on" in found.warnings[-1]
+    with pytest.raises(ValueError, match=r"data\.batch_tokens=3: no training pair fits into a batch.* has 4"):
+        load_pairs(own_pairs(tmp_path, texts, "data.bpe_merges=null", "data.batch_tokens=3"))
+
+
+def treebank(folder: Path, labels: dict[str, str], *, root: str = "root") -> Inspection:
+    for split, label in labels.items():
+        at_root = root if split == "valid" else "root"
+        (folder / split).write_text(
+            "".join(
+                f"1\t{split}{n}\t_\tX\tX\t_\t0\t{at_root}\t_\t_\n2\tw\t_\tX\tX\t_\t1\t{label}\t_\t_\n\n"
+                for n in range(3)
+            )
+        )
+    data = compose_experiment(["task=ptb", *(f"data.{split}={folder / split}" for split in SPLITS)]).data
+    assert isinstance(data, Treebank)
+    return inspect_trees(load_treebank(data)[0], own=True)
+
+
+def test_arcs_with_labels_unseen_in_training_are_told(tmp_path: Path) -> None:
+    assert treebank(tmp_path, dict.fromkeys(SPLITS, "obj")).warnings == ()
+    found = treebank(tmp_path, {"train": "obj", "valid": "obj", "test": "nsubj"})
+    assert found.counts["unknown_labels"] == {"test": 3}
+    assert found.warnings == (
+        "test: 3 of 6 arcs have a label that training lacks, such as 'nsubj': a parser cannot give it",
+    )
+    with pytest.raises(ValueError, match="valid: label 'other' and all others are not among the training"):
+        treebank(tmp_path, {"train": "obj", "valid": "other", "test": "obj"}, root="other")
+
+
+def _forms(block: str) -> list[str]:
+    return [line.split("\t")[0] for line in block.strip().split("\n")]
+
+
+def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
+    rt = load_sentences(text_of(f"data.mirror={mirror}")).inspection
+    assert set(rt.counts["overlap"].values()) == {0}
+    data = compose_experiment(["task=sst5", f"data.mirror={mirror}"]).data
+    assert isinstance(data, Text)
+    sst5 = load_sentences(data).inspection
+    others = {}  # another group's copy
+    for split in ("train", "dev", "test"):
+        with gzip.open(mirror / "sst5" / f"stsa.fine.{split}.gz", "rt") as file:
+            others[split] = [line.split(" ", 1)[1].strip() for line in file]
+    for split, name in (("test", "test"), ("valid", "dev")):
+        found = sum(line in set(others["train"]) for line in others[name])
+        assert sst5.counts["overlap"][f"{split} in train"] == found == 2
+    data = compose_experiment(["task=ptb", "scale=mini", f"data.mirror={mirror}"]).data
+    assert isinstance(data, Treebank)
+    trees = inspect_trees(load_treebank(data)[0], own=False)
+    with zipfile.ZipFile(mirror / "ptb-sample" / "dependency_treebank.zip") as archive:
+        files = [archive.read(f"dependency_treebank/wsj_{number:04}.dp").decode() for number in range(1, 200)]
+    plain = [[_forms(block) for block in file.split("\n\n") if block.strip()] for file in files]
+    train = [sentence for file in plain[:159] for sentence in file]
+    assert trees.counts["overlap"]["test in train"] == sum(s in train for f in plain[179:] for s in f) == 3
+    assert rt.warnings == sst5.warnings == trees.warnings == (), "they are as published"

@@ -1,0 +1,84 @@
+"""What the sections of models say of their norm sites, against the models themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pkgutil import resolve_name
+
+import pytest
+import torch
+from torch import nn
+
+from adanorm import tasks
+from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import MODELS, Sites
+from adanorm.config.paths import choices
+from adanorm.models.norm_compatibility import why_undefined
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import NormChoice, norm_factory
+from adanorm.tasks.base import TrainingTask
+
+
+def built(run: Experiment, norm: str) -> tuple[TrainingTask, nn.Module, PlacedNorms]:
+    torch.manual_seed(0)
+    task, placed = tasks.build(run), PlacedNorms(norm_factory(NormChoice(norm)), "all")
+    return task, task.build_model(placed), placed
+
+
+def test_every_model_of_a_section_is_there_and_some_task_has_it(smoke: Callable[..., Experiment]) -> None:
+    assert all(callable(resolve_name(place)) for place in MODELS.values())
+    assert {type(smoke(f"task={task}").model) for task in choices("task")} == set(MODELS)
+
+
+@pytest.mark.parametrize("task", choices("task"))
+def test_the_sites_show_positions_where_the_section_says_so(
+    smoke: Callable[..., Experiment], task: str
+) -> None:
+    has_axes = hasattr(smoke(f"task={task}").model, "norm_axes")
+    for axes in (["model.norm_axes=all"], ["model.norm_axes=channels"]) if has_axes else ([],):
+        run = smoke(f"task={task}", *axes)
+        trainer, model, placed = built(run, "layernorm")
+        shapes: list[torch.Size] = []
+        for site in placed.swapped:
+            model.get_submodule(site).register_forward_hook(lambda _, x, __, to=shapes: to.append(x[0].shape))
+        trainer.loss(model, next(iter(trainer.train_batches(0))))
+        if run.model.carries == "state":  # its gates together: (gates, streams, features)
+            assert {shape[-2] for shape in shapes} == {run.data.model_dump()["streams"]}
+            assert not run.model.sites().positions
+        else:
+            assert {len(shape) > 2 for shape in shapes} == {run.model.sites().positions}
+
+
+@pytest.mark.parametrize("task", choices("task"))
+def test_a_norm_in_the_layer_before_finds_one_where_the_section_says_so(
+    smoke: Callable[..., Experiment], task: str
+) -> None:
+    run = smoke(f"task={task}")
+    _, model, placed = built(run, "weightnorm")
+    if run.model.sites().after_layers:
+        placed.attach(model)
+    else:
+        with pytest.raises(ValueError, match="none has a layer of its own before it"):
+            placed.attach(model)
+
+
+@pytest.mark.parametrize(
+    ("norm", "sites", "batch_size", "reason"),
+    [
+        ("batchnorm", Sites(padding_known=False), None, "do not say which positions are padding"),
+        ("instancenorm", Sites(causal=True), None, "over positions, a norm tells a language model"),
+        ("instancenorm", Sites(positions=False), None, "the sites show it none"),
+        ("instancenorm", Sites(positions=False, positions_with="a=b"), None, "show it none; choose a=b"),
+        ("batchnorm", Sites(positions=False), 1, "a batch of one example has no statistics"),
+        ("weightnorm", Sites(after_layers=False), None, "no site has a layer of its own before it"),
+        ("batchnorm", Sites(positions=False), 2, None),
+        ("batchnorm", Sites(), 1, None),
+        ("adanorm", Sites(False, None, False, True, False), 1, None),
+    ],
+)  # fmt: skip
+def test_a_norm_is_undefined_for_what_the_sites_lack_of_what_it_needs(
+    norm: str, sites: Sites, batch_size: int | None, reason: str | None
+) -> None:
+    found = why_undefined(norm_factory(NormChoice(norm)).trial, sites, batch_size)
+    assert (found is None) == (reason is None)
+    assert (reason or "") in (found or "")

@@ -1,0 +1,68 @@
+"""What the Makefile does that can be done to a copy."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.paths import PROJECT
+
+LEFTOVERS = (
+    ".venv/bin/python",
+    ".mypy_cache/a.json",
+    "data/rt/train.txt",
+    "outputs/studies/log.txt",
+    "results/runs/rt/adanorm/weights.pt",
+    "results/runs/rt/adanorm/run.lock",
+    "results/runs/rt/adanorm/result.json.7.tmp",
+    "src/adanorm/__pycache__/cli.pyc",
+    "tests/__pycache__/conftest.pyc",
+)
+KEPT = ("results/runs/rt/adanorm/result.json", "runs/rt/adanorm/weights.pt")
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A copy of the tracked files but for the records of runs."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("no git repository here, so nobody knows which files belong to it")
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not name.startswith("results/runs/") and (PROJECT / name).exists():
+            shutil.copy(PROJECT / name, target)
+    return tmp_path
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def clean(folder: Path) -> None:
+    subprocess.run(["make", "clean"], cwd=folder, check=True, capture_output=True, text=True, timeout=60)
+
+
+def test_clean_leaves_a_fresh_clone_as_it_is(clone: Path) -> None:
+    before = files(clone)
+    assert "Makefile" in before
+    clean(clone)
+    assert files(clone) == before
+
+
+def test_clean_removes_what_is_no_record_and_keeps_records_and_runs_elsewhere(clone: Path) -> None:
+    before = files(clone)
+    for name in (*LEFTOVERS, *KEPT):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_text("")
+    clean(clone)
+    assert files(clone) == before | {*KEPT}
+
+
+def test_clean_needs_no_folder_to_be_there(clone: Path) -> None:
+    for name in ("results", "scripts", "tests"):
+        shutil.rmtree(clone / name)
+    clean(clone)

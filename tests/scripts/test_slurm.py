@@ -1,0 +1,81 @@
+"""The SLURM files: bash, and what they hand to srun, whose place a program that prints takes here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.paths import PROJECT
+
+FILES = ("run", "study")
+JOB = {
+    "SLURM_JOB_ID": "71234",
+    "SLURM_JOB_NUM_NODES": "2",
+    "SLURM_GPUS_ON_NODE": "4",
+    "SLURM_JOB_NODELIST": "node[07-08]",
+    "SLURM_RESTART_COUNT": "1",
+}
+
+
+def submitted(name: str, folder: Path, *arguments: str, srun: str) -> subprocess.CompletedProcess[str]:
+    """Run a file as a job of two nodes, under programs of this folder for SLURM's."""
+    for program, text in (
+        ("srun", srun),
+        ("scontrol", 'if [[ $1 == show ]]; then printf "node07\\nnode08\\n"; else echo "$@" >requeued; fi'),
+    ):
+        (folder / program).write_text(f"#!/usr/bin/env bash\n{text}\n")
+        (folder / program).chmod(0o755)
+    return subprocess.run(
+        ["bash", str(PROJECT / "scripts" / "slurm" / f"{name}.sbatch"), *arguments],
+        env={**os.environ, **JOB, "SLURM_SUBMIT_DIR": str(folder), "PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_job_is_bash_that_says_how_to_submit_it_and_can_be_requeued(name: str) -> None:
+    path = PROJECT / "scripts" / "slurm" / f"{name}.sbatch"
+    subprocess.run(["bash", "-n", str(path)], check=True)
+    text = path.read_text()
+    assert f"scripts/slurm/{name}.sbatch" in text.partition("#SBATCH")[0]
+    assert "\n#SBATCH --requeue\n" in text
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_job_without_arguments_is_refused(name: str, tmp_path: Path) -> None:
+    done = submitted(name, tmp_path, srun="true")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: name a ")
+
+
+def test_the_processes_of_all_nodes_meet_at_the_first_node(tmp_path: Path) -> None:
+    said = submitted("run", tmp_path, "task=rt", "norm=adanorm", srun='printf "%s\\n" "$@"').stdout.split()
+    assert {"--nnodes=2", "--nproc-per-node=4", "--rdzv-backend=c10d"} < {*said}
+    assert "--rdzv-endpoint=node07:31234" in said
+    assert "--rdzv-id=71234-1" in said
+    assert said[-5:] == ["-m", "adanorm", "run", "task=rt", "norm=adanorm"]
+
+
+# It works on until the job is requeued, which must not wait for its end.
+WARNED = """kill -USR1 "$PPID"
+for _ in {1..200}; do [[ -e requeued ]] && exit 0; sleep 0.1; done
+touch too-late"""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_job_near_its_time_limit_goes_back_into_the_queue(name: str, tmp_path: Path) -> None:
+    done = submitted(name, tmp_path, "table4", srun=WARNED)
+    assert done.returncode == 0
+    assert (tmp_path / "requeued").read_text() == "requeue 71234\n"
+    assert not (tmp_path / "too-late").exists()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_failed_job_has_its_code(name: str, tmp_path: Path) -> None:
+    assert submitted(name, tmp_path, "table4", srun="exit 3").returncode == 3

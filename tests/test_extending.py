@@ -1,0 +1,89 @@
+"""What it takes to extend the suite, done to a copy of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.paths import PROJECT
+
+NEEDED = ("src", "conf", "tests", "docs/norms.md", "pyproject.toml", "results/published.csv")
+CLASS = '''
+
+class HalfNorm(nn.Module):
+    """Rows centered and divided by a power of their variance."""
+
+    def __init__(self, dim: int, *, power: float = 0.5) -> None:
+        super().__init__()
+        self.power = power
+
+    def forward(self, x: Tensor) -> Tensor:
+        centered = x - x.mean(-1, keepdim=True)
+        return centered / (centered.square().mean(-1, keepdim=True) + 1e-5) ** (self.power / 2)
+'''
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the repository, without its records."""
+    root = tmp_path / "copy"
+    for name in NEEDED:
+        source, target = PROJECT / name, root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(source, target)
+    return root
+
+
+def in_copy(copy: Path, *arguments: str) -> str:
+    """Run `python -m <arguments>` in a copy and return what it printed; fail where it does."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
+    with (copy / "src/adanorm/norms/rowwise.py").open("a") as module:
+        module.write(CLASS)
+    registry = copy / "src/adanorm/norms/registry.py"
+    line = r'\g<0>    "halfnorm": rowwise.HalfNorm,' + "\n"
+    text, lines = re.subn(r"^NORMS\b.*= \{\n", line, registry.read_text(), flags=re.MULTILINE)
+    assert lines == 1
+    registry.write_text(text)
+    (copy / "conf/norm/halfnorm.yaml").write_text("name: halfnorm\ntitle: Half-Norm\nparams: {power: 0.5}\n")
+
+    ran = in_copy(copy, "adanorm", "run", "-m", "task=mnist,rt", "norm=halfnorm", "scale=smoke", "runs=runs")
+    assert re.findall(r"^(\w+ halfnorm) smoke seed 1: test accuracy", ran, re.MULTILINE) == [
+        "mnist halfnorm",
+        "rt halfnorm",
+    ]
+    assert "halfnorm: 8 of 8 checks hold" in in_copy(copy, "adanorm", "check-norm", "norm=halfnorm")
+    assert "halfnorm" in in_copy(copy, "adanorm", "list")
+    (copy / "own.yaml").write_text(
+        "title: t\nrows: [layernorm, halfnorm]\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
+    )
+    status = in_copy(copy, "adanorm", "status", "own.yaml", "runs=runs")
+    assert re.search(r"^  Half-Norm +1 ", status, re.MULTILINE), status
+    lists = [
+        "tests/norms/test_registry.py",
+        "tests/norms/test_check.py",
+        "tests/reporting/pages/test_norm_guide.py",
+    ]
+    held = in_copy(copy, "pytest", *lists, "-k", "halfnorm or every_norm_has or every_section")
+    assert "passed" in held

@@ -1,0 +1,102 @@
+"""Files written whole, and the leftovers of processes that were killed while they wrote."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from adanorm.files import sweep, write_whole, writing
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from adanorm.files import writing
+with writing(Path(sys.argv[1])) as file:
+    file.write(b"half of")
+    file.flush()
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def killed_writer(tmp_path: Path) -> Path:
+    """A file whose writer was killed half-way."""
+    path = tmp_path / "result.json"
+    path.write_bytes(b"old")
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        sweep(tmp_path)
+        assert (tmp_path / "result.json.tmp").exists(), "somebody is writing it"
+        process.send_signal(signal.SIGKILL)
+    return path
+
+
+def test_a_killed_writer_leaves_the_old_content_and_its_leftover_is_swept(killed_writer: Path) -> None:
+    assert killed_writer.read_bytes() == b"old"
+    assert killed_writer.with_name("result.json.tmp").exists()
+    sweep(killed_writer.parent)
+    assert [path.name for path in killed_writer.parent.iterdir()] == ["result.json"]
+
+
+def test_the_leftover_of_a_killed_writer_does_not_hinder_the_next(killed_writer: Path) -> None:
+    write_whole(killed_writer, b"new")
+    assert killed_writer.read_bytes() == b"new"
+    assert [path.name for path in killed_writer.parent.iterdir()] == ["result.json"]
+
+
+def test_an_error_while_writing_leaves_the_old_content(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_whole(path, b"old")
+    with suppress(KeyError), writing(path) as file:
+        file.write(b"new")
+        raise KeyError
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_symbolic_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    for name in ("a", "a.tmp"):
+        (tmp_path / name).symlink_to(victim)
+    write_whole(tmp_path / "a", b"new")
+    assert victim.read_bytes() == b"mine"
+    assert (tmp_path / "a").read_bytes() == b"new"
+    assert not (tmp_path / "a").is_symlink()
+
+
+def test_a_full_disk_is_told_with_the_files_name(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with pytest.raises(OSError, match=r"No space left on device.*/a'"), writing(path):
+        raise OSError(28, os.strerror(28))
+
+
+def _write(path: Path, content: bytes) -> None:
+    for _ in range(20):
+        with writing(path) as file:
+            file.write(content[:500])
+            time.sleep(0.001)
+            file.write(content[500:])
+
+
+def test_two_writers_of_one_file_wait_for_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=_write, args=(path, letter * 1000)) for letter in (b"a", b"b")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert path.read_bytes() in (b"a" * 1000, b"b" * 1000)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
