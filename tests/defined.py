@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adanorm.config.compose import compose_experiment
+from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import choices
 from adanorm.models.norm_compatibility import why_undefined
 from adanorm.norms import norm_factory
@@ -10,6 +10,16 @@ from adanorm.norms import norm_factory
 
 def norms_of(task: str) -> list[str]:
     """Return the names of the norms that are defined in a task, as it is configured under them."""
-    runs = [compose_experiment([f"task={task}", f"norm={name}"]) for name in choices("norm")]
+    runs = [cached_experiment([f"task={task}", f"norm={name}"]) for name in choices("norm")]
     trials = {run.norm.name: (norm_factory(run.norm).trial, run.model.sites()) for run in runs}
     return [name for name, (trial, sites) in trials.items() if why_undefined(trial, sites) is None]
+
+
+def corners() -> list[tuple[str, str]]:
+    """Return pairs of a task and a norm: every task, every norm, and every pair with settings of its own.
+
+    A task and a norm are composed apart from each other but for these pairs.
+    """
+    pairs = [tuple(name.split("_", 1)) for name in choices("task_norm")]
+    every = [*((task, "adanorm") for task in choices("task")), *(("rt", norm) for norm in choices("norm"))]
+    return sorted({*every, *((task, norm) for task, norm in pairs)})

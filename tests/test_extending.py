@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
+from tests.copied import copy, in_copy
 
-from adanorm.config.paths import PROJECT
+__all__ = ["copy"]  # the fixture
 
-NEEDED = ("src", "conf", "tests", "docs/norms.md", "pyproject.toml", "results/published.csv")
 CLASS = '''
 
-class HalfNorm(nn.Module):
+class HalfNorm(Norm):
     """Rows centered and divided by a power of their variance."""
 
     def __init__(self, dim: int, *, power: float = 0.5) -> None:
@@ -27,35 +22,6 @@ class HalfNorm(nn.Module):
         centered = x - x.mean(-1, keepdim=True)
         return centered / (centered.square().mean(-1, keepdim=True) + 1e-5) ** (self.power / 2)
 '''
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of the repository, without its records."""
-    root = tmp_path / "copy"
-    for name in NEEDED:
-        source, target = PROJECT / name, root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        else:
-            shutil.copy(source, target)
-    return root
-
-
-def in_copy(copy: Path, *arguments: str) -> str:
-    """Run `python -m <arguments>` in a copy and return what it printed; fail where it does."""
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=250,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:

@@ -72,11 +72,8 @@ def _sides(cell: str, features: int) -> dict[str, nn.Module]:
 def _norms(cell: str) -> list[str]:
     """Return the norms that are defined in a layer, none before the others."""
     runs = [compose_experiment([f"task=enwik8-{cell}", f"norm={name}"]) for name in NORMS]
-    return [
-        run.norm.name
-        for run in runs
-        if why_undefined(norm_factory(run.norm).trial, run.model.sites()) is None
-    ]
+    trials = {run.norm.name: (norm_factory(run.norm).trial, run.model.sites()) for run in runs}
+    return [name for name, (trial, sites) in trials.items() if why_undefined(trial, sites) is None]
 
 
 class OurLayer(nn.Module):

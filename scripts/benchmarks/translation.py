@@ -17,7 +17,7 @@ from adanorm.cli.command import whole_number
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Indices, batches_within
-from adanorm.runs.setup import Prepared, prepare, start_trainer
+from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.translation import Translation
 from adanorm.training.loop import Trainer
 from scripts.benchmarks.child_process import fresh_process, peak_mb
@@ -45,13 +45,8 @@ def _experiment(norm: str) -> Experiment:
     return compose_experiment(["task=de-en", "scale=mini", f"norm={norm}"])
 
 
-def _prepared(task: Translation, norm: str) -> Prepared:
-    return prepare(_experiment(norm), task)
-
-
-def _trainer(experiment: Experiment, prepared: Prepared) -> Trainer:
-    prepared.model.train()
-    return start_trainer(experiment, prepared)
+def _trainer(experiment: Experiment, task: Translation) -> Trainer:
+    return start_trainer(experiment, prepare(experiment, task))
 
 
 def _train_ours(trainer: Trainer, task: Translation, order: Sequence[Indices]) -> None:
@@ -73,9 +68,8 @@ def _row(what: str, unit: str, rounds: Rounds[str], ours: str, other: str, *, am
 
 
 def _training(experiment: Experiment, task: Translation, updates: int) -> Row:
-    prepared = _prepared(task, "layernorm")
-    other = FairseqSide(experiment, task, prepared.model.state_dict())
-    trainer = _trainer(experiment, prepared)
+    trainer = _trainer(experiment, task)
+    other = FairseqSide(experiment, task, trainer.model.state_dict())
     dataset = task.corpus.splits["train"].dataset
     sides = {
         "fairseq": _batch_by_batch(lambda order: other.train(dataset, order), task),
@@ -112,20 +106,20 @@ def _memory(updates: int, rounds: int) -> Row:
 def _peak(name: str, updates: int) -> float:
     experiment = _experiment("layernorm")
     task = Translation(experiment)
-    prepared = _prepared(task, "layernorm")
+    trainer = _trainer(experiment, task)
     order = task.train_batches(0).order[:updates]
     if name == "ours":
-        _train_ours(_trainer(experiment, prepared), task, order)
+        _train_ours(trainer, task, order)
     else:
         dataset = task.corpus.splits["train"].dataset
-        FairseqSide(experiment, task, prepared.model.state_dict()).train(dataset, order)
+        FairseqSide(experiment, task, trainer.model.state_dict()).train(dataset, order)
     return peak_mb()
 
 
 def _decoding(experiment: Experiment, task: Translation, rounds: int, *, trained: int) -> Row:
-    prepared = _prepared(task, "layernorm")
-    model = prepared.model
-    _train_ours(_trainer(experiment, prepared), task, task.train_batches(0).order[:trained])
+    trainer = _trainer(experiment, task)
+    model = trainer.model
+    _train_ours(trainer, task, task.train_batches(0).order[:trained])
     other = FairseqSide(experiment, task, model.state_dict())
     pairs = task.corpus.splits["test"]
     dataset = pairs.dataset
@@ -145,7 +139,7 @@ def _norms(task: Translation, updates: int) -> Iterator[Row]:
     """Yield the speed of training under each of the paper's norms against LayerNorm's."""
 
     def side(norm: str) -> Callable[[], float]:
-        trainer = _trainer(_experiment(norm), _prepared(task, norm))
+        trainer = _trainer(_experiment(norm), task)
         return _batch_by_batch(lambda order: _train_ours(trainer, task, order), task)
 
     found = take_turns({norm: side(norm) for norm in NORMS}, updates, warm_up=WARM_UP)

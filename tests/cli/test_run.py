@@ -19,6 +19,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import PROJECT, choices
 from adanorm.runs.execute import execute
 from tests.conftest import Command
+from tests.defined import corners
 
 
 def only_folder(runs: Path) -> Path:
@@ -285,10 +286,6 @@ def test_every_task_composes_at_every_scale(task: str, scale: str) -> None:
     assert (chosen.task.name, chosen.scale) == (task, scale)
 
 
-@pytest.mark.parametrize("task", choices("task"))
-def test_every_norm_is_a_run_of_its_own_in_every_task(task: str) -> None:
-    digests = {
-        compose_experiment([f"task={task}", "scale=smoke", f"norm={norm}"]).digest()
-        for norm in choices("norm")
-    }
-    assert len(digests) == len(choices("norm"))
+def test_every_task_under_every_norm_is_a_run_of_its_own() -> None:
+    runs = [compose_experiment([f"task={task}", "scale=smoke", f"norm={norm}"]) for task, norm in corners()]
+    assert len({run.digest() for run in runs}) == len(corners())

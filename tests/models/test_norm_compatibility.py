@@ -14,15 +14,15 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import MODELS, Sites
 from adanorm.config.paths import choices
 from adanorm.models.norm_compatibility import why_undefined
-from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.norm_sites import NormSites, build_with_norms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.base import TrainingTask
 
 
-def built(run: Experiment, norm: str) -> tuple[TrainingTask, nn.Module, PlacedNorms]:
+def built(run: Experiment, norm: str) -> tuple[TrainingTask, nn.Module, NormSites]:
     torch.manual_seed(0)
-    task, placed = tasks.build(run), PlacedNorms(norm_factory(NormChoice(norm)), "all")
-    return task, task.build_model(placed), placed
+    task = tasks.build(run)
+    return task, *build_with_norms(task.build_model, norm_factory(NormChoice(norm)), "all")
 
 
 def test_every_model_of_a_section_is_there_and_some_task_has_it(smoke: Callable[..., Experiment]) -> None:
@@ -37,11 +37,11 @@ def test_the_sites_show_positions_where_the_section_says_so(
     has_axes = hasattr(smoke(f"task={task}").model, "norm_axes")
     for axes in (["model.norm_axes=all"], ["model.norm_axes=channels"]) if has_axes else ([],):
         run = smoke(f"task={task}", *axes)
-        trainer, model, placed = built(run, "layernorm")
+        loaded, model, placed = built(run, "layernorm")
         shapes: list[torch.Size] = []
         for site in placed.swapped:
             model.get_submodule(site).register_forward_hook(lambda _, x, __, to=shapes: to.append(x[0].shape))
-        trainer.loss(model, next(iter(trainer.train_batches(0))))
+        loaded.loss(model, next(iter(loaded.train_batches(0))))
         if run.model.carries == "state":  # its gates together: (gates, streams, features)
             assert {shape[-2] for shape in shapes} == {run.data.model_dump()["streams"]}
             assert not run.model.sites().positions
@@ -54,12 +54,11 @@ def test_a_norm_in_the_layer_before_finds_one_where_the_section_says_so(
     smoke: Callable[..., Experiment], task: str
 ) -> None:
     run = smoke(f"task={task}")
-    _, model, placed = built(run, "weightnorm")
     if run.model.sites().after_layers:
-        placed.attach(model)
+        assert built(run, "weightnorm")
     else:
         with pytest.raises(ValueError, match="none has a layer of its own before it"):
-            placed.attach(model)
+            built(run, "weightnorm")
 
 
 @pytest.mark.parametrize(

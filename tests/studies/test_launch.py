@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from filelock import FileLock
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.records import reader
 from adanorm.studies.job import devices_of_its_own
+from adanorm.training import checkpoint
 from tests.conftest import Command
 from tests.reporting.records import record
 
@@ -114,6 +116,45 @@ def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: P
     assert rows.read_text().splitlines()[:2] == before, "started anew"
     (log,) = tmp_path.glob("runs/studies/*/.submitit/*/*_log.err")
     assert "this job is preempted" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "launcher"),
+    [
+        (signal.SIGINT, "local"),
+        (signal.SIGHUP, "local"),
+        (signal.SIGKILL, "local"),
+        pytest.param(signal.SIGTERM, "submitit-local", marks=needs("submitit")),
+    ],
+)
+def test_a_study_that_is_stopped_leaves_no_process_but_checkpoints(
+    tmp_path: Path, number: signal.Signals, launcher: str
+) -> None:
+    runs = tmp_path / "its ü, runs"
+    long = "{norm: NORM, overrides: [training.max_epochs=400]}"
+    rows = ", ".join(f"{norm}: {long.replace('NORM', norm)}" for norm in ("layernorm", "none"))
+    own, _ = own_study(tmp_path, rows)
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "adanorm", "study", own, f"runs={runs}", "workers=2",
+            f"launcher={launcher}", "checkpoint_minutes=1e-9",
+        ],
+        cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 200
+    while len(list(runs.glob("mnist/*/*/checkpoint.pt"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(processes(str(runs))) >= 3, "the study and its runs"
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    while (left := processes(str(runs))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+    assert process.returncode != 0
+    assert said.count("\n") == (number != signal.SIGKILL), said
+    for path in runs.glob("mnist/*/*/checkpoint.pt"):
+        assert checkpoint.load(path, torch.device("cpu")) is not None
+        assert not path.with_name("result.json").exists()
 
 
 def processes(*parts: str) -> list[str]:

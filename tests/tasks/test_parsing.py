@@ -151,7 +151,7 @@ def test_given_vectors_are_where_training_starts(tmp_path: Path) -> None:
     task, model = built(f"data.vectors={tmp_path / 'v.txt'}")
     index = task.vocabulary.word_ids["noun1"]
     assert model.get_parameter("embedding.weight")[index].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert task.prepared["vectors"] == {"words": len(task.vocabulary.words), "found": 1}
+    assert task.inspection.counts["vectors"] == {"words": len(task.vocabulary.words), "found": 1}
     with_vectors = compose_experiment(
         ["task=ptb", "scale=smoke", "norm=none", f"data.vectors={tmp_path / 'v.txt'}"]
     )

@@ -18,6 +18,7 @@ from adanorm.data.examples import TextExamples
 from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.base import Loss, TrainingTask
 from adanorm.tasks.classification import Classification
+from adanorm.training import checkpoint
 from adanorm.training.distributed import World, shared_rows
 from adanorm.training.loop import Trainer
 from adanorm.training.optimizer import learning_rate
@@ -87,6 +88,50 @@ def test_resumed_equals_uninterrupted_bit_for_bit(
     assert final.keys() == reference.keys()
 
 
+@pytest.mark.parametrize("broken", ["checkpoint", "both", "kept", "missing"])
+def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole(
+    smoke: Smoke, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: str
+) -> None:
+    experiment = smoke("training.max_epochs=3", "training.average={of: last, count: 2}")
+    (tmp_path / "whole").mkdir()
+    whole, rows = run(start(experiment), tmp_path / "whole" / "checkpoint.pt")
+    stopping = Stops(experiment)
+    stopping.left = 15
+    path = tmp_path / "checkpoint.pt"
+    with pytest.raises(KillError):
+        run(start(experiment, stopping), path)
+    before = path.with_name("checkpoint-before.pt")
+    assert {p.name for p in tmp_path.glob("*.pt")} == {path.name, before.name, "kept-6.pt", "kept-12.pt"}
+    flip = {"checkpoint": [path], "both": [path, before], "kept": [tmp_path / "kept-12.pt"], "missing": []}
+    for file in flip[broken]:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(bytes(content))
+    if broken == "missing":
+        (tmp_path / "kept-12.pt").unlink()
+    resumed = start(experiment)
+    resumed.resume(path)
+    assert resumed.state.update == (0 if broken == "both" else 6)
+    assert [row["update"] for row in resumed.state.rows] == [6][: resumed.state.update]
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == (2 if broken == "both" else 1)
+    assert all("goes on from the checkpoint before or from its start" in line for line in said)
+    outcome, _ = run(resumed, path)
+    assert [{k: v for k, v in row.items() if k != "seconds"} for row in outcome.state.rows] == rows
+    assert outcome.test == whole.test
+    assert all(torch.equal(outcome.weights[name], whole.weights[name]) for name in whole.weights)
+
+
+def test_the_checkpoint_of_another_version_is_not_taken_up(
+    smoke: Smoke, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint.save(tmp_path / "checkpoint.pt", {"state": {"rows": 3}})
+    trainer = start(smoke())
+    trainer.resume(tmp_path / "checkpoint.pt")
+    assert trainer.state.update == 0
+    assert "checkpoint.pt: written by another version of the suite" in capsys.readouterr().err
+
+
 def test_the_same_experiment_twice_gives_the_same_numbers(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("task=mnist", "norm=adanorm")
     (first, rows), (second, rows_again) = (run(start(experiment), tmp_path / f"{i}.pt") for i in "ab")
@@ -105,12 +150,16 @@ def test_accumulation_equals_a_larger_batch(smoke: Smoke, tmp_path: Path) -> Non
 
 
 def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path) -> None:
-    experiment = smoke("training.max_epochs=6")
+    experiment = smoke("training.lr=0.003", "training.max_epochs=7")
     trainer = start(experiment)
     outcome, rows = run(trainer, tmp_path / "c.pt")
     scores = [row["valid_accuracy"] for row in rows]
     best = scores.index(max(scores))
-    assert outcome.state.best_update == rows[best]["update"]
+    assert outcome.state.best_update == rows[best]["update"] < rows[-1]["update"], "the first of the best"
+    shorter = start(smoke("training.lr=0.003", f"training.max_epochs={best + 1}"))
+    run(shorter, tmp_path / "d.pt")
+    for name, weight in shorter.model.state_dict().items():
+        assert torch.equal(outcome.weights[name], weight), "not those of the last update"
     trainer.model.load_state_dict(outcome.weights)
     trainer.model.eval()
     assert trainer.task.evaluate(trainer.model, "valid").metrics["accuracy"] == max(scores)
@@ -129,8 +178,9 @@ def test_the_weights_tested_are_the_mean_over_the_evaluations_asked_for(
     kept = {update for _, update in outcome.state.kept}
     scores = {row["update"]: row["valid_accuracy"] for row in rows}
     assert sorted(scores[update] for update in kept) == sorted(scores[update] for update in wanted)
-    files = sorted(tmp_path.glob("kept-*.pt"))
-    assert {int(path.stem.split("-")[1]) for path in files} == kept
+    files = [tmp_path / f"kept-{update}.pt" for update in sorted(kept)]
+    assert {*files} <= {*tmp_path.glob("kept-*.pt")}
+    assert len(list(tmp_path.glob("kept-*.pt"))) <= 3, "those of the last two checkpoints"
     first, second = (torch.load(path, weights_only=True)["model"] for path in files)
     for name, weight in outcome.weights.items():
         torch.testing.assert_close(weight, (first[name] + second[name]) / 2)

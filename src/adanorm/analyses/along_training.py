@@ -34,11 +34,11 @@ def along_training(observe: Observe) -> Make:
                 return
             trainer = start_trainer(record.experiment, prepared)
             trainer.resume(folder.checkpoint)
-            folder.truncate_rows(trainer.state.rows)
+            folder.write_rows(trainer.state.rows)
             saved = time.monotonic()
             for row in updates(record.analysis, trainer, prepared.sites.swapped, observe):
                 if row is not None:
-                    trainer.state.rows += 1
+                    trainer.state.rows.append(row)
                     folder.add_row(row)
                 if time.monotonic() - saved > trainer.context.checkpoint_seconds:
                     trainer.save(folder.checkpoint)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from adanorm.config.compose import compose_experiment
@@ -16,20 +17,15 @@ from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, PROJECT, choices
 from adanorm.files import write_whole
 
-KEPT = PROJECT / "data" / "composed.json"
+FOLDER = PROJECT / "data" / "composed"
 
 
 def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> Experiment:
-    """Return compose_experiment(overrides), from an earlier process if conf/ has not changed since.
+    """Return compose_experiment(overrides), from a file if it was composed before from this conf/ and code.
 
     `runs` is the folder of the records. Raises ValueError as composing does.
     """
-    key = json.dumps(list(overrides))
-    known = _known()
-    if key not in known:
-        known[key] = compose_experiment(overrides).model_dump(mode="json")
-        _keep_at_exit()
-    return Experiment.model_validate({**known[key], "runs": runs})
+    return Experiment.model_validate({**_values(tuple(overrides)), "runs": runs})
 
 
 def tasks_of_kind(kind: str) -> list[str]:
@@ -38,34 +34,28 @@ def tasks_of_kind(kind: str) -> list[str]:
 
 
 @cache
-def _conf() -> str:
-    """Return the digest of everything that composing reads, and of what it becomes."""
+def _values(overrides: tuple[str, ...]) -> dict[str, Any]:
+    path = _folder() / f"{hashlib.sha256(json.dumps(overrides).encode()).hexdigest()[:32]}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):  # what cannot be read is composed again
+        kept = json.loads(path.read_text())
+        if tuple(kept["overrides"]) == overrides:
+            return dict(kept["values"])
+    values = compose_experiment(overrides).model_dump(mode="json")
+    with suppress(OSError):  # a folder that cannot be written costs time, nothing else
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps({"overrides": overrides, "values": values}).encode())
+    return values
+
+
+@cache
+def _folder() -> Path:
+    """Return the folder of what was composed from this conf/ and code; those of others are removed."""
     digest = hashlib.sha256()
-    files = [*sorted(CONF.rglob("*.yaml")), *sorted((PROJECT / "src" / "adanorm").rglob("*.py"))]
-    for path in files:
+    for path in [*sorted(CONF.rglob("*.yaml")), *sorted((PROJECT / "src" / "adanorm").rglob("*.py"))]:
         digest.update(str(path.relative_to(PROJECT)).encode() + b"\0" + path.read_bytes())
     digest.update(" ".join(outside_norms()).encode())
-    return digest.hexdigest()
-
-
-@cache
-def _known() -> dict[str, dict[str, Any]]:
-    """Return what was composed of this conf/, by overrides."""
-    try:
-        found = json.loads(KEPT.read_text())
-        return dict(found["experiments"]) if found["conf"] == _conf() else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}  # it can be had again
-
-
-@cache
-def _keep_at_exit() -> None:
-    """Write what is known when this process ends: once, and only where something was composed."""
-    atexit.register(_keep)
-
-
-def _keep() -> None:
-    # A folder that cannot be written costs time, nothing else.
-    with suppress(OSError):
-        KEPT.parent.mkdir(exist_ok=True)
-        write_whole(KEPT, json.dumps({"conf": _conf(), "experiments": _known()}).encode())
+    folder = FOLDER / digest.hexdigest()[:32]
+    for other in FOLDER.glob("*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+    return folder

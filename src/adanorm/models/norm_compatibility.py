@@ -24,7 +24,7 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
 def why_undefined(norm: Norm, sites: Sites, batch_size: int | None = None) -> str | None:
     """Return why a norm is not defined at sites that offer this, trained on batches of that many examples.
 
-    None where it is.
+    None where it is defined. The norm's declarations alone are looked at.
     """
     over_batch, over_positions = norm.depends_on_batch, norm.depends_on_positions
     hint = f"; choose {sites.positions_with}" if sites.positions_with else ""

@@ -95,7 +95,7 @@ def norm_factory(norm: NormSettings) -> NormFactory:
     outside = norm.outside
     if outside is None and norm.name not in NORMS:
         raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}")
-    cls = NORMS[norm.name] if outside is None else as_norm(outside)
+    cls = as_norm(NORMS[norm.name] if outside is None else outside)
     settings = _settings(cls, norm, is_outside=outside is not None)
     return NormFactory(cls, settings, _trial(norm.name, cls, settings))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from adanorm.config.paths import PROJECT
-from adanorm.files import write_whole
+from adanorm.files import sweep, write_whole
 from adanorm.records import reader
 from adanorm.records.result import Ended, as_json
 
@@ -31,7 +31,7 @@ class RunFolder:
     """The files of one run; the presence of result.json says that it has ended.
 
     config.yaml environment.json metrics.jsonl result.json predictions.txt.gz, and while it runs
-    checkpoint.pt; afterwards weights.pt. An analysis has `rows` of another name.
+    checkpoint.pt and the one before it; afterwards weights.pt. An analysis has `rows` of another name.
     """
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
@@ -71,7 +71,7 @@ class RunFolder:
     def _end(self, result: Ended) -> None:
         write_whole(self.path / "result.json", result.to_json())
         if result.is_complete:
-            for leftover in (self.checkpoint, *self.path.glob("kept-*.pt")):
+            for leftover in (*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")):
                 leftover.unlink(missing_ok=True)
 
     @contextmanager
@@ -84,25 +84,28 @@ class RunFolder:
         try:
             # A moment's patience: `is_locked` takes the lock for as long as it looks.
             with FileLock(self.path / "run.lock", timeout=1):
+                sweep(self.path)
                 yield
         except Timeout:
             raise ValueError(f"{shown(self.path)} is being written by another process") from None
 
-    def truncate_rows(self, count: int) -> None:
-        """Drop the rows after the first `count`: a resumed run writes them again."""
-        rows = self.rows.read_text().splitlines(keepends=True) if self.rows.exists() else []
-        if len(rows) > count:
-            write_whole(self.rows, "".join(rows[:count]).encode())
+    def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write all rows so far: a resumed run goes on after those that its checkpoint knows."""
+        write_whole(self.rows, "".join(map(_line, rows)).encode())
 
     def add_row(self, row: Mapping[str, Any]) -> None:
         """Append a row of metrics or of observations."""
         with self.rows.open("a") as file:
-            file.write(json.dumps(row, allow_nan=False) + "\n")
+            file.write(_line(row))
 
     def write_outputs(self, outputs: list[str]) -> None:
         """Write the test set's outputs, a line an example; the same outputs give the same bytes."""
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / "predictions.txt.gz", gzip.compress(text, mtime=0))
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, allow_nan=False) + "\n"
 
 
 def is_locked(path: Path) -> bool:

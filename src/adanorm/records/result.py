@@ -48,7 +48,8 @@ class Result(Ended):
     parameters: int
     norm_parameters: int
     data: dict[str, str]  # SHA-256 by file
-    prepared: dict[str, dict[str, int]] | None = None  # what the data's preparation counted
+    prepared: dict[str, dict[str, int]] | None = None  # what was counted in the data, such as overlaps
+    warnings: list[str] | None = None  # what was told of them before training
     valid: dict[str, float] | None = None  # at the best step; null where it diverged or failed
     test: dict[str, float] | None = None
     best_step: int | None = None

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import nn
 
 from adanorm.config.experiment import Experiment
+from adanorm.data.inspection import Inspection
 from adanorm.metrics.table import METRICS
 from adanorm.records import loggers
 from adanorm.records.folder import Recording, RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, prepare, start_trainer
+from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
 from adanorm.training.distributed import World, agreed, joined
 from adanorm.training.loop import Trainer
-from adanorm.training.progress import Progress
+from adanorm.training.progress import Progress, planned_updates
 from adanorm.training.state import Outcome, Row
 
 
@@ -31,11 +34,15 @@ def execute(experiment: Experiment) -> None:
     prepared = prepare(experiment)
     folder = RunFolder(experiment.folder())
     _check_disk(folder, prepared.model)
+    inspection = _inspected(experiment, prepared.task)
     with joined(prepared.device) as world:
+        if world.is_main:
+            for line in inspection.warnings:
+                print(f"warning: {line}", file=sys.stderr)
         with _recording(folder, experiment, prepared, world) as record:
             if agreed(record is not None and record.is_complete, world):
                 return
-            facts = _facts(experiment, prepared)
+            facts = _facts(experiment, prepared, inspection)
             try:
                 outcome = _train(experiment, start_trainer(experiment, prepared, world), folder)
             except (OSError, KeyboardInterrupt):
@@ -76,7 +83,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
     trainer.resume(folder.checkpoint)
     is_main = trainer.context.world.is_main
     if is_main:
-        folder.truncate_rows(trainer.state.rows)
+        folder.write_rows(trainer.state.rows)
     batches = len(trainer.task.train_batches(0))
     with (
         Progress(experiment.training, batches, trainer.selection.name, shown=is_main) as progress,
@@ -100,7 +107,23 @@ def _line(experiment: Experiment, row: Row) -> str:
     )
 
 
-def _facts(experiment: Experiment, prepared: Prepared) -> dict[str, Any]:
+def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
+    """Return what the data and the schedule say; raises ValueError where there is nothing to train on."""
+    settings, found = experiment.training, task.inspection
+    batches = len(task.train_batches(0))
+    if batches == 0:
+        raise ValueError("the training data make no batch")
+    updates = planned_updates(settings, batches)
+    if settings.warmup_updates < updates:
+        return found
+    line = (
+        f"training.warmup_updates={settings.warmup_updates}: the run ends after {updates} updates, before its"
+        " learning rate is reached"
+    )
+    return Inspection(found.counts, (*found.warnings, line))
+
+
+def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -> dict[str, Any]:
     """Return what a result says of a run however it ended."""
     norms = tuple(f"{site}." for site in (*prepared.sites.swapped, *prepared.sites.kept))
     sizes = {name: parameter.numel() for name, parameter in prepared.model.named_parameters()}
@@ -116,7 +139,8 @@ def _facts(experiment: Experiment, prepared: Prepared) -> dict[str, Any]:
         "parameters": sum(sizes.values()),
         "norm_parameters": sum(count for name, count in sizes.items() if name.startswith(norms)),
         "data": prepared.task.checksums,
-        "prepared": prepared.task.prepared or None,
+        "prepared": inspection.counts or None,
+        "warnings": list(inspection.warnings) or None,
     }
 
 

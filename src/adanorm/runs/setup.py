@@ -56,7 +56,7 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
     return Trainer(
         prepared.task,
         prepared.model,
-        SelectionMetric(experiment.task.criterion, experiment.task.goal),
+        SelectionMetric(experiment.task.criterion, experiment.task.selects_highest),
         experiment.training,
         ComputeContext(prepared.device, experiment.precision, world, 60 * experiment.checkpoint_minutes),
     )

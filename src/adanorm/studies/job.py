@@ -17,8 +17,10 @@ import hydra
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig
 
+from adanorm.config.overrides import parsed
 from adanorm.config.paths import CONF
 from adanorm.files import write_whole
+from adanorm.studies import lifeline
 
 STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)  # by SLURM, which also warns with the second
 LONGEST_STOP = 600  # seconds
@@ -32,6 +34,8 @@ def job(config: DictConfig) -> int:
     """
     folder = Path(config.plan)
     plan = json.loads((folder / "plan.json").read_text())
+    if plan["local"] and lifeline.is_over(folder):
+        return 1
     with devices_of_its_own(plan["devices"], config.gpus) as devices:
         places = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
         code = _run(plan, config.index, config.gpus, folder, {**os.environ, **places})
@@ -47,12 +51,13 @@ def _run(plan: dict[str, object], index: int, gpus: int, folder: Path, environme
     with (folder / f"{index}.log").open("a") as log:
         # Several bars at once would be unreadable: a run alone speaks for itself.
         output = None if plan["aloud"] else log
-        ended = subprocess.run(
-            command, cwd=str(plan["cwd"]), env=environment, stdout=output, stderr=output, check=False
-        )
-    if ended.returncode in STOPPED and "SLURM_JOB_ID" in os.environ:
+        cwd = str(plan["cwd"])
+        with subprocess.Popen(command, cwd=cwd, env=environment, stdout=output, stderr=output) as process:
+            # On a cluster's machine nothing is seen of the study's.
+            code = lifeline.wait_until_over(process, folder) if plan["local"] else process.wait()
+    if code in STOPPED and "SLURM_JOB_ID" in os.environ:
         time.sleep(LONGEST_STOP)  # to be put back into the queue: a job that has ended is not
-    return ended.returncode
+    return code
 
 
 @contextmanager
@@ -79,5 +84,12 @@ def devices_of_its_own(devices: Sequence[str], count: int) -> Iterator[list[str]
     yield taken
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Hand the jobs of the command line to their launcher, for as long as their study lives."""
+    plan = next(parsed(argument).value() for argument in sys.argv if argument.startswith("plan="))
+    lifeline.end_group_with(Path(plan))
     job()
+
+
+if __name__ == "__main__":
+    main()

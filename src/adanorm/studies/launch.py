@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from adanorm.config.overrides import assigned
 from adanorm.files import write_whole
 from adanorm.records import reader
 from adanorm.records.folder import is_locked, shown
 from adanorm.records.outcome import outcome
+from adanorm.studies import lifeline
 from adanorm.studies.grid import Planned
 from adanorm.studies.launchers import Launch
 
@@ -31,19 +32,21 @@ def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Plann
         "cwd": os.getcwd(),
         "devices": launch.devices if launch.facts.local else [],
         "aloud": launch.aloud,
+        "local": launch.facts.local,
         "runs": [run.arguments for run in runs],
     }
     folder.mkdir(parents=True)
     write_whole(folder / "plan.json", json.dumps(plan, indent=1).encode())
     left = list(range(len(runs)))
-    while left:
-        _launch(runs, left, launch, folder)
-        left = [index for index in left if _state(runs[index]) == "held"]
-        if left:
-            print(f"{len(left)} run(s) held by another process: waiting for them", flush=True)
-        while any(_state(runs[index]) == "held" for index in left):
-            time.sleep(5)
-        left = [index for index in left if _state(runs[index]) != "made"]
+    with lifeline.held(folder):
+        while left:
+            _launch(runs, left, launch, folder)
+            left = [index for index in left if _state(runs[index]) == "held"]
+            if left:
+                print(f"{len(left)} run(s) held by another process: waiting for them", flush=True)
+            while any(_state(runs[index]) == "held" for index in left):
+                time.sleep(5)
+            left = [index for index in left if _state(runs[index]) != "made"]
     return [run for run in runs if _state(run) != "made"]
 
 
@@ -59,12 +62,12 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
     for index in chosen:
         (folder / f"{index}.ended").unlink(missing_ok=True)
     indices = ",".join(map(str, chosen))
-    plan = f"plan={json.dumps(str(folder.resolve()))}"
+    plan = assigned("plan", str(folder.resolve()))
     job = [sys.executable, "-m", "adanorm.studies.job", "-m"]
     command = [*job, f"index={indices}", plan, *launch.overrides()]
     with (folder / "launcher.log").open("a") as log:
         output = None if launch.aloud else log
-        with subprocess.Popen(command, stdout=output, stderr=output) as process:
+        with lifeline.process_group(command, output) as process:
             while waited:
                 working = process.poll() is None  # asked before the jobs, the last of which may just end
                 for index in sorted(waited):
@@ -74,6 +77,7 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
                 if not working:
                     break
                 time.sleep(SECONDS)
+            process.wait()
     for index in sorted(waited):
         _report(runs, index, folder)
     if process.returncode:

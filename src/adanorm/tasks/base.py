@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from adanorm.data.inspection import Inspection
 from adanorm.models.norm_sites import PlacedNorms
 
 
@@ -60,7 +61,11 @@ class TrainingTask(ABC):
 
     checksums: dict[str, str]  # SHA-256 of the data files by name, for the record
     sizes: dict[str, int]  # examples of each split
-    prepared: Mapping[str, Mapping[str, int]] = {}  # what preparation counted, for the record
+
+    @property
+    def inspection(self) -> Inspection:
+        """What the data say of a score: counts for the record, and warnings. Asked before training alone."""
+        return Inspection({})
 
     @abstractmethod
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:

@@ -15,6 +15,7 @@ from adanorm.config.data_sections import ByteText
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import Segment
 from adanorm.data.bytes.streams import IGNORED, SPLITS, SegmentBatch, Segments, load_streams
+from adanorm.data.inspection import Inspection
 from adanorm.metrics.ngram import bits_per_byte
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
@@ -38,6 +39,11 @@ class CharLm(TrainingTask):
                 f"{next(iter(self.checksums))}: {self.sizes['train']:,} bytes to train on, shorter than one"
                 f" segment of every stream ({self._data.streams} x {self._segments.train.length})"
             )
+
+    @property
+    def inspection(self) -> Inspection:
+        """Long lines in two splits, copies of them."""
+        return self.corpus.inspection
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the Transformer-XL, the LSTM or the GRU that the configuration describes."""

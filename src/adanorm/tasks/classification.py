@@ -15,6 +15,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batch, Batches, Splits
 from adanorm.data.images.color import load_color_images
 from adanorm.data.images.grey import load_grey_images
+from adanorm.data.inspection import Inspection
 from adanorm.data.sentences.labeled import load_sentences
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
@@ -36,6 +37,11 @@ class Classification(TrainingTask):
         self.checksums = self.splits.checksums
         self._settings = experiment.model
         self._seed = experiment.seed
+
+    @property
+    def inspection(self) -> Inspection:
+        """Examples in two splits, copies and the labels."""
+        return self.splits.inspection
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the network that the configuration names, with as many outputs as labels."""

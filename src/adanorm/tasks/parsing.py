@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -15,7 +16,8 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import TransitionParser as TransitionParserSection
 from adanorm.config.user_files import SPLITS
 from adanorm.data.examples import ArrayExamples, Batch, Batches
-from adanorm.data.treebanks.conll import load_treebank
+from adanorm.data.inspection import Inspection
+from adanorm.data.treebanks.conll import inspect_trees, load_treebank
 from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read_vectors
 from adanorm.data.treebanks.trees import Tree, is_projective, projectivized
 from adanorm.metrics.attachment import attachment, left_out
@@ -46,11 +48,36 @@ class Parsing(TrainingTask):
             assert isinstance(self._model, TransitionParserSection)
             path = local["vectors"][0]
             self._vectors = read_vectors(path, self.vocabulary.word_ids, self._model.embedding_dim)
-            self.prepared = {"vectors": {"words": len(self.vocabulary.words), "found": len(self._vectors)}}
-        self.examples = {split: self._examples(split) for split in ("train", "valid")}
+        for split in ("valid", "test"):
+            if all(all(left_out(tree, self._data.scoring)) for tree in self.trees[split]):
+                raise ValueError(
+                    f"{split}: data.scoring={self._data.scoring} leaves out every word as punctuation:"
+                    " nothing is left to score"
+                )
 
-    def _examples(self, split: str) -> ArrayExamples:
-        """Return the transitions of the oracle, and count what it has none for."""
+    @cached_property
+    def _followed(self) -> dict[str, tuple[ArrayExamples, dict[str, int]]]:
+        """The transitions of the oracle by split, and the counts of what it has none for.
+
+        Made when they are asked for: parsing needs none.
+        """
+        return {split: self._transitions_of(split) for split in ("train", "valid")}
+
+    @property
+    def examples(self) -> dict[str, ArrayExamples]:
+        """The transitions of the oracle in training and validation."""
+        return {split: examples for split, (examples, _) in self._followed.items()}
+
+    @property
+    def inspection(self) -> Inspection:
+        """Sentences in two splits, copies, labels that training lacks, trees without transitions."""
+        found = inspect_trees(self.trees, own=bool(self._data.own_files()))
+        counts = {split: counts for split, (_, counts) in self._followed.items()}
+        if self._vectors:
+            counts["vectors"] = {"words": len(self.vocabulary.words), "found": len(self._vectors)}
+        return Inspection({**found.counts, **counts}, found.warnings)
+
+    def _transitions_of(self, split: str) -> tuple[ArrayExamples, dict[str, int]]:
         trees = self.trees[split]
         projective = [is_projective(tree.heads) for tree in trees]
         crossing = projective.count(False)
@@ -60,17 +87,13 @@ class Parsing(TrainingTask):
         if not followed:
             raise ValueError(f"{split}: no tree is projective, so there is nothing to learn from")
         examples = transitions(followed, self.vocabulary, self._data.batch_size)
-        self.prepared = {
-            **self.prepared,
-            split: {
-                "sentences": len(trees),
-                "words": sum(map(len, trees)),
-                "non_projective": crossing,
-                "without_transitions": len(trees) - len(followed),
-                "transitions": len(examples),
-            },
+        return examples, {
+            "sentences": len(trees),
+            "words": sum(map(len, trees)),
+            "non_projective": crossing,
+            "without_transitions": len(trees) - len(followed),
+            "transitions": len(examples),
         }
-        return examples
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the classifier that the configuration describes, on given word vectors if there are."""
@@ -106,7 +129,7 @@ class Parsing(TrainingTask):
         parsed = self.parse(model, self.trees[split])
         scores = attachment(self.trees[split], parsed, self._data.scoring)
         metrics = dict(scores.metrics)
-        if split in self.examples:
+        if split == "valid":
             metrics["loss"] = self._loss(model, self.examples[split])
         outputs = [" ".join(_arc(*arc) for arc in zip(*sentence, strict=True)) for sentence in parsed]
         return Evaluation(metrics, outputs, scores.signatures)

@@ -14,6 +14,7 @@ from adanorm.config.data_sections import Parallel
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import Decoding
 from adanorm.data.examples import Batches
+from adanorm.data.inspection import Inspection
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.data.translation.tokenization import Subwords
 from adanorm.fairseq_library import fairseq
@@ -39,6 +40,11 @@ class Translation(TrainingTask):
         self.corpus = load_pairs(experiment.data)
         self.checksums = self.corpus.checksums
         self.sizes = {split: len(pairs) for split, pairs in self.corpus.splits.items()}
+
+    @property
+    def inspection(self) -> Inspection:
+        """Pairs in two splits, copies, pairs too long for a batch."""
+        return self.corpus.inspection
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return fairseq's Transformer with the norms that make_norm places."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from adanorm.config.sections import Average
 from adanorm.training import checkpoint
+from adanorm.training.checkpoint import BrokenError
 from adanorm.training.state import SelectionMetric
 
 
@@ -24,16 +25,30 @@ def keep_weights(
 ) -> None:
     """Write the model's weights, and drop from `kept` those that the average is no longer over.
 
-    `kept` holds the score and the update of each, the model's last. Without `write`, in a process
-    that writes no records, no file is touched.
+    `kept` holds the score and the update of each, the model's last. Their files stay for as long as a
+    checkpoint may name them. Without `write`, in a process that writes no records, none is written.
     """
     if write:
         checkpoint.save(_file(folder, kept[-1][1]), {"model": model.state_dict()})
     if len(kept) > average.count:
         dropped = kept[0] if average.of == "last" else selection.worst(kept)
         kept.remove(dropped)
-        if write:
-            _file(folder, dropped[1]).unlink(missing_ok=True)
+
+
+def check_kept(kept: Sequence[tuple[float, int]], folder: Path) -> None:
+    """Raise BrokenError, naming the file, where weights that were kept are gone or not what was written."""
+    for _, update in kept:
+        if not _file(folder, update).exists():
+            raise BrokenError(f"{_file(folder, update)}: is missing")
+        checkpoint.verify(_file(folder, update))
+
+
+def remove_kept(folder: Path, *, but: Iterable[tuple[float, int]]) -> None:
+    """Remove the files of weights that are not among `but`."""
+    named = {_file(folder, update) for _, update in but}
+    for path in folder.glob("kept-*.pt"):
+        if path not in named:
+            path.unlink(missing_ok=True)
 
 
 def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.device) -> dict[str, Tensor]:

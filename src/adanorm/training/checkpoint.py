@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -40,6 +41,39 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
     except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
         raise BrokenError(f"{path}: no checkpoint of this suite ({str(error).splitlines()[0]})") from None
     return state
+
+
+def save_next(path: Path, state: dict[str, Any]) -> None:
+    """Write a run's next checkpoint; the one before is kept beside it, for where this one gets broken."""
+    if path.exists():
+        path.replace(_before(path))
+    save(path, state)
+
+
+def load_latest(path: Path, device: torch.device) -> tuple[Path, dict[str, Any]] | None:
+    """Return the latest checkpoint of a run that is whole, and its file; None if there is none.
+
+    One that is broken is named in a line and removed: the one before is then taken up.
+    """
+    for candidate in (path, _before(path)):
+        try:
+            state = load(candidate, device)
+        except BrokenError as error:
+            remove_broken(candidate, error)
+            continue
+        if state is not None:
+            return candidate, state
+    return None
+
+
+def remove_broken(path: Path, error: BrokenError) -> None:
+    """Say what is wrong with a checkpoint and remove it: the run goes on from the one before, or anew."""
+    print(f"warning: {error}; the run goes on from the checkpoint before or from its start", file=sys.stderr)
+    path.unlink(missing_ok=True)
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(f"{path.stem}-before{path.suffix}")
 
 
 def verify(path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,8 @@ from torch import Tensor, nn
 from adanorm.config.sections import Training
 from adanorm.tasks.base import Batches, Evaluation, Loss, Shareable, TrainingTask
 from adanorm.training import checkpoint
-from adanorm.training.averaging import keep_weights, mean_weights
+from adanorm.training.averaging import check_kept, keep_weights, mean_weights, remove_kept
+from adanorm.training.checkpoint import BrokenError
 from adanorm.training.distributed import agreed, gathered, shared_rows, summed, wrap
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.pending_loss import PendingLoss
@@ -24,6 +26,7 @@ from adanorm.training.progress import Progress
 from adanorm.training.seeding import random_state, restore_random_state
 from adanorm.training.state import ComputeContext, Outcome, Row, SelectionMetric, State
 
+FORMAT = 2  # of checkpoints
 CHECK_EVERY = 20  # updates after which the loss is fetched, to see whether it is still finite
 
 
@@ -46,6 +49,7 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.carried: Sequence[Tensor] = ()  # what the last batch's loss left for the next
         self._pending = PendingLoss(context.device)
+        self._kept_before: list[tuple[float, int]] = []  # for the average, by the last checkpoint
         self._updates_an_epoch: int | None = None  # known once an epoch's batches are
 
     def train(self, path: Path, log: Callable[[Row], None], progress: Progress) -> Outcome:
@@ -178,12 +182,12 @@ class Trainer:
         if average := self.settings.average:
             state.kept.append((score, state.update))
             keep_weights(self.model, state.kept, average, self.selection, folder, write=world.is_main)
-        state.rows += 1
         if world.is_main:
             row: Row = {"update": state.update, "epoch": state.epoch, "train_loss": train_loss}
             row |= {f"train_{name}": value for name, value in self.task.derived(train_loss).items()}
             row |= {f"valid_{name}": value for name, value in valid.items()}
             row |= {"lr": learning_rate(self.settings, state.update), "seconds": round(state.seconds, 1)}
+            state.rows.append(row)
             log(row)
 
     def measure(self, split: str) -> Evaluation:
@@ -221,6 +225,7 @@ class Trainer:
         carried = gathered([rows.cpu() for rows in self.carried], self.context.world)
         if self.context.world.is_main:
             saved = {
+                "format": FORMAT,
                 "state": asdict(self.state),
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
@@ -228,17 +233,38 @@ class Trainer:
                 "random": random_states,
                 "carried": carried,
             }
-            checkpoint.save(path, saved)
+            checkpoint.save_next(path, saved)
+            if self.settings.average:
+                remove_kept(path.parent, but=[*self.state.kept, *self._kept_before])
+                self._kept_before = list(self.state.kept)
+
+    def _saved(self, path: Path) -> dict[str, Any] | None:
+        """Return the latest checkpoint at `path` that is whole, on every process the first one's."""
+        found = None
+        while self.context.world.is_main and (found := checkpoint.load_latest(path, self.context.device)):
+            file, saved = found
+            try:
+                if saved.get("format") != FORMAT:
+                    raise BrokenError(f"{file}: written by another version of the suite")
+                check_kept([(score, update) for score, update in saved["state"]["kept"]], path.parent)
+                break
+            except BrokenError as error:
+                checkpoint.remove_broken(file, error)
+        chosen = agreed(found and found[0], self.context.world)
+        if chosen is None or found is not None:
+            return found and found[1]
+        return checkpoint.load(chosen, self.context.device)
 
     def resume(self, path: Path) -> None:
-        """Take up the state of the checkpoint at `path`, if there is one."""
-        saved = checkpoint.load(path, self.context.device)
+        """Take up the state of the checkpoint at `path`, or of the one before it, if there is one."""
+        saved = self._saved(path)
         if saved is None:
             return
         self.state = State(**saved["state"])
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.best = saved["best"]
+        self._kept_before = list(self.state.kept)
         mine = saved["random"][self.context.world.rank % len(saved["random"])]
         restore_random_state([generator.cpu() for generator in mine])
         self.carried = shared_rows(saved["carried"], self.context.world)

@@ -15,19 +15,22 @@ from adanorm.training.state import State
 SECONDS = 0.5  # between two looks of the bar
 
 
+def planned_updates(settings: Training, batches_an_epoch: int) -> int:
+    """Return the updates that a run is to have."""
+    updates_an_epoch = -(-batches_an_epoch // settings.accumulate)
+    by_epochs = [settings.max_epochs * updates_an_epoch] if settings.max_epochs is not None else []
+    return min(by_epochs + ([settings.max_updates] if settings.max_updates is not None else []))
+
+
 class Progress:
     """A bar of updates on a terminal; in a log file nothing (rows are printed there)."""
 
     def __init__(self, settings: Training, batches_an_epoch: int, metric: str, *, shown: bool) -> None:
-        updates_an_epoch = -(-batches_an_epoch // settings.accumulate)
-        epochs = settings.max_epochs
-        totals = [epochs * updates_an_epoch] if epochs is not None else []
-        totals += [settings.max_updates] if settings.max_updates is not None else []
         self._metric = metric
         self._text = ""
         self._shown_at = 0.0
         self._bar = tqdm(
-            total=min(totals),
+            total=planned_updates(settings, batches_an_epoch),
             unit="update",
             disable=not (shown and sys.stderr.isatty()),
             ncols=80,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,18 +32,18 @@ class ComputeContext(NamedTuple):
 
 
 class SelectionMetric(NamedTuple):
-    """The validation metric that picks the best weights, and whether they have its largest value."""
+    """The validation metric that picks the best weights, and whether it is their highest value that does."""
 
     name: str
-    goal: Literal["max", "min"]
+    higher_is_better: bool
 
     def is_better(self, score: float, than: float) -> bool:
         """Return whether a score is better than another."""
-        return score > than if self.goal == "max" else score < than
+        return score > than if self.higher_is_better else score < than
 
     def worst(self, scored: Sequence[tuple[float, int]]) -> tuple[float, int]:
         """Return the pair of score and update with the worst score."""
-        return min(scored) if self.goal == "max" else max(scored)
+        return min(scored) if self.higher_is_better else max(scored)
 
 
 @dataclass
@@ -58,7 +58,7 @@ class State:
     best_score: float | None = None
     best_update: int = 0
     worse_than_start: int = 0  # evaluations in a row
-    rows: int = 0  # logged
+    rows: list[dict[str, Any]] = field(default_factory=list)  # logged, by the first process
     diverged: str | None = None
     loss_sum: float = 0.0
     loss_units: int = 0

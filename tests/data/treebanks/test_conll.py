@@ -123,12 +123,12 @@ def test_what_the_oracle_cannot_follow_is_counted_and_stays_in_the_evaluation(tm
         (tmp_path / split).write_text(crossing + 2 * plain)
     files = [f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
     skipping = Parsing(parser(*files))
-    assert skipping.prepared["train"] == {
+    assert skipping.inspection.counts["train"] == {
         "sentences": 3, "words": 8, "non_projective": 1, "without_transitions": 1, "transitions": 8,
     }  # fmt: skip
     lifting = Parsing(parser(*files, "data.non_projective=projectivize"))
-    assert lifting.prepared["train"]["transitions"] == 16
-    assert lifting.prepared["valid"]["transitions"] == 8
+    assert lifting.inspection.counts["train"]["transitions"] == 16
+    assert lifting.inspection.counts["valid"]["transitions"] == 8
     assert [len(skipping.trees[split]) for split in ("valid", "test")] == [3, 3]
 
 

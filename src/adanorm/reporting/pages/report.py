@@ -232,7 +232,6 @@ def build_report(runs: str | None = None) -> str:
 
     Default: results/runs, with the figures of results/figures.
     """
-    studies = load_studies()
-    tables = {name: Table(study, study_grid(study, runs=runs)) for name, study in studies.items()}
+    tables = {name: Table(study, study_grid(study, runs=runs)) for name, study in load_studies().items()}
     figures = PROJECT / "results" / "figures"
     return report_page(tables, claim_results(runs), drawn(figures) if runs is None else ())

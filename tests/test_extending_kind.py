@@ -1,0 +1,233 @@
+"""What a new kind of task takes, done to a copy of the repository: CONTRIBUTING's list, place by place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from adanorm.config.paths import PROJECT
+from tests.copied import copy, in_copy
+
+__all__ = ["copy"]  # the fixture
+
+
+class Edit(NamedTuple):
+    """Text that a file, perhaps a new one, gets in front of the first match of `before`, or at its end."""
+
+    file: str
+    text: str
+    before: str | None = None
+
+
+DATA = '''
+
+class Waves(DataSection):
+    """Sine waves of random phase with noise, and the waves without."""
+
+    kind = "denoising"
+
+    reader: Literal["waves"]
+    source: Literal["waves"]
+    points: Positive
+    noise: Annotated[float, Field(ge=0)]
+    size: Positive
+    batch_size: Positive
+
+    def own_files(self) -> dict[str, Path]:
+        """Return none: these data are drawn."""
+        return {}
+'''
+READER = '''"""Noisy sine waves."""
+
+import numpy as np
+import torch
+
+from adanorm.config.data_sections import Waves
+from adanorm.config.user_files import SPLITS
+from adanorm.data.examples import ArrayExamples
+
+
+def load_waves(data: Waves) -> dict[str, ArrayExamples]:
+    """Return the examples of each split: noisy and clean waves, both (N, points)."""
+    splits = {}
+    for seed, split in enumerate(SPLITS):
+        random = np.random.default_rng(seed)
+        phase = random.uniform(0, 2 * np.pi, (data.size, 1))
+        clean = np.sin(phase + np.linspace(0, 2 * np.pi, data.points))
+        noisy = clean + data.noise * random.standard_normal(clean.shape)
+        inputs, targets = (torch.from_numpy(values.astype(np.float32)) for values in (noisy, clean))
+        splits[split] = ArrayExamples(inputs, targets, data.batch_size)
+    return splits
+'''
+MODEL_SECTION = '''class Denoiser(ModelSection):
+    """Settings of models.denoiser."""
+
+    reads = Waves
+    norm_sites = Sites(positions=False)
+
+    name: Literal["denoiser"]
+    layers: Positive
+    dim: Positive
+
+
+'''
+MODEL = '''"""Hidden layers with a norm in front of each activation."""
+
+from torch import Tensor, nn
+
+from adanorm.models.norm_sites import PlacedNorms
+
+
+class Denoiser(nn.Module):
+    """Waves to waves."""
+
+    def __init__(self, make_norm: PlacedNorms, *, points: int, layers: int, dim: int) -> None:
+        super().__init__()
+        self.linears = nn.ModuleList(nn.Linear(dim if i else points, dim) for i in range(layers))
+        self.norms = nn.ModuleList(
+            make_norm(dim, site=f"norms.{i}", after=f"linears.{i}") for i in range(layers)
+        )
+        self.output = nn.Linear(dim, points)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return clean waves (B, points) for noisy ones (B, points)."""
+        for linear, norm in zip(self.linears, self.norms, strict=True):
+            x = norm(linear(x)).relu()
+        return self.output(x)
+'''
+TASK = '''"""Denoising: waves without their noise."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from adanorm.config.experiment import Experiment
+from adanorm.data.examples import Batch, Batches
+from adanorm.data.waves import load_waves
+from adanorm.models import build_model
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+
+
+class Denoising(TrainingTask):
+    """Loss and metric are the mean squared error a point."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
+        self.splits = load_waves(experiment.data)
+        self.sizes = {split: len(examples) for split, examples in self.splits.items()}
+        self.checksums = {}
+
+    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
+        return build_model(self._experiment.model, make_norm, points=self._experiment.data.points)
+
+    def train_batches(self, epoch: int) -> Batches[Batch]:
+        train = self.splits["train"]
+        return Batches(train, train.order(np.random.default_rng((self._experiment.seed, epoch))))
+
+    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
+        errors = model(batch.inputs).float() - batch.targets
+        return Loss(errors.square().sum(), errors.numel())
+
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
+        chosen = self.splits[split]
+        with torch.inference_mode():
+            errors = model(chosen.inputs).float() - chosen.targets
+        return Evaluation({"loss": errors.double().square().mean().item()}, [])
+'''
+CONFIGURATION = """# @package _global_
+# Waves.
+task: {name: waves, title: Waves, kind: denoising, metric: loss, goal: min}
+data: {reader: waves, source: waves, points: 32, noise: 0.5, size: 4096, batch_size: 64}
+model: {name: denoiser, layers: 3, dim: 64}
+training:
+  {lr: 0.001, betas: [0.9, 0.999], eps: 1.0e-8, weight_decay: 0.0, warmup_updates: 0, clip_norm: null,
+   accumulate: 1, max_epochs: 20, max_updates: null, evaluate_every: null, average: null, diverge_after: 3}
+cost: {cpu_hours: 0.01, cuda_hours: 0.01}
+"""
+SMOKE = """# @package _global_
+data: {size: 256}
+model: {layers: 2, dim: 16}
+training: {max_epochs: 4, lr: 0.01}
+"""
+
+# The places of CONTRIBUTING's list "A kind of task", in its order.
+PLACES: tuple[tuple[Edit, ...], ...] = (
+    (
+        Edit(
+            "src/adanorm/metrics/table.py",
+            '    "denoising": KindMetrics(\n'
+            '        test=("loss",), valid=("loss",), curve=CurveQuantity("loss", "mean squared error")\n'
+            "    ),\n",
+            before='^    "regression": KindMetrics',
+        ),
+    ),
+    (Edit("src/adanorm/config/data_sections.py", DATA),),
+    (Edit("src/adanorm/data/waves.py", READER),),
+    (
+        Edit(
+            "src/adanorm/config/model_sections.py",
+            "from adanorm.config.data_sections import Waves\n",
+            before="^from adanorm.config.sections",
+        ),
+        Edit("src/adanorm/config/model_sections.py", MODEL_SECTION, before="^class TransitionParser"),
+        Edit(
+            "src/adanorm/config/model_sections.py",
+            '    Denoiser: "adanorm.models.denoiser:Denoiser",\n',
+            before="^    TransitionParser: ",
+        ),
+    ),
+    (Edit("src/adanorm/models/denoiser.py", MODEL),),
+    (
+        Edit("src/adanorm/tasks/denoising.py", TASK),
+        Edit(
+            "src/adanorm/tasks/__init__.py",
+            "from adanorm.tasks.denoising import Denoising\n",
+            before="^from adanorm.tasks.parsing",
+        ),
+        Edit("src/adanorm/tasks/__init__.py", '    "denoising": Denoising,\n', before='^    "parsing": '),
+    ),
+    (
+        Edit("conf/task/waves.yaml", CONFIGURATION),
+        Edit("conf/task_scale/waves_smoke.yaml", SMOKE),
+    ),
+)
+
+
+def make(edit: Edit, root: Path) -> None:
+    path = root / edit.file
+    text = path.read_text() if path.exists() else ""
+    if edit.before is None:
+        path.write_text(text + edit.text)
+        return
+    match = re.search(edit.before, text, re.MULTILINE)
+    assert match is not None, f"{edit.file} has no {edit.before}"
+    path.write_text(text[: match.start()] + edit.text + text[match.start() :])
+
+
+def test_a_kind_of_task_takes_the_places_that_the_contributors_are_told(copy: Path) -> None:
+    told = (PROJECT / "CONTRIBUTING.md").read_text().partition("**A kind of task**")[2].partition("\n**")[0]
+    items = re.split(r"^\d+\. ", told, flags=re.MULTILINE)[1:]
+    assert len(PLACES) == len(items) <= 7
+    for edits, item in zip(PLACES, items, strict=True):
+        for edit in edits:
+            folder = edit.file if edit.file in item else str(Path(edit.file).parent)
+            assert folder in item, f"{edit.file} is not in: {item}"
+            make(edit, copy)
+
+    norms = "layernorm,adanorm,batchnorm,weightnorm"
+    ran = in_copy(copy, "adanorm", "run", "-m", "task=waves", f"norm={norms}", "scale=smoke", "runs=runs")
+    losses = re.findall(r"^waves (\S+) smoke seed 1: test loss ([\d.]+)", ran, re.MULTILINE)
+    assert [norm for norm, _ in losses] == norms.split(",")
+    assert all(0 < float(loss) < 0.45 for _, loss in losses), "below the variance of a wave"
+    (copy / "own.yaml").write_text(
+        "title: Waves\nrows: [layernorm, adanorm]\ncolumns: [waves]\nscale: smoke\nseeds: [1]\n"
+    )
+    table = in_copy(copy, "adanorm", "study", "own.yaml", "runs=runs")
+    assert "2 runs, 2 completed before" in table
+    assert "Waves, test loss, smoke" in table
+    listed = " ".join(in_copy(copy, "adanorm", "list").split())
+    assert re.search(r"not instancenorm in [^:]*\bwaves: its statistics are over positions", listed)
