@@ -137,8 +137,8 @@ def _splits(table: Table) -> list[str]:
         if parts["test"] and parts["valid"]:
             found.append(
                 f"{title(task)}: bits per character of the test part, on which the {parts['test'].name} has"
-                f" {parts['test'].score:.2f}; on the validation part it has {parts['valid'].score:.2f}, so that"
-                " scores of the two parts are no measure of each other."
+                f" {parts['test'].score:.2f}; on the validation part it has {parts['valid'].score:.2f}, so"
+                " that scores of the two parts are no measure of each other."
             )
     return found
 
@@ -183,7 +183,7 @@ def _verdicts(table: Table) -> list[str]:
     shifts = {task: _shift(table, task) for task in begun}
     said = [
         f"{title(task)} {shift.mean:+.2f} over {shift.norms} norms (p {shift.p_apart:.2f} if the paper's runs"
-        f" were independent{'' if shift.p_shared is None else f', {shift.p_shared:.2f} if they shared a seed'})"
+        f" were independent{_if_shared(shift)})"
         for task, shift in shifts.items()
         if shift is not None
     ]
@@ -192,6 +192,10 @@ def _verdicts(table: Table) -> list[str]:
         if said
         else found
     )
+
+
+def _if_shared(shift: Shift) -> str:
+    return "" if shift.p_shared is None else f", {shift.p_shared:.2f} if they shared a seed"
 
 
 def _shift(table: Table, task: str) -> Shift | None:
