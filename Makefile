@@ -99,7 +99,7 @@ translate: $(VENV)/installed ## Translate INPUT into OUTPUT with the weights of 
 	@$(ADANORM) translate task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
 
 compare: $(VENV)/installed ## Compare NORMS on the same test examples
-	@$(ADANORM) compare task=$(CHOSEN) norm=$(NORMS) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(ADANORM) compare task=$(CHOSEN) norm=$(NORMS) scale=$(SCALE) $(call given,SEEDS,seed) $(CHOICE)
 
 sample: $(VENV)/installed ## Print text from a language model made here
 	@$(ADANORM) sample task=enwik8$(if $(MODEL),-$(MODEL)) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
