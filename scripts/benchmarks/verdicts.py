@@ -21,7 +21,7 @@ NORMS = preregistration().norms
 PAIRS = list(combinations(NORMS, 2))
 SEEDS = (3, 5, 10, 20)
 MNIST_STEP = 0.2  # of the accuracy on 500 images, in points
-# Residual standard deviations at scale paper, three seeds each: of RT's norms, and of all on MNIST.
+# Residual standard deviations, three seeds each: of the norms on RT (paper), and of all on MNIST (mini).
 RT_SPREADS = (1.76, 0.37, 0.31, 0.35, 1.31, 0.44, 0.76)
 MNIST_SPREAD = 0.25
 

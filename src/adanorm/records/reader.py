@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from adanorm.config.experiment import Experiment
 from adanorm.records.result import AnalysisResult, Ended, Result
 
 R = TypeVar("R", bound=Ended)
@@ -64,3 +65,11 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 def outputs(folder: Path) -> list[str]:
     """Return the test set's outputs, one an example."""
     return gzip.decompress((folder / "predictions.txt.gz").read_bytes()).decode().splitlines()
+
+
+def runs_on_record(run: Experiment) -> list[Experiment]:
+    """Return the runs that differ from a run in nothing but their seed and have a folder, by seed."""
+    siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
+    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings}
+    alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
+    return [other for other in alike if other.folder().exists()]

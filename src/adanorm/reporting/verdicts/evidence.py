@@ -16,19 +16,12 @@ from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
 from adanorm.records.result import Result
+from adanorm.reporting.cell import Cell
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.selection import level
 from adanorm.reporting.verdicts.variance import TaskVariance
 
 Quantity: TypeAlias = Literal["test", "last_train_loss", "last_valid_loss", "valid_best", "valid_level"]
-
-
-def seeds_on_record(run: Experiment) -> list[Experiment]:
-    """Return the runs that differ from a run in nothing but their seed and have a folder, by seed."""
-    siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
-    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings}
-    alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
-    return [other for other in alike if other.folder().exists()]
 
 
 @dataclass(frozen=True)
@@ -113,7 +106,7 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
     ended: dict[str, list[int]] = {"diverged": [], "failed": [], "unlearned": []}
     seconds, made = [], []
     sign = -1 if lower_is_better(first, quantity) else 1
-    for run in seeds_on_record(first):
+    for run in reader.runs_on_record(first):
         result = reader.result(run.folder())
         if result is None:
             continue
@@ -163,3 +156,8 @@ def resolution(run: Experiment, quantity: Quantity) -> float:
 def _accuracy_step(task: str, scale: str, folder: str) -> float:
     path = Path(folder)
     return 100 / len(reader.outputs(path)) if (path / "predictions.txt.gz").exists() else 0.0
+
+
+def verdict_of(found: Cell, run: Experiment) -> str:
+    """Return the verdict of a cell on the paper's number, by the spread of the task's norms."""
+    return found.verdict(evidence(run.task.name, run.scale, runs=run.runs).variance.within)
