@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -35,8 +35,29 @@ class NormRuns:
     diverged: tuple[int, ...]
     failed: tuple[int, ...]
     unlearned: tuple[int, ...]
-    seconds: float | None  # the median of a run
+    durations: dict[int, float]  # seconds by seed, of the runs that learned
     runs: tuple[Experiment, ...]
+
+    @property
+    def seconds(self) -> float | None:
+        """The median of a run's seconds; None where no run says its own."""
+        return median(self.durations.values()) if self.durations else None
+
+    def of_seeds(self, seeds: Collection[int]) -> NormRuns:
+        """Return the runs of some seeds alone."""
+        return NormRuns(
+            scores={seed: x for seed, x in self.scores.items() if seed in seeds},
+            diverged=tuple(seed for seed in self.diverged if seed in seeds),
+            failed=tuple(seed for seed in self.failed if seed in seeds),
+            unlearned=tuple(seed for seed in self.unlearned if seed in seeds),
+            durations={seed: x for seed, x in self.durations.items() if seed in seeds},
+            runs=tuple(run for run in self.runs if run.seed in seeds),
+        )
+
+    @property
+    def recorded(self) -> set[int]:
+        """The seeds whose runs have ended, failed ones left out."""
+        return {run.seed for run in self.runs} - {*self.failed}
 
     @property
     def ended(self) -> int:
@@ -54,9 +75,10 @@ class Evidence:
     norms: dict[str, NormRuns]
     variance: TaskVariance
 
-    def side(self, norm: str) -> NormRuns:
-        """Return the runs of a norm."""
-        return self.norms[norm]
+    def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> Evidence:
+        """Return the same with the norms that are named held to some of their seeds."""
+        norms = {norm: side.of_seeds(seeds.get(norm, side.recorded)) for norm, side in self.norms.items()}
+        return replace(self, norms=norms, variance=variance_of(norms, self.quantity))
 
 
 def lower_is_better(run: Experiment, quantity: Quantity) -> bool:
@@ -104,7 +126,7 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
     """Return the runs on record that differ from a run in nothing but their seed."""
     scores: dict[int, float] = {}
     ended: dict[str, list[int]] = {"diverged": [], "failed": [], "unlearned": []}
-    seconds, made = [], []
+    durations, made = {}, []
     sign = -1 if lower_is_better(first, quantity) else 1
     for run in reader.runs_on_record(first):
         result = reader.result(run.folder())
@@ -118,7 +140,7 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
             ended["unlearned"].append(run.seed)
             continue
         if result.seconds is not None:
-            seconds.append(result.seconds)
+            durations[run.seed] = result.seconds
         value = _value(run, result, quantity)
         if value is not None:
             scores[run.seed] = sign * value
@@ -127,7 +149,7 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
         diverged=tuple(ended["diverged"]),
         failed=tuple(ended["failed"]),
         unlearned=tuple(ended["unlearned"]),
-        seconds=median(seconds) if seconds else None,
+        durations=durations,
         runs=tuple(made),
     )
 
