@@ -78,7 +78,7 @@ list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
-	@$(ADANORM) study $(STUDY) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(SET)
+	@$(ADANORM) study $(STUDY) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SET)
 
 status: $(VENV)/installed ## Show where STUDY stands, cell by cell, and the time left
 	@$(ADANORM) status $(STUDY) $(GRID)
