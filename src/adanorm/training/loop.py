@@ -50,10 +50,18 @@ class Trainer:
         self._checkpoints = RunCheckpoints(context)
         self._updates_an_epoch: int | None = None  # known once an epoch's batches are
 
-    def train(self, path: Path, log: Callable[[Row], None], progress: Progress) -> Outcome:
+    def train(
+        self,
+        path: Path,
+        log: Callable[[Row], None],
+        progress: Progress,
+        *,
+        log_test: Callable[[Row], None] | None = None,
+    ) -> Outcome:
         """Train from where the run is to its end, with checkpoints at `path`; score the best weights.
 
-        `log` gets a row at each evaluation, on the first process.
+        `log` gets a row at each evaluation, on the first process, and `log_test` one of test scores,
+        which decide nothing; without it none are taken.
         """
         self.model.train()
         state, saved = self.state, time.monotonic()
@@ -67,7 +75,7 @@ class Trainer:
                 state.seconds = time.monotonic() - started
                 due = self._evaluation_due()
                 if due:
-                    self._evaluate(log, path.parent)
+                    self._evaluate(log, log_test, path.parent)
                 if due or self._checkpoint_due(saved):
                     self.save(path)
                     saved = time.monotonic()
@@ -154,21 +162,14 @@ class Trainer:
             return False  # the processes must agree, and asking costs a message
         return broadcast(time.monotonic() - saved > self.context.checkpoint_seconds, world)
 
-    def _evaluate(self, log: Callable[[Row], None], folder: Path) -> None:
+    def _evaluate(
+        self, log: Callable[[Row], None], log_test: Callable[[Row], None] | None, folder: Path
+    ) -> None:
         state, world = self.state, self.context.world
         self._fetch_loss()
         if state.diverged is not None:
             return
-        train_loss = state.loss_sum / state.loss_units
-        state.loss_sum, state.loss_units = 0.0, 0
-        assert state.first_loss is not None
-        worse = train_loss > state.first_loss
-        state.worse_than_start = state.worse_than_start + 1 if worse else 0
-        if state.worse_than_start >= self.settings.diverge_after:
-            state.diverged = (
-                f"training loss above its start at {state.worse_than_start} evaluations in a row,"
-                f" the last at update {state.update}"
-            )
+        train_loss = state.mean_loss(diverge_after=self.settings.diverge_after)
         valid = broadcast(self.measure("valid").metrics if world.is_main else {}, world)
         if not all(math.isfinite(value) for value in valid.values()):
             state.diverged = f"validation loss not finite at update {state.update}"
@@ -188,6 +189,11 @@ class Trainer:
             row |= {"lr": learning_rate(self.settings, state.update), "seconds": round(state.seconds, 1)}
             state.rows.append(row)
             log(row)
+            if log_test is not None:
+                scores = self.measure("test").metrics
+                place = {"update": state.update, "epoch": state.epoch}
+                state.test_rows.append(place | {f"test_{name}": value for name, value in scores.items()})
+                log_test(state.test_rows[-1])
 
     def measure(self, split: str) -> Evaluation:
         """Return the score of the model as it is, on `valid` or `test`."""

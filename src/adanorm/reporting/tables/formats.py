@@ -100,7 +100,7 @@ def table_csv(table: Table) -> str:
     writer = csv.writer(file, lineterminator="\n")
     header = "task norm metric scale scores mean diverged failed paper paper_source confirmed verdict"
     header += " seeds unlearned baseline valid_best valid_level"
-    budget = bool(table.study.budget)
+    budget = bool(table.study.tries)
     writer.writerow([*header.split(), *(["chosen"] if budget else [])])
     for (norm, task), found in table.cells.items():
         number = table.published(norm, task)
