@@ -25,6 +25,7 @@ from adanorm.training.run_checkpoints import RunCheckpoints
 from adanorm.training.seeding import random_state, restore_random_state
 from adanorm.training.state import ComputeContext, Outcome, Row, SelectionMetric, State
 
+Log = Callable[[Row], None]
 CHECK_EVERY = 20  # updates after which the loss is fetched, to see whether it is still finite
 
 
@@ -53,15 +54,14 @@ class Trainer:
     def train(
         self,
         path: Path,
-        log: Callable[[Row], None],
+        log: Log,
         progress: Progress,
         *,
-        log_test: Callable[[Row], None] | None = None,
+        log_test: Log | None = None,
     ) -> Outcome:
         """Train from where the run is to its end, with checkpoints at `path`; score the best weights.
 
-        `log` gets a row at each evaluation, on the first process, and `log_test` one of test scores,
-        which decide nothing; without it none are taken.
+        `log` gets a row at each evaluation, on the first process, and `log_test`, if given, a test row.
         """
         self.model.train()
         state, saved = self.state, time.monotonic()
@@ -162,9 +162,7 @@ class Trainer:
             return False  # the processes must agree, and asking costs a message
         return broadcast(time.monotonic() - saved > self.context.checkpoint_seconds, world)
 
-    def _evaluate(
-        self, log: Callable[[Row], None], log_test: Callable[[Row], None] | None, folder: Path
-    ) -> None:
+    def _evaluate(self, log: Log, log_test: Log | None, folder: Path) -> None:
         state, world = self.state, self.context.world
         self._fetch_loss()
         if state.diverged is not None:
@@ -190,8 +188,7 @@ class Trainer:
             state.rows.append(row)
             log(row)
             if log_test is not None:
-                scores = self.measure("test").metrics
-                place = {"update": state.update, "epoch": state.epoch}
+                scores, place = self.measure("test").metrics, {"update": state.update, "epoch": state.epoch}
                 state.test_rows.append(place | {f"test_{name}": value for name, value in scores.items()})
                 log_test(state.test_rows[-1])
 
