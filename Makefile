@@ -40,7 +40,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
 ADANORM := $(BIN)/python -m adanorm
 LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m adanorm,$(ADANORM))
-BENCHMARKS := loop translation attention recurrent parsing analysis report
+BENCHMARKS := updates prefetch loop translation attention recurrent parsing analysis report
 CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS)) $(SET)
 
 # Only what the user set: a study has its own seeds and scale.
