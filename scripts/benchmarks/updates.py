@@ -2,8 +2,8 @@
 
     python -m scripts.benchmarks.updates baseline=/path/to/other/checkout tasks=rt,mnist rounds=21
 
-`baseline` may also be a commit, which is checked out under outputs/baselines/; without it, it is the last whose
-numbers were PyTorch's own.
+`baseline` may also be a commit, which is checked out under outputs/baselines/; by default it is the last
+whose numbers were PyTorch's own.
 
 A process of each checkout builds task, model and optimizer by its own code and makes updates when it is told
 to; the two take turns, on the same batches, each with one thread, under the allocator's settings of the
