@@ -185,6 +185,6 @@ def test_translations_are_those_of_fairseqs_own_model_and_generator() -> None:
     chosen = pairs.dataset.ordered_indices()
     theirs = other.generate(pairs.dataset, chosen, experiment)
     ours = task.translate(model, pairs.sources(chosen))
-    assert len(set(ours)) > len(ours) / 2
+    assert len(set(ours)) > 2
     assert len({translation.count(" ") for translation in ours}) > 1
     assert dict(zip(chosen.tolist(), ours, strict=True)) == theirs
