@@ -19,14 +19,17 @@ from adanorm.reporting.names import title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
 from adanorm.reporting.tables.formats import baseline_text
 from adanorm.reporting.tables.notes import notes
+from adanorm.reporting.tables.reproducibility import COLUMNS, NOTE, reproducibility_row
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
+from adanorm.reporting.verdicts.reproducibility import ColumnAgreement, agreements
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
 
 TEMPLATE = Path(__file__).with_name("report.html")
 CURVE_POINTS = 60
+OF_CLAIMS = ("claim-", "evidence-")  # figures that stand beside the claims
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,10 @@ def drawn(folder: Path) -> list[Figure]:
 
 
 def report_page(
-    tables: Mapping[str, Table], judgements: Sequence[ClaimResult], figures: Sequence[Figure] = ()
+    tables: Mapping[str, Table],
+    judgements: Sequence[ClaimResult],
+    figures: Sequence[Figure] = (),
+    columns: Sequence[ColumnAgreement] = (),
 ) -> str:
     """Return the report as HTML that needs no other file, from tables by study name and claims."""
     groups = _Groups()
@@ -65,8 +71,14 @@ def report_page(
         claims_note=CLAIMS_NOTE.replace("*", ""),
         claim_columns=CLAIM_COLUMNS,
         registered=registered_note().replace("*", "").replace("`", ""),
+        reproducibility=[reproducibility_row(column) for column in columns],
+        reproducibility_columns=COLUMNS,
+        reproducibility_note=NOTE.replace("*Among our own seeds*", "Among our own seeds").replace(
+            "*Confirmed*", "Confirmed"
+        ),
         tables=shown,
-        figures=figures,
+        figures=[figure for figure in figures if not figure.name.startswith(OF_CLAIMS)],
+        claim_figures=[figure for figure in figures if figure.name.startswith(OF_CLAIMS)],
         missing=[entry for name, table in tables.items() for entry in _missing(name, table)],
         groups=groups.entries,
     )
@@ -234,4 +246,4 @@ def build_report(runs: str | None = None) -> str:
     """
     tables = {name: Table(study, study_grid(study, runs=runs)) for name, study in load_studies().items()}
     figures = PROJECT / "results" / "figures"
-    return report_page(tables, claim_results(runs), drawn(figures) if runs is None else ())
+    return report_page(tables, claim_results(runs), drawn(figures) if runs is None else (), agreements(runs))
