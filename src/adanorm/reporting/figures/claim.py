@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,8 @@ def claim_effects(name: str, claim: Claim, found: Mapping[str, Sequence[Pair]]) 
 def _draw(axes: Axes, height: int, pair: Pair, margin: float) -> None:
     """Draw a task's row: above the seeds its effect, with what is answered to the right of it."""
     read = pair.comparison
-    answer = pair.answer if read or pair.divergence_p is not None else "one seed" if pair.gaps else "-"
+    decided = read is not None or pair.divergence_p is not None
+    answer = pair.answer if decided else re.split("[:,]", pair.remark)[0]  # such as: did not learn
     axes.text(1.02, height, answer, transform=axes.get_yaxis_transform(), va="center", fontsize=7)
     dots = [gap / margin for gap in pair.gaps]
     axes.scatter(dots, [height + 0.28] * len(dots), s=4, color="0.45", linewidths=0)

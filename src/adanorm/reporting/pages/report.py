@@ -17,7 +17,14 @@ from adanorm.records.folder import shown
 from adanorm.records.result import STATUSES, Result
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
-from adanorm.reporting.tables.formats import baseline_text
+from adanorm.reporting.tables.formats import (
+    LEVEL_NOTE,
+    VALIDATION,
+    baseline_text,
+    validated_tasks,
+    validation_label,
+    validation_rows,
+)
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.reproducibility import COLUMNS, NOTE, reproducibility_row
 from adanorm.reporting.tables.table import Table
@@ -77,6 +84,8 @@ def report_page(
             "*Confirmed*", "Confirmed"
         ),
         tables=shown,
+        validation=VALIDATION,
+        level_note=LEVEL_NOTE,
         figures=[figure for figure in figures if not figure.name.startswith(OF_CLAIMS)],
         claim_figures=[figure for figure in figures if figure.name.startswith(OF_CLAIMS)],
         missing=[entry for name, table in tables.items() for entry in _missing(name, table)],
@@ -120,7 +129,7 @@ class _Groups:
 
 
 def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
-    study = table.study
+    study, tasks = table.study, validated_tasks(table)
     best = {task: table.best(task) for task in study.columns}
     rows = []
     for norm in study.rows:
@@ -144,6 +153,8 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
         "title": study.title,
         "columns": [f"{title(task)} ({table.metric_of(task).label})" for task in study.columns],
         "rows": rows,
+        "validated": [validation_label(table, task) for task in tasks],
+        "validation": validation_rows(table, tasks) if tasks else [],
         "baselines": [baseline_text(table, task) for task in study.columns],
         "notes": [note.replace("*", "").replace("`", "") for note in notes(table)],
     }

@@ -36,9 +36,10 @@ def registered_note() -> str:
 CLAIMS_NOTE = (
     "The effect is by how much the norm that is claimed to be better is better, over the seeds that both"
     " norms share, in the task's unit. Its variance is its own and that of the task's other norms (Smyth"
-    " 2004); *noise* says whether the choice of test examples is in the interval beside the seeds. *Better*"
+    " 2004), of more seeds than planned its own alone; *noise* says whether the choice of test examples is in the interval beside the seeds. *Better*"
     " and *worse*: zero is outside the interval. *Equivalent*: the 90 % interval lies inside the margin, the"
-    " smallest difference that matters. *Open*: neither. *Excluded* has the p of the paper's gap being the"
+    " smallest difference that matters. *Open*: neither. Of more seeds than planned both intervals are wider,"
+    " as looking after every seed takes. *Excluded* has the p of the paper's gap being the"
     " true one on this test set. *To find* and *to show* are seeds in all, and those still to run with their"
     " core-hours, at which a fixed plan has power 0.8 if the paper's gap is true, or if there is no"
     " difference. The validation scores are effects too, with half their 95 % interval: at the best epoch,"
