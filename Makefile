@@ -40,7 +40,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
 ADANORM := $(BIN)/python -m adanorm
 LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m adanorm,$(ADANORM))
-BENCHMARKS := loop translation attention recurrent parsing analysis report
+BENCHMARKS := updates prefetch loop translation attention recurrent parsing analysis report
 CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS)) $(SET)
 
 # Only what the user set: a study has its own seeds and scale.
@@ -140,9 +140,9 @@ $(BIN)/python:
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV): a minute or two"
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .[dev]
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[dev]
 	@touch $@

@@ -31,7 +31,7 @@ from adanorm.cli.study_until import (
 )
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import PROJECT
-from adanorm.records import reader
+from adanorm.records import loggers, reader
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
@@ -64,7 +64,7 @@ USAGE = Usage(
 def main(arguments: Arguments) -> int:
     """Run a study; the code is 1 if some run failed."""
     most = most_seeds(arguments)
-    name, study = chosen_study(arguments)
+    name, study, table_name = chosen_study(arguments)
     runs_folder, workers = runs_of(arguments), workers_of(arguments)
     gpus = whole_number("gpus", arguments.keys["gpus"])
     grid = study_grid(study, runs=runs_folder)
@@ -82,8 +82,10 @@ def main(arguments: Arguments) -> int:
         )
         logs = _log_folders(name, runs_folder)
         if missing:
-            hours = sum(run.experiment.cost.cpu_hours for run in missing) / launch.workers
-            print(f"{launch.workers} worker(s), about {hours:.1f} hours on CPU", flush=True)
+            costs = [run.experiment.cost for run in missing]
+            hours = sum(c.cuda_hours if launch.devices else c.cpu_hours for c in costs) / launch.workers
+            place = "GPU" if launch.devices else "CPU"
+            print(f"{launch.workers} worker(s), about {hours:,.1f} hours on {place}", flush=True)
             failed = run_all(missing, launch, next(logs))
         if most and not failed:
             later = study.model_copy(update={"seeds": list(range(1, most + 1))})
@@ -99,7 +101,7 @@ def main(arguments: Arguments) -> int:
                 run=lambda chosen: run_all([by_run[run] for run in chosen], launch, next(logs)),
             )
     table = Table(study, grid)
-    write_table(table, name, Path(runs_folder) / "tables" if runs_folder else None)
+    write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
@@ -132,6 +134,7 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
             f"{' '.join(settings)}: makes other runs than the study's; write a study of your own"
         )
     for run in changed:
+        loggers.check(run.experiment)
         if run.experiment.logger.name != "files":
             named = {"group": name, "label": run.name}
             # In quotes: a label may hold what Hydra's grammar has a meaning for.

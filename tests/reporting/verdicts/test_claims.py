@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -197,8 +196,7 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
         made(tmp_path, "ptb", norm, [80.0, 80.0, 80.0])
         for seed in (1, 2, 3):
             rows = [{"valid_loss": 9.0}, {"valid_loss": 1 + seed / 50 + lift * (1 + seed / 100)}]
-            path = run_of(tmp_path, "ptb", norm, seed).folder() / "metrics.jsonl"
-            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+            record(run_of(tmp_path, "ptb", norm, seed), rows=rows, test={"uas": 80.0})
     found = judged(claim, tmp_path)
     assert found.verdict == "supported"
     assert found.tasks[0].pair is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -12,6 +13,8 @@ from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_row
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
+
+WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
 
 
 def _grid(table: Table, *, bold: str) -> list[list[str]]:
@@ -108,7 +111,7 @@ def table_csv(table: Table) -> str:
     writer = csv.writer(file, lineterminator="\n")
     header = "task norm metric scale scores mean diverged failed paper paper_source confirmed verdict"
     header += " seeds unlearned baseline valid_best valid_level"
-    budget = bool(table.study.budget)
+    budget = bool(table.study.tries)
     writer.writerow([*header.split(), *(["chosen"] if budget else [])])
     for (norm, task), found in table.cells.items():
         number = table.published(norm, task)
@@ -170,7 +173,8 @@ def table_latex(table: Table) -> str:
         escaped = [_escape(field) for field in row]
         lines.append(" & ".join(escaped) + r" \\")
     if tasks := validated_tasks(table):
-        lines += [r"\midrule", rf"\multicolumn{{{1 + len(columns)}}}{{l}}{{{VALIDATION}}} \\"]
+        heading = ["Validation: best, level", *("" for _ in columns)]
+        lines += [r"\midrule", " & ".join(heading) + r" \\"]
         by_norm = {row[0]: dict(zip(tasks, row[1:], strict=True)) for row in validation_rows(table, tasks)}
         for norm, fields in by_norm.items():
             row = [norm, *(fields.get(task, "-") for task in columns)]
@@ -195,8 +199,12 @@ def table_text(table: Table) -> str:
         lines.append(f"{title(task)}, test {table.metric_of(task).label}, {table.study.scale}")
         for norm in study.rows:
             paper = table.paper(norm, task)
-            quoted = f"paper {paper:<8} {table.verdict(norm, task)}" if paper else ""
-            lines.append(f"  {title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
+            quoted = f"paper {paper:<7} {table.verdict(norm, task)}" if paper else ""
+            label = title(norm)
+            if len(label) > LABEL:  # on lines of its own
+                lines += textwrap.wrap(label, WIDTH, initial_indent="  ", subsequent_indent="    ")
+                label = ""
+            lines.append(f"  {label:<{LABEL}} {table.ours(norm, task):<24} {quoted}".rstrip())
     empty = [task for task in study.columns if task not in _run(table)]
     if empty:
         lines.append(f"no runs yet: {', '.join(map(title, empty))}")

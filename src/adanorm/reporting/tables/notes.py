@@ -91,12 +91,18 @@ _SHARED = re.compile(r"^  - (shared/\S+)", re.MULTILINE)
 
 def _choice(table: Table) -> list[str]:
     """Return what a study with a budget chooses by, and what the choice wins by luck."""
-    budget = table.study.budget
-    if not budget:
+    study = table.study
+    if not study.tries:
         return []
+    own = "; ".join(
+        f"{title(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget
+    )
+    tried = f"The same budget for every cell: {', '.join(study.budget)}"
+    if own:
+        tried = f"As many settings are tried in every cell ({own})"
     found = (
-        f"The same budget for every cell: {', '.join(budget)}. Shown is the best by mean"
-        " validation score over the seeds, in brackets which; test scores had no part in it."
+        f"{tried}. Shown is the best by mean validation score over the seeds, in brackets which; test"
+        " scores had no part in it."
     )
     wins = {task: _luck(table, task) for task in table.study.columns}
     said = [
@@ -107,7 +113,7 @@ def _choice(table: Table) -> list[str]:
     if not said:
         return [found]
     return [
-        f"{found} If no setting matters, the best of {len(budget)} wins by luck alone: {', '.join(said)}."
+        f"{found} If no setting matters, the best of {study.tries} wins by luck alone: {', '.join(said)}."
     ]
 
 
@@ -123,7 +129,7 @@ def _luck(table: Table, task: str) -> tuple[float, float] | None:
             by_valid, by_test = (1 if higher else -1 for higher in signs)
             valid.append([by_valid * r.valid_score(target.selection_metric) for r in done])
             test.append([by_test * r.test_score(target.metric) for r in done])
-    return luck_of_choice(valid, test, tried=len(table.study.budget), seeds=len(table.study.seeds))
+    return luck_of_choice(valid, test, tried=table.study.tries, seeds=len(table.study.seeds))
 
 
 def _splits(table: Table) -> list[str]:
