@@ -12,6 +12,7 @@ import torch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, mirrors_of
+from tests import commands
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -40,12 +41,33 @@ def smoke(tmp_path: Path) -> Callable[..., Experiment]:
     return make
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # one server for all workers
+        served = commands.server()
+        served.__enter__()
+        config.add_cleanup(lambda: served.__exit__(None, None, None))
+
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
 def command() -> Command:
-    """Runs `adanorm <name> <arguments>` from the project's root and returns what it printed."""
+    """Runs `adanorm <name> <arguments>` from the project's root, as a fork that need not import, and returns
+    what it printed.
+    """
+
+    def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return commands.run("adanorm", name, *arguments)
+
+    return run
+
+
+@pytest.fixture
+def new_process() -> Command:
+    """Runs `adanorm <name> <arguments>` from the project's root in an interpreter of its own, and returns
+    what it printed.
+    """
 
     def run(
         name: str, *arguments: str, launcher: Sequence[str] = (sys.executable, "-m")

@@ -16,8 +16,9 @@ import pytest
 from filelock import FileLock
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.paths import PROJECT, choices
+from adanorm.config.paths import choices
 from adanorm.runs.execute import execute
+from tests import commands
 from tests.conftest import Command
 from tests.defined import corners
 
@@ -32,9 +33,11 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key != "seconds"} for row in found]
 
 
-def test_a_run_leaves_its_record_and_is_not_made_twice(tmp_path: Path, command: Command) -> None:
+def test_a_run_leaves_its_record_and_is_not_made_twice(
+    tmp_path: Path, command: Command, new_process: Command
+) -> None:
     arguments = ("task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}")
-    first = command("run", *arguments)
+    first = new_process("run", *arguments)
     assert first.returncode == 0, first.stderr
     folder = only_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} - {"run.lock"} == {
@@ -114,8 +117,8 @@ def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
     assert not runs.exists()
 
 
-def test_mistakes_in_a_sweep_are_one_line_too(tmp_path: Path, command: Command) -> None:
-    done = command("run", "-m", "task=rt,rtt", "norm=adanorm", f"runs={tmp_path / 'runs'}")
+def test_mistakes_in_a_sweep_are_one_line_too(tmp_path: Path, new_process: Command) -> None:
+    done = new_process("run", "-m", "task=rt,rtt", "norm=adanorm", f"runs={tmp_path / 'runs'}")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "unknown task 'rtt'" in done.stderr
 
@@ -151,11 +154,13 @@ def test_a_run_made_by_another_process_meanwhile_is_not_made_again(tmp_path: Pat
     }
 
 
-def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, command: Command) -> None:
+def test_a_full_disk_is_one_line_and_the_run_goes_on_later(
+    tmp_path: Path, command: Command, new_process: Command
+) -> None:
     arguments = ["task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"]
     # A limit on the size of a file stands in for the disk: the checkpoint does not fit.
     limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 24; exec "$0" -m "$@"', sys.executable]
-    full = command("run", *arguments, "model.channels=[8,16]", launcher=limited)
+    full = new_process("run", *arguments, "model.channels=[8,16]", launcher=limited)
     assert full.returncode == 2
     assert full.stderr.count("\n") == 1
     assert "File too large" in full.stderr
@@ -174,16 +179,13 @@ def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, command: 
     whole = command("run", *arguments, f"runs={tmp_path / 'whole'}")
     assert whole.returncode == 0, whole.stderr
     broken = tmp_path / "broken"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "adanorm", "run", *arguments, f"runs={broken}"],
-        cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    process = commands.start("adanorm", "run", *arguments, f"runs={broken}")
     metrics = compose_experiment([*arguments, f"runs={broken}"]).folder() / "metrics.jsonl"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (metrics.exists() and metrics.read_text().count("\n") >= 2):
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    assert process.wait(30) == -signal.SIGKILL
     assert not (metrics.parent / "result.json").exists(), "killed too late to show anything"
     (metrics.parent / "checkpoint.tmp").write_bytes(b"what a kill within a checkpoint's writing leaves")
     assert command("run", *arguments, f"runs={broken}").returncode == 0
