@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-import time
+from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -171,25 +174,37 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later(
     assert json.loads((folder / "result.json").read_text())["status"] == "done"
 
 
-@pytest.mark.parametrize("task", ["rt", "mnist", "de-en", "enwik8", "enwik8-lstm", "ptb"])
-def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, command: Command, task: str) -> None:
-    arguments = [f"task={task}", "norm=layernorm", "scale=smoke", "training.max_epochs=12"]
-    arguments += ["training.max_updates=600"] if task.startswith("enwik8") else []
-    arguments += ["checkpoint_minutes=1e-9"]
-    whole = command("run", *arguments, f"runs={tmp_path / 'whole'}")
-    assert whole.returncode == 0, whole.stderr
-    broken = tmp_path / "broken"
-    process = commands.start("adanorm", "run", *arguments, f"runs={broken}")
-    metrics = compose_experiment([*arguments, f"runs={broken}"]).folder() / "metrics.jsonl"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (metrics.exists() and metrics.read_text().count("\n") >= 2):
-        time.sleep(0.002)
-    process.kill()
-    assert process.wait(30) == -signal.SIGKILL
-    assert not (metrics.parent / "result.json").exists(), "killed too late to show anything"
-    (metrics.parent / "checkpoint.tmp").write_bytes(b"what a kill within a checkpoint's writing leaves")
-    assert command("run", *arguments, f"runs={broken}").returncode == 0
-    folders = only_folder(tmp_path / "whole"), only_folder(broken)
+def run_to_be_killed(folder: Path, task: str, moment: str, times: int) -> subprocess.CompletedProcess[str]:
+    """A run of a few updates, each with a checkpoint, killed just before it does something the n-th time."""
+    length = [] if task.startswith("enwik8") else ["training.max_epochs=4"]
+    return commands.run(
+        "tests.killed", str(folder / "moments"), moment, str(times), "run", f"task={task}", "norm=layernorm",
+        "scale=smoke", *length, "checkpoint_minutes=1e-9", f"runs={folder}",
+    )  # fmt: skip
+
+
+# Of one task every kind of moment, of the others one within training, one between epochs and the last.
+SAMPLE = ("rename to checkpoint.pt", "open metrics.jsonl", "rename to result.json")
+
+
+@pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-lstm", "ptb"])
+def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, task: str) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    whole.mkdir()
+    broken.mkdir()
+    assert run_to_be_killed(whole, task, "never", 0).returncode == 0
+    moments = Counter((whole / "moments").read_text().splitlines())
+    before_the_end = list(moments)[: list(moments).index("rename to result.json") + 1]
+    assert {*SAMPLE} < {*before_the_end}
+    for moment in before_the_end if task == "mnist" else SAMPLE:
+        killed = run_to_be_killed(broken, task, moment, 5 if moments[moment] > 20 else 1)
+        assert killed.returncode == -signal.SIGKILL, f"{moment}: {killed.stderr}"
+        assert not list(broken.glob("*/*/*/result.json"))
+        for folder in broken.glob("*/*/*"):
+            (folder / "checkpoint.pt.tmp").write_bytes(b"what a kill within a checkpoint's writing leaves")
+    ended = run_to_be_killed(broken, task, "never", 0)
+    assert ended.returncode == 0, ended.stderr
+    folders = only_folder(whole), only_folder(broken)
     assert rows(folders[0]) == rows(folders[1])
     results = [json.loads((folder / "result.json").read_text()) for folder in folders]
     for result in results:
@@ -198,6 +213,27 @@ def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, command: 
     predictions = [[path.read_bytes() for path in folder.glob("predictions.txt.gz")] for folder in folders]
     assert predictions[0] == predictions[1]
     assert len(predictions[0]) == (0 if task.startswith("enwik8") else 1)
+
+
+def by_torchrun(*arguments: str) -> list[str]:
+    """What two processes of torchrun's say in which something went wrong."""
+    torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "adanorm", "run")
+    done = commands.run(*torchrun, *arguments)
+    return [done.stderr] if done.returncode else []
+
+
+def by_forks(*arguments: str) -> list[str]:
+    """The same of two processes with the environment that torchrun gives its own."""
+    with socket.create_server(("localhost", 0)) as free:
+        address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    with TemporaryFile("w+") as errors:
+        places = [{**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+        both = [
+            commands.start("adanorm", "run", *arguments, errors=errors, environment=place) for place in places
+        ]
+        codes = [process.wait(200) for process in both]
+        errors.seek(0)
+        return [errors.read()] if any(codes) else []
 
 
 @pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-gru", "ptb", "gaussian"])
@@ -209,9 +245,9 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str)
         task, []
     )
     one = command("run", *arguments, f"runs={tmp_path / 'one'}")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
-    two = command("run", *arguments, f"runs={tmp_path / 'two'}", launcher=torchrun)
-    assert one.returncode == two.returncode == 0, two.stderr
+    assert one.returncode == 0, one.stderr
+    start_two = by_torchrun if task == "mnist" else by_forks
+    assert start_two(*arguments, f"runs={tmp_path / 'two'}") == []
     first, second = (rows(only_folder(tmp_path / name)) for name in ("one", "two"))
     assert len(first) == (4 if task.startswith("enwik8") else 3)
     for row, other in zip(first, second, strict=True):
