@@ -22,6 +22,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any, NamedTuple
@@ -29,7 +30,8 @@ from typing import IO, Any, NamedTuple
 PROJECT = Path(__file__).parents[1]
 FOLDER = "ADANORM_TESTS_PROCESSES"  # names the sockets' folder to pytest's workers
 LIBRARIES = (
-    "torch", "torch._dynamo", "numba", "hydra", "pydantic", "scipy.stats", "sacrebleu", "sklearn", "matplotlib.figure",
+    "torch", "torch._dynamo", "numba", "hydra", "pydantic", "scipy.stats", "sacrebleu", "sklearn",
+    "matplotlib.figure",
 )  # fmt: skip
 SUITE = ("adanorm.cli.study", "adanorm.cli.compare", "adanorm.cli.analyze", "adanorm.runs.execute")
 LARGEST = 1 << 20  # bytes of an order
@@ -49,7 +51,9 @@ class Process:
         if self.returncode is None:
             self._connection.settimeout(timeout)
             try:
-                self.returncode = int(self._connection.recv(32))
+                self.returncode = int(
+                    self._connection.recv(32) or -signal.SIGKILL
+                )  # empty: the server has gone
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
             self._connection.close()
@@ -84,7 +88,8 @@ def start(
     """Return `python -m <arguments>` as it starts, forked where the suite or only libraries are imported."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(str(Path(os.environ[FOLDER]) / imported))
-    order = [arguments, str(cwd), dict(os.environ if environment is None else environment)]
+    variables = dict(os.environ if environment is None else environment)
+    order = {"arguments": arguments, "cwd": str(cwd), "environment": variables}
     with open(os.devnull, "r+") as nothing:
         files = [nothing if file == subprocess.DEVNULL else file for file in (nothing, output, errors)]
         numbers = [file if isinstance(file, int) else file.fileno() for file in files]
@@ -109,7 +114,9 @@ def run(*arguments: str, timeout: float = 300, **settings: Any) -> subprocess.Co
 def server() -> Iterator[None]:
     """Have what processes are forked of during a block."""
     with TemporaryDirectory(prefix="adanorm-") as folder, ExitStack() as doors:
-        numbers = [doors.enter_context(listening(Path(folder, name))).fileno() for name in ("libraries", "suite")]
+        numbers = [
+            doors.enter_context(listening(Path(folder, name))).fileno() for name in ("libraries", "suite")
+        ]
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands", *map(str, numbers)], cwd=PROJECT, pass_fds=numbers,
             env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE, start_new_session=True,
@@ -173,59 +180,80 @@ def listening(path: Path) -> socket.socket:
     return door
 
 
-def serve(door: socket.socket, owner: int) -> Order:
-    """Fork processes until the owner's end of a pipe is closed; returns in what is forked, with its order."""
-    gc.freeze()  # what is imported stays: a collection need not look at it
-    looks = selectors.DefaultSelector()
-    looks.register(door, selectors.EVENT_READ)
-    looks.register(owner, selectors.EVENT_READ)
-    while True:
-        for key, _ in looks.select():
-            if key.fd == owner:
-                for other in list(looks.get_map().values()):
-                    if isinstance(other.data, tuple):
-                        os.killpg(other.data[0], signal.SIGKILL)
-                with suppress(ChildProcessError):
-                    while True:
-                        os.wait()
-                os._exit(0)
-            if key.fileobj is door:
-                connection, _ = door.accept()
-                message, files, _, _ = socket.recv_fds(connection, LARGEST, 3)
-                assert len(os.listdir("/proc/self/task")) == 1, "a fork has no other thread"
-                pid = os.fork()
-                if pid == 0:
-                    os.setsid()
-                    for other in list(looks.get_map().values()):
-                        os.close(other.fd)
-                    looks.close()
-                    connection.send(str(os.getpid()).encode())
-                    connection.close()
-                    return Order(*json.loads(message), files)
-                for file in files:
-                    os.close(file)
-                looks.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, connection))
-                looks.register(connection, selectors.EVENT_READ, pid)
-            elif isinstance(key.data, tuple):  # it has ended
-                pid, connection = key.data
-                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                looks.unregister(key.fd)
-                os.close(key.fd)
-                if connection.fileno() in looks.get_map():
-                    looks.unregister(connection)
-                    connection.send(str(code).encode())
-                    connection.close()
-            else:  # nobody waits for it any more
-                looks.unregister(key.fileobj)
-                with suppress(ProcessLookupError):
-                    os.killpg(key.data, signal.SIGKILL)
+class Server:
+    """Forks a process for each order at a door, and tells who ordered it how it ended."""
+
+    def __init__(self, door: socket.socket, owner: int) -> None:
+        self._door = door
+        self._looks = selectors.DefaultSelector()
+        self._looks.register(door, selectors.EVENT_READ, self._fork)
+        self._looks.register(owner, selectors.EVENT_READ, self._end)
+
+    def order(self) -> Order:
+        """Serve until the owner's end of a pipe is closed; returns in what is forked, with its order."""
+        gc.freeze()  # what is imported stays: a collection need not look at it
+        while True:
+            for key, _ in self._looks.select():
+                if (order := key.data()) is not None:
+                    return Order(**order)
+
+    def _fork(self) -> dict[str, Any] | None:
+        connection, _ = self._door.accept()
+        message, files, _, _ = socket.recv_fds(connection, LARGEST, 3)
+        assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            for other in list(self._looks.get_map().values()):
+                os.close(other.fd)
+            self._looks.close()
+            connection.send(str(os.getpid()).encode())
+            connection.close()
+            return {**json.loads(message), "files": files}
+        for file in files:
+            os.close(file)
+        alive = os.pidfd_open(pid)
+        self._looks.register(alive, selectors.EVENT_READ, partial(self._tell, pid, alive, connection))
+        self._looks.register(connection, selectors.EVENT_READ, partial(self._kill, pid, connection))
+        return None
+
+    def _tell(self, pid: int, alive: int, connection: socket.socket) -> None:
+        """Send the exit code of a process that has ended, if somebody waits for it."""
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        self._looks.unregister(alive)
+        os.close(alive)
+        if connection.fileno() >= 0:
+            self._looks.unregister(connection)
+            with suppress(BrokenPipeError):
+                connection.send(str(code).encode())
+            connection.close()
+
+    def _kill(self, pid: int, connection: socket.socket) -> None:
+        """Kill a process that nobody waits for any more."""
+        if connection.fileno() < 0:  # it has ended just now
+            return
+        self._looks.unregister(connection)
+        connection.close()
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+    def _end(self) -> None:
+        """End this process after all that it has forked."""
+        kills = [key.data for key in self._looks.get_map().values()]
+        for kill in kills:
+            if isinstance(kill, partial) and kill.func == self._kill:
+                kill()
+        with suppress(ChildProcessError):
+            while True:
+                os.wait()
+        os._exit(0)
 
 
 def main() -> None:
     """Listen at the two sockets of these numbers until standard input ends."""
     libraries, suite = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     owner = os.dup(0)
-    if owner in select.select([owner, libraries, suite], [], [])[0]:
+    if owner in select.select([owner, libraries.fileno(), suite.fileno()], [], [])[0]:
         return
     del sys.path[0]  # each order has its own
     atexit.register(leave)  # what is registered first is called last
@@ -233,7 +261,7 @@ def main() -> None:
         importlib.import_module(module)
     if os.fork():
         suite.close()
-        serve(libraries, owner).become()
+        Server(libraries, owner).order().become()
     else:
         libraries.close()
         for module in SUITE:
@@ -241,7 +269,7 @@ def main() -> None:
         from adanorm.fairseq_library import fairseq
 
         fairseq()
-        serve(suite, owner).become()
+        Server(suite, owner).order().become()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,9 @@ def smoke(tmp_path: Path) -> Callable[..., Experiment]:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # one server for all workers
-        served = commands.server()
-        served.__enter__()
-        config.add_cleanup(lambda: served.__exit__(None, None, None))
+        stack = ExitStack()
+        stack.enter_context(commands.server())
+        config.add_cleanup(stack.close)
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -82,3 +83,10 @@ def new_process() -> Command:
         )
 
     return run
+
+
+@pytest.fixture
+def _quick_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the runs that a study starts done by forks that need not import."""
+    folders = [str(Path(__file__).parent / "quick_start"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, folders)))

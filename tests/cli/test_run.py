@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
 from adanorm.runs.execute import execute
@@ -293,6 +294,13 @@ def test_the_list_says_where_a_norm_is_not_defined_and_why(command: Command) -> 
     assert re.search(r"not batchnorm, [^:]* in de-en, en-de, en-vi: its sites do not say", listed)
     assert re.search(r"not instancenorm in gaussian, ptb: its statistics are over positions", listed)
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_starts_where_nothing_of_the_suite_is_imported(name: str) -> None:
+    done = commands.run("adanorm", name, "--help", imported="libraries")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: adanorm {name}")
 
 
 def test_the_doors_import_torch_only_when_they_use_it() -> None:
