@@ -78,7 +78,7 @@ list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
-	@$(ADANORM) study $(STUDY) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(SET)
+	@$(ADANORM) study $(STUDY) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SET)
 
 status: $(VENV)/installed ## Show where STUDY stands, cell by cell, and the time left
 	@$(ADANORM) status $(STUDY) $(GRID)
@@ -140,9 +140,9 @@ $(BIN)/python:
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV): a minute or two"
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .[dev]
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[dev]
 	@touch $@

@@ -60,14 +60,16 @@ def _vector() -> Tensor:
 def make(record: AnalysisRecord) -> None:
     """Write the record of a norm: how far its output moves under each change."""
     run = record.experiment
+    trial = norm_factory(run.norm).trial
     described = environment.describe(
         device=torch.device("cpu"),
         precision="fp64",
         processes=1,
         threads=torch.get_num_threads(),
-        norm_backend=backends.describe(run.norm.backend, "cpu"),
+        norm_backend=backends.describe(trial, run.norm.backend, "cpu", torch.float64),
     )
-    with RunFolder(record.folder()).recording(record.identity(), described) as recording:
+    folder = RunFolder(record.folder())
+    with folder.recording(record.identity(), described, run.norm.code) as recording:
         if recording.is_complete:
             return
         found = differences(run.norm, seed=run.seed, eps=float(record.analysis.options["eps"]))
