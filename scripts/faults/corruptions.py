@@ -53,7 +53,7 @@ def _unfinished(case: Case, random: Random, place: Path) -> Iterator[Verdict]:
 
 
 def _finished(case: Case, random: Random, place: Path) -> Iterator[Verdict]:
-    """A finished run with a spoiled file is as it was, or made again; commands on it end well or in a line."""
+    """A finished run with a spoiled file is as it was or made again; commands end well or in a line."""
     shutil.copytree(case.place, place)
     arguments = case.arguments(place)
     compared = ["compare", *(f"{a},layernorm" if a.startswith("norm=") else a for a in arguments[1:])]

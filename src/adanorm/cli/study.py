@@ -44,7 +44,7 @@ def main(arguments: Arguments) -> int:
     """Run a study; the code is 1 if some run failed."""
     name, study, table_name = chosen_study(arguments)
     runs_folder, workers = runs_of(arguments), workers_of(arguments)
-    gpus = whole_number("gpus", arguments.keys["gpus"])
+    gpus = whole_number("gpus", arguments.keys["gpus"], at_most=1024)
     grid = study_grid(study, runs=runs_folder)
     settings = [entry for entry in arguments.settings if entry.startswith("launcher.")]
     runs = _planned(study, name, grid, [entry for entry in arguments.settings if entry not in settings])
