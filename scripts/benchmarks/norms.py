@@ -92,7 +92,7 @@ def _compared(
         "features": features,
         "dtype": str(dtype).removeprefix("torch."),
         "device": describe(device=device, precision="", processes=1, threads=1)["device"],
-        "computed_by": backends.describe("auto", device.type),
+        "computed_by": backends.describe(norm_factory(NormChoice(name)).trial, "auto", device.type),
         "forward_us": round(1e6 * forward, 1),
         "backward_us": round(1e6 * (both - forward), 1),
         "both_us": round(1e6 * both, 1),

@@ -156,15 +156,6 @@ def test_constant_rows_have_finite_gradients(cls: type[nn.Module], numerics: str
     assert x.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("backend", ["eager", "fused"])
-@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
-def test_a_second_derivative_is_refused_clearly(cls: type[nn.Module], backend: str) -> None:
-    x = torch.randn(2, 8, requires_grad=True)
-    (gradient,) = torch.autograd.grad(cls(8, backend=backend)(x).square().sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        torch.autograd.backward(gradient.sum())
-
-
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [

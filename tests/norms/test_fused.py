@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch import Tensor
 
 from adanorm.config.paths import PROJECT
-from adanorm.norms import AdaNorm, backends
+from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
 from adanorm.norms.functional import closed_form
+from adanorm.norms.kernels import compiling
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
 
+BESIDE = ("rmsnorm", "partial-rmsnorm", "scalenorm", "dynamic-tanh")
 fused = partial(closed_form, backend="fused")
 eager = partial(closed_form, backend="eager")
 
@@ -100,6 +106,84 @@ def test_the_number_of_threads_changes_no_bit(features: int) -> None:
     assert all(torch.equal(a, b) for a, b in zip(many, one, strict=True))
 
 
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("name", BESIDE)
+def test_threads_change_no_bit_of_the_other_norms_and_layouts_only_the_order_of_sums(name: str) -> None:
+    found = []
+    for threads in (2, 1):
+        torch.set_num_threads(threads)
+        for x in (inputs(50, 10, 96), inputs(50, 10, 96).transpose(0, 1).contiguous().transpose(0, 1)):
+            norm = norm_factory(NormChoice(name))(96, site="a")
+            torch.manual_seed(0)
+            leaf = x.detach().requires_grad_()
+            z = norm(leaf)
+            found.append([z.detach(), *torch.autograd.grad(z.pow(3).sum(), [leaf, *norm.parameters()])])
+    for parts in zip(*found, strict=True):
+        many, many_transposed, one, one_transposed = parts
+        assert torch.equal(many, one)
+        assert torch.equal(many_transposed, one_transposed)
+        torch.testing.assert_close(many, many_transposed, rtol=1e-5, atol=1e-4)  # sums in another order
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_the_kernels_of_the_other_norms_are_their_eager_versions(name: str) -> None:
+    found = []
+    for backend in ("eager", "fused"):
+        norm = norm_factory(NormChoice(name, backend=backend))(127, site="a")
+        x = inputs(5, 300, 127).requires_grad_()
+        z = norm(x)
+        found.append([z.detach(), *torch.autograd.grad(z.pow(3).sum(), [x, *norm.parameters()])])
+    for fused, eager in zip(*found, strict=True):
+        torch.testing.assert_close(fused, eager, rtol=2e-5, atol=2e-5 * eager.abs().max().item())
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_forked_child_computes_with_the_threads_that_it_has() -> None:
+    x = inputs(600, 512)
+    expected = fused(x, k=0.1)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (fused(x, k=0.1).numpy() == expected.numpy()).all() else 1)  # NumPy has no threads
+    deadline = time.monotonic() + 20
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if ended[0] == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended == (child, 0)
+
+
+def test_where_nothing_can_be_written_the_compiled_code_lies_in_a_temporary_folder_of_this_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "doubling.py").write_text("def double(x):\n    x[0] = 2 * x[0]\n")
+    (tmp_path / "__pycache__").write_text("no folder, so nobody can write there, root included")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, "/proc/nowhere")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    double = importlib.import_module("doubling").double
+    number = torch.tensor([21.0])
+    compiling.entry(double, "p", torch.float32)(number.data_ptr())
+    assert number.item() == 42
+    (folder,) = temporary.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [*folder.rglob("*.nbc")]
+
+
+def test_a_temporary_folder_that_others_can_write_to_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    planted = tmp_path / f"adanorm-{os.getuid()}"
+    planted.mkdir()
+    planted.chmod(0o777)
+    assert compiling._temporary_folder() != planted
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", FAMILY)
 def test_no_more_is_kept_than_x_and_a_number_a_row(name: str, dtype: torch.dtype) -> None:
@@ -161,11 +245,28 @@ def test_auto_is_eager_in_float64_and_fused_elsewhere() -> None:
 
 
 def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
-    assert backends.describe("auto", "cpu").startswith("fused: numba 0.")
-    assert backends.describe("eager", "cpu") == "eager: as asked"
-    assert backends.describe("auto", "mps") == "eager: no kernels for mps"
-    with pytest.raises(ValueError, match=r"norm\.backend=fused: no kernels for mps; choose auto or eager"):
-        backends.describe("fused", "mps")
+    norm = AdaNorm(8)
+    assert backends.describe(norm, "auto", "cpu").startswith("fused: numba 0.")
+    assert backends.describe(norm, "eager", "cpu") == "eager: as asked"
+    assert backends.describe(norm, "auto", "cpu", torch.float64) == "eager: float64"
+    assert backends.describe(norm, "auto", "mps") == "eager: no kernels of AdaNorm for mps"
+    with pytest.raises(ValueError, match=r"fused: no kernels of AdaNorm for mps; choose auto or eager"):
+        backends.describe(norm, "fused", "mps")
+    for backend in get_args(backends.Backend):
+        assert backends.describe(LayerNorm(8), backend, "cpu") == "eager: LayerNorm has no kernels of ours"
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_what_a_record_says_computed_a_norm_is_what_autograd_saw(name: str) -> None:
+    norm = norm_factory(NormChoice(name))(8, site="a")
+    steps: list[Any] = [norm(1 * inputs(2, 3, 8).requires_grad_()).grad_fn]
+    names = set()
+    while steps:
+        step = steps.pop()
+        names.add(type(step).__name__)
+        steps += [before for before, _ in step.next_functions if before is not None]
+    found = "fused" if any(name.startswith("_") for name in names) else "eager"
+    assert backends.describe(norm, "auto", "cpu").partition(":")[0] == found
 
 
 NO_COMPILERS = """
@@ -175,8 +276,8 @@ import torch
 from adanorm.norms import AdaNorm, backends
 x = torch.randn(3, 8)
 assert torch.equal(AdaNorm(8)(x), AdaNorm(8, backend="eager")(x))
-print(backends.describe("auto", "cpu"))
-print(backends.describe("auto", "cuda"))
+print(backends.describe(AdaNorm(8), "auto", "cpu"))
+print(backends.describe(AdaNorm(8), "auto", "cuda"))
 """
 
 
@@ -191,6 +292,7 @@ BITS = """
 import torch
 from functools import partial
 from adanorm.norms.functional import closed_form
+from adanorm.norms.kernels import compiling
 from tests.norms.cases import FAMILY, inputs, value_and_gradient
 norms = [partial(closed_form, backend="fused", **settings) for settings in FAMILY.values()]
 pairs = [value_and_gradient(norm, inputs(33, 127)) for norm in norms]

@@ -20,6 +20,9 @@ B, T, H = 3, 5, 12
 GAIN, BIAS = (torch.linspace(0.5, 1.5, H, dtype=torch.float64) + shift for shift in (0, -1))
 
 
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "fused"])
+
+
 def rows(*shape: int) -> Tensor:
     return 2 * torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
 
@@ -34,12 +37,17 @@ def with_gain(norm: nn.Module) -> nn.Module:
 
 
 def assert_same(norm: Callable[[Tensor], Tensor], expected: Callable[[Tensor], Tensor], x: Tensor) -> None:
-    """The value and the gradient of a sum of cubes are equal."""
+    """The value and the first and second gradients of a sum of cubes are equal."""
     leaf = x.clone().requires_grad_()
     found, wanted = norm(leaf), expected(leaf)
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
     gradients = [torch.autograd.grad(z.pow(3).sum(), leaf, retain_graph=True)[0] for z in (found, wanted)]
     torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
+    seconds = []
+    for z in (found, wanted):
+        (gradient,) = torch.autograd.grad(z.pow(3).sum(), leaf, create_graph=True)
+        seconds.append(torch.autograd.grad(gradient.pow(2).sum(), leaf)[0])
+    torch.testing.assert_close(*seconds, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize(("gain", "bias"), [(True, True), (True, False), (False, True), (False, False)])
@@ -56,12 +64,13 @@ def test_layernorm_of_images_is_over_channels_height_and_width() -> None:
     torch.testing.assert_close(LayerNorm((2, 3, 4), eps=1e-3).double()(x), y)
 
 
-def test_rmsnorm_with_eps_in_the_root_is_torchs() -> None:
-    norm = with_gain(RmsNorm(H, eps=1e-2))
+@BACKENDS
+def test_rmsnorm_with_eps_in_the_root_is_torchs(backend: Any) -> None:
+    norm = with_gain(RmsNorm(H, eps=1e-2, backend=backend))
     assert_same(norm, lambda x: F.rms_norm(x, [H], GAIN, 1e-2), rows(B, T, H))
 
 
-@pytest.mark.parametrize("backend", ["eager", "fused"])
+@BACKENDS
 def test_rmsnorm_is_torchs_under_every_backend(backend: Any) -> None:
     x, norm = rows(B, T, H).float().requires_grad_(), RmsNorm(H, eps=1e-2, backend=backend)
     values = norm(x), F.rms_norm(x, [H], norm.weight, 1e-2)
@@ -77,14 +86,16 @@ def test_what_is_not_centered_has_no_released_numerics() -> None:
         closed_form(rows(B, H), centered=False, numerics="released")
 
 
-def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps() -> None:
-    norm = with_gain(RmsNorm(H, eps=0.5, eps_at="outside"))
+@BACKENDS
+def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps(backend: Any) -> None:
+    norm = with_gain(RmsNorm(H, eps=0.5, eps_at="outside", backend=backend))
     assert_same(norm, lambda x: GAIN * x / (x.square().mean(-1, keepdim=True).sqrt() + 0.5), rows(B, T, H))
 
 
+@BACKENDS
 @pytest.mark.parametrize(("p", "counted"), [(0.0625, 1), (0.25, 3), (0.3, 4), (1, H)])
-def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int) -> None:
-    norm = with_gain(PartialRmsNorm(H, p=p, eps=1e-2))
+def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int, backend: Any) -> None:
+    norm = with_gain(PartialRmsNorm(H, p=p, eps=1e-2, backend=backend))
     assert_same(
         norm,
         lambda x: GAIN * x / (x[..., :counted].square().sum(-1, keepdim=True) / counted + 1e-2).sqrt(),
@@ -92,14 +103,16 @@ def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int) -> No
     )
 
 
-def test_scalenorm_gives_rows_of_length_g() -> None:
-    norm = ScaleNorm(H).double()
+@BACKENDS
+def test_scalenorm_gives_rows_of_length_g(backend: Any) -> None:
+    norm = ScaleNorm(H, backend=backend).double()
     assert norm.gain.item() == pytest.approx(math.sqrt(H))
     assert_same(norm, lambda x: norm.gain * x / x.square().sum(-1, keepdim=True).sqrt(), rows(B, T, H))
 
 
-def test_dynamic_tanh_is_its_formula() -> None:
-    norm = with_gain(DynamicTanh(H, alpha=0.25))
+@BACKENDS
+def test_dynamic_tanh_is_its_formula(backend: Any) -> None:
+    norm = with_gain(DynamicTanh(H, alpha=0.25, backend=backend))
     assert_same(norm, lambda x: GAIN * (1 - 2 / ((2 * 0.25 * x).exp() + 1)) + BIAS, rows(B, T, H))
 
 

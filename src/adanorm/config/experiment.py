@@ -44,6 +44,7 @@ class Experiment(Config):
     precision: Literal["fp32", "bf16"]
     threads: Positive
     checkpoint_minutes: Annotated[float, Field(gt=0)]
+    track_test: bool = True
     runs: str | None
     logger: LoggerConfig
     cost: CostConfig
@@ -82,7 +83,7 @@ class Experiment(Config):
         later, null by default, leaves the digests of older runs as they are. The user's own files
         and code count by content. Raises ValueError where such a file is missing.
         """
-        places = ("device", "threads", "checkpoint_minutes", "runs", "logger", "cost")
+        places = ("device", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
         aside: dict[str, Any] = {**dict.fromkeys(places, True), "norm": {"backend"}}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
         found_at = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}

@@ -12,6 +12,8 @@ from typing import Literal, get_args
 
 import torch
 
+from adanorm.norms.base import Norm
+
 Backend = Literal["auto", "eager", "fused"]
 
 COMPILERS = {"cpu": "numba", "cuda": "triton"}  # of the kernels, by the type of device
@@ -52,16 +54,20 @@ def check(backend: str) -> None:
         raise ValueError(f"backend={backend!r}: choose auto, eager or fused")
 
 
-def describe(backend: Backend, device: str) -> str:
-    """Return in one line what computes float32 norms, such as `fused: numba 0.68.1`.
+def describe(norm: Norm, backend: str, device: str, dtype: torch.dtype = torch.float32) -> str:
+    """Return in one line what computes a norm's tensors of a type, such as `fused: numba 0.68.1`.
 
     Raises ValueError where `fused` is asked for and cannot be had.
     """
+    name = type(norm).__name__
+    if not norm.kernels:
+        return f"eager: {name} has no kernels of ours"
     if backend == "eager":
         return "eager: as asked"
-    missing = MISSING.get(device, f"no kernels for {device}")
+    missing = MISSING[device] if device in norm.kernels else f"no kernels of {name} for {device}"
     if missing is None:
-        return f"fused: {COMPILERS[device]} {version(COMPILERS[device])}"
+        is_wide = backend == "auto" and dtype == torch.float64
+        return "eager: float64" if is_wide else f"fused: {COMPILERS[device]} {version(COMPILERS[device])}"
     if backend == "fused":
         raise ValueError(f"norm.backend=fused: {missing}; choose auto or eager")
     return f"eager: {missing}"

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Sequence
 from typing import Any
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor, fx, nn
+
+
+def check_floating_point(x: Tensor) -> None:
+    """Raise NotImplementedError for integers and complex numbers, as torch's norms do."""
+    if not x.is_floating_point():
+        raise NotImplementedError(f"no norm is implemented for {x.dtype}: x must be floating-point")
 
 
 class Norm(nn.Module):
@@ -25,6 +33,32 @@ class Norm(nn.Module):
     row_function: Hashable | None = None
     # Whether it works through the weights of the layer before it, which are handed to `attach`.
     lives_in_layer: bool = False
+    # The types of device on which kernels of ours compute it, unless its `backend` is eager.
+    kernels: Sequence[str] = ()
+    # nn.TransformerEncoderLayer computes LayerNorm in place of whatever stands there, in evaluation, if
+    # both its norms have an equal eps. This one is equal to none, nor to itself.
+    eps: float = math.nan
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        for name in ("weight", "bias"):  # nn.TransformerEncoder asks for them
+            if not hasattr(self, name):
+                self.register_parameter(name, None)
+
+    def __call__(self, x: Tensor, *rows: Tensor) -> Any:
+        """Return forward's z, of an unusual x as torch's LayerNorm does.
+
+        In a graph of torch.fx a norm is one node; each example of a nested tensor, which
+        nn.TransformerEncoder makes of padded ones in evaluation, is a batch by itself. Raises
+        NotImplementedError for integers.
+        """
+        if isinstance(x, fx.Proxy):
+            return x.tracer.create_proxy("call_module", x.tracer.path_of_module(self), (x, *rows), {})
+        if x.is_nested:
+            found = [self(example.unsqueeze(0)).squeeze(0) for example in x.unbind()]
+            return torch.nested.as_nested_tensor(found)
+        check_floating_point(x)
+        return super().__call__(x, *rows)
 
     def reference(self, x: Tensor) -> Tensor | None:
         """Return the definition written out in plain torch operations, (..., dim), or None.

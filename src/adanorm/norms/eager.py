@@ -1,65 +1,67 @@
-"""The closed form in eager PyTorch: the reference of the fused kernels, and every device's way.
+"""The closed form in PyTorch's operations: every device's way, and what the kernels are held against.
 
-Letters as in norms.functional.
+Letters and settings as in norms.functional; a statistic is (..., 1).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from adanorm.norms.statistics import upcast
 
 
-class ClosedForm(torch.autograd.Function):
-    """z of x, k, C, detach_mean, detach_variance, eps, numerics and centered: see functional.closed_form."""
+def forward(
+    x: Tensor,
+    k: float,
+    C: float,
+    detach_mean: bool,
+    detach_variance: bool,
+    eps: float,
+    released: bool,
+    centered: bool,
+) -> tuple[Tensor, Tensor]:
+    """Return z (..., H) in x's type and 1/std (..., 1)."""
+    y, inverse_std, _ = _standardize(upcast(x), eps, released, centered)
+    if k == 0.0:
+        return (y if C == 1.0 else C * y).to(x.dtype), inverse_std
+    return torch.addcmul(C * y, y, y, value=-C * k).to(x.dtype), inverse_std
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        k: float,
-        C: float,
-        detach_mean: bool,
-        detach_variance: bool,
-        eps: float,
-        numerics: str,
-        centered: bool,
-    ) -> Tensor:
-        """Return z (..., H), and keep y and 1/std (..., 1)."""
-        y, inverse_std, variance_share = _standardize(upcast(x), eps, numerics, centered)
-        ctx.save_for_backward(y, inverse_std, variance_share)
-        ctx.settings = (k, C, detach_mean, detach_variance, x.dtype)
-        if k == 0.0:
-            return (y if C == 1.0 else C * y).to(x.dtype)
-        return torch.addcmul(C * y, y, y, value=-C * k).to(x.dtype)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return dl/dx (..., H)."""
-        y, inverse_std, variance_share = ctx.saved_tensors
-        k, C, detach_mean, detach_variance, dtype = ctx.settings
-        g = grad.to(y.dtype)
-        if k != 0.0:
-            g = torch.addcmul(C * g, g, y, value=-C * k)
-        elif C != 1.0:
-            g = C * g
-        dx = g if detach_mean else g - g.mean(-1, keepdim=True)
-        if not detach_variance:
-            # The mean of g * y as a batched dot product: no product of the size of x is stored.
-            projection = torch.linalg.vecdot(g, y).unsqueeze(-1) / y.shape[-1]
-            if variance_share is not None:
-                projection = projection * variance_share
-            dx = torch.addcmul(dx, y, projection, value=-1)
-        return (dx * inverse_std).to(dtype), *(None,) * 7
+def backward(
+    grad: Tensor,
+    x: Tensor | None,
+    inverse_std: Tensor,
+    k: float,
+    C: float,
+    detach_mean: bool,
+    detach_variance: bool,
+    eps: float,
+    released: bool,
+    centered: bool,
+) -> Tensor:
+    """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where the gradient does not need it."""
+    g = grad.to(inverse_std.dtype)
+    if x is None:
+        return ((g if C == 1.0 else C * g) * inverse_std).to(grad.dtype)
+    # Again: kept, y would take as much memory as x does.
+    y, _, variance_share = _standardize(upcast(x), eps, released, centered)
+    if k != 0.0:
+        g = torch.addcmul(C * g, g, y, value=-C * k)
+    elif C != 1.0:
+        g = C * g
+    dx = g if detach_mean else g - g.mean(-1, keepdim=True)
+    if not detach_variance:
+        # The mean of g * y as a batched dot product: no product of the size of x is stored.
+        projection = torch.linalg.vecdot(g, y).unsqueeze(-1) / y.shape[-1]
+        if variance_share is not None:
+            projection = projection * variance_share
+        dx = torch.addcmul(dx, y, projection, value=-1)
+    return (dx * inverse_std).to(grad.dtype)
 
 
 def _standardize(
-    x: Tensor, eps: float, numerics: str, is_centered: bool
+    x: Tensor, eps: float, released: bool, is_centered: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return y (..., H), the inverse standard deviation (..., 1) and the variance term's factor.
 
@@ -70,7 +72,7 @@ def _standardize(
         mean_square = torch.linalg.vecdot(x, x).unsqueeze(-1) / x.shape[-1]
         inverse_std = (mean_square + eps).rsqrt()
         return x * inverse_std, inverse_std, None
-    if numerics == "paper":
+    if not released:
         y, _, inverse_std = torch.native_layer_norm(x, [x.shape[-1]], None, None, eps)
         return y, inverse_std, None
     features = x.shape[-1]

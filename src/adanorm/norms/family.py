@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from adanorm.norms import backends
 from adanorm.norms.backends import Backend
 from adanorm.norms.base import Norm
-from adanorm.norms.functional import Numerics, closed_form
-from adanorm.norms.reference import reference_formula
+from adanorm.norms.functional import closed_form
+from adanorm.norms.reference import Numerics, reference_formula
 
 
 class Settings(TypedDict, total=False):
@@ -55,6 +55,8 @@ class LayerNorm(nn.LayerNorm, Norm):
 
 class ClosedFormNorm(Norm):
     """One member of the family: see functional.closed_form for its settings and backends."""
+
+    kernels = ("cpu", "cuda")
 
     def __init__(self, dim: int, *, backend: Backend, **settings: Unpack[Settings]) -> None:
         super().__init__()

@@ -5,16 +5,13 @@ H features; x, y, z and their gradients are (..., H).
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 from adanorm.norms import operator
 from adanorm.norms.backends import Backend, is_fused
-from adanorm.norms.eager import ClosedForm
-
-Numerics = Literal["paper", "released"]
+from adanorm.norms.base import check_floating_point
+from adanorm.norms.reference import Numerics
 
 
 def closed_form(
@@ -40,8 +37,9 @@ def closed_form(
 
     a, b = 0 where the mean, the variance is detached and 1 elsewhere. Not `centered`, the mean is 0
     and std the root mean square, in the paper's numerics alone: RMSNorm. Half precision is computed
-    and, under autocast, returned in float32, as torch's LayerNorm does. Differentiable once.
-    Raises ValueError for another numerics of what is not centered.
+    and, under autocast, returned in float32, as torch's LayerNorm does. Derivatives
+    of any order are those of the formula with its stops. Raises ValueError for another numerics of
+    what is not centered, NotImplementedError for integers.
 
     `fused` kernels read and write once and keep x and one number a row for the gradient; `eager`
     is PyTorch's operations; `auto` is fused where it can be and x is not float64. In float32
@@ -50,10 +48,11 @@ def closed_form(
     """
     if not centered and numerics != "paper":
         raise ValueError(f"numerics={numerics!r}: what is not centered has no unbiased deviation")
-    if torch.is_autocast_enabled(x.device.type) and x.is_floating_point() and x.dtype != torch.float64:
+    check_floating_point(x)
+    device = x.device.type
+    is_autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    if is_autocast and x.dtype != torch.float64:
         x = x.float()
     detach_mean |= not centered  # it is a constant
-    if is_fused(backend, x.device.type, x.dtype):
-        return operator.norm(x, k, C, detach_mean, detach_variance, eps, numerics == "released", centered)
-    z: Tensor = ClosedForm.apply(x, k, C, detach_mean, detach_variance, eps, numerics, centered)  # type: ignore[no-untyped-call]
-    return z
+    settings = (k, C, detach_mean, detach_variance, eps, numerics == "released", centered)
+    return operator.norm(x, *settings, fused=is_fused(backend, device, x.dtype))

@@ -50,7 +50,7 @@ class BatchNorm(Affine):
             raise ValueError(f"convention={convention!r}: choose new or old, the value that momentum weighs")
         if running_variance not in ("unbiased", "biased"):
             raise ValueError(f"running_variance={running_variance!r}: choose unbiased or biased")
-        self.eps, self.synchronized = eps, synchronized
+        self._eps, self.synchronized = eps, synchronized
         self.new_share = momentum if convention == "new" else 1 - momentum
         self.unbiased = running_variance == "unbiased"
         self.register_buffer("running_mean", torch.zeros(dim))
@@ -70,23 +70,23 @@ class BatchNorm(Affine):
         if rows_counted < 2:
             return self._by_running_values(x)
         self._move(mean.flatten(), variance.flatten(), rows_counted)
-        y = (broad - mean) * (variance + self.eps).rsqrt()
+        y = (broad - mean) * (variance + self._eps).rsqrt()
         return self.affine(y.to(x.dtype))
 
     def _by_torch(self, x: Tensor) -> Tensor:
         """Return the same by torch's kernel, where every row counts and there is one process."""
         flat = x.reshape(-1, self.dim)
         z, mean, inverse_std = torch.native_batch_norm(
-            flat, self.weight, self.bias, None, None, training=True, momentum=0.0, eps=self.eps
+            flat, self.weight, self.bias, None, None, training=True, momentum=0.0, eps=self._eps
         )
-        variance = inverse_std.detach().pow(-2) - self.eps
+        variance = inverse_std.detach().pow(-2) - self._eps
         self._move(mean, variance.clamp(min=0), len(flat))
         return z.view(x.shape)
 
     def _by_running_values(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, self.dim)
         z = nn.functional.batch_norm(
-            flat, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+            flat, self.running_mean, self.running_var, self.weight, self.bias, eps=self._eps
         )
         return z.view(x.shape)
 
@@ -99,7 +99,7 @@ class BatchNorm(Affine):
 
     def extra_repr(self) -> str:
         """Return what sets it apart in a printed model."""
-        return f"{self.dim}, eps={self.eps}, new_share={self.new_share}, synchronized={self.synchronized}"
+        return f"{self.dim}, eps={self._eps}, new_share={self.new_share}, synchronized={self.synchronized}"
 
 
 class NoisyBatchNorm(BatchNorm):
@@ -167,7 +167,7 @@ class PowerNorm(Affine):
             raise ValueError(f"alpha={alpha}: must be above 0 and below 1")
         if warmup < 0 or warmup != int(warmup):
             raise ValueError(f"warmup={warmup}: must be a whole number of batches, at least 0")
-        self.alpha, self.warmup, self.eps = alpha, warmup, eps
+        self.alpha, self.warmup, self._eps = alpha, warmup, eps
         self.register_buffer("running_square", torch.ones(dim))
         self.register_buffer("projection", torch.zeros(dim))  # nu of algorithm 2
         self.register_buffer("batches", torch.zeros((), dtype=torch.long))
@@ -175,7 +175,7 @@ class PowerNorm(Affine):
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
-        running = (self.running_square + self.eps).sqrt()
+        running = (self.running_square + self._eps).sqrt()
         if not self.training or x.numel() == 0:
             return self.affine(x / running.to(x.dtype))
         dims = tuple(range(x.dim() - 1))
@@ -184,7 +184,7 @@ class PowerNorm(Affine):
         broad = upcast(x)
         square = (broad * counted).square().sum(dims) / counted.sum().clamp(min=1)
         if self.batches < self.warmup:
-            y = broad / (square + self.eps).sqrt()
+            y = broad / (square + self._eps).sqrt()
         else:
             y = _RunningScale.apply(broad, running.to(broad.dtype), self.projection, counted, self.alpha)  # type: ignore[no-untyped-call]
         with torch.no_grad():

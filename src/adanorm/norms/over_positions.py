@@ -23,7 +23,7 @@ class InstanceNorm(Affine):
     def __init__(self, dim: int, *, eps: float = 1e-5, gain: bool = False, bias: bool = False) -> None:
         super().__init__(dim, gain=gain, bias=bias)
         check_eps(eps)
-        self.eps = eps
+        self._eps = eps
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
@@ -33,7 +33,7 @@ class InstanceNorm(Affine):
         dims = tuple(range(1, x.dim() - 1))
         broad = upcast(x)
         mean, variance, _ = masked_moments(broad, dims, rows)
-        return self.affine(((broad - mean) * (variance + self.eps).rsqrt()).to(x.dtype))
+        return self.affine(((broad - mean) * (variance + self._eps).rsqrt()).to(x.dtype))
 
 
 class GroupNorm(Affine):
@@ -59,7 +59,7 @@ class GroupNorm(Affine):
         check_eps(eps)
         if groups < 1 or groups != int(groups) or dim % groups:
             raise ValueError(f"groups={groups}: must be a whole number that divides the {dim} features")
-        self.groups, self.over_positions, self.eps = int(groups), over_positions, eps
+        self.groups, self.over_positions, self._eps = int(groups), over_positions, eps
         self.depends_on_positions = over_positions
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
@@ -73,5 +73,5 @@ class GroupNorm(Affine):
         mean, variance, _ = masked_moments(
             grouped, (*positions, x.dim()), counted if self.over_positions else None
         )
-        y = (grouped - mean) * (variance + self.eps).rsqrt()
+        y = (grouped - mean) * (variance + self._eps).rsqrt()
         return self.affine(y.flatten(-2).to(x.dtype))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor
 
-from adanorm.norms.functional import Numerics
+Numerics = Literal["paper", "released"]
 
 
 def reference_formula(
@@ -24,9 +26,12 @@ def reference_formula(
     """
     mean = x.mean(-1, keepdim=True) if centered else x.new_zeros(())
     shifted = x - (mean.detach() if detach_mean else mean)
+    squares = (x - mean).square()
     if numerics == "paper":
-        std = ((x - mean).square().mean(-1, keepdim=True) + eps).sqrt()
+        std = (squares.mean(-1, keepdim=True) + eps).sqrt()
     else:
-        std = x.std(-1, unbiased=True, keepdim=True) + eps
+        variance = squares.sum(-1, keepdim=True) / (x.shape[-1] - 1)
+        is_constant = variance == 0  # where the root has no derivative
+        std = variance.masked_fill(is_constant, 1).sqrt().masked_fill(is_constant, 0) + eps
     y = shifted / (std.detach() if detach_variance else std)
     return C * (1 - k * y).detach() * y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -11,15 +12,15 @@ from adanorm.norms import backends
 from adanorm.norms.backends import Backend
 from adanorm.norms.base import Norm
 from adanorm.norms.functional import closed_form
-from adanorm.norms.statistics import Affine, check_eps, upcast
+from adanorm.norms.fused import computed
+from adanorm.norms.statistics import Affine, affine, check_eps, upcast
 
 
 class RmsNorm(Affine):
     """Return gain * x/sqrt(mean(x^2) + eps) (Zhang & Sennrich 2019, equation 4).
 
-    `eps_at` root adds eps to the mean square, as most code does: the closed form of a row that is not
-    centered, and in its backends. outside adds it to the root, as theirs: PyTorch's operations.
-    Raises ValueError for any other choice.
+    `eps_at` root adds eps to the mean square, as most code does; outside adds it to the root, as
+    theirs. Raises ValueError for any other choice.
     """
 
     def __init__(
@@ -32,24 +33,21 @@ class RmsNorm(Affine):
         backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, gain=gain, bias=False)
-        check_eps(eps)
-        backends.check(backend)
         if eps_at not in ("root", "outside"):
             raise ValueError(f"eps_at={eps_at!r}: choose root or outside")
-        self.eps, self.eps_at, self.counted, self.backend = eps, eps_at, dim, backend
+        self._divide(_Scaled(eps_at, dim, eps, backend))
+
+    def _divide(self, code: _Scaled) -> None:
+        """Divide rows by the size that the code computes."""
+        check_eps(code.eps)
+        backends.check(code.backend)
+        self.code, self.backend = code, code.backend
+        self.kernels = ("cpu", "cuda") if code.is_closed_form(self.dim) else ("cpu",)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
-        if self.eps_at == "root" and self.counted == self.dim:
-            y = closed_form(x, centered=False, eps=self.eps, backend=self.backend)
-            return self.affine(y.to(x.dtype))
-        broad = upcast(x)
-        # The norm's own gradient at 0 is 0; a root's would not be finite.
-        root = torch.linalg.vector_norm(broad[..., : self.counted], dim=-1, keepdim=True)
-        root = root / math.sqrt(self.counted)
-        size = (root.square() + self.eps).sqrt() if self.eps_at == "root" else root + self.eps
-        return self.affine((broad / size).to(x.dtype))
+        return computed(self.code, self.backend, x, self.weight)
 
 
 class PartialRmsNorm(RmsNorm):
@@ -59,12 +57,19 @@ class PartialRmsNorm(RmsNorm):
     """
 
     def __init__(
-        self, dim: int, *, p: float = 0.0625, eps: float = 1e-5, eps_at: str = "root", gain: bool = True
+        self,
+        dim: int,
+        *,
+        p: float = 0.0625,
+        eps: float = 1e-5,
+        eps_at: str = "root",
+        gain: bool = True,
+        backend: Backend = "auto",
     ) -> None:
-        super().__init__(dim, eps=eps, eps_at=eps_at, gain=gain)
+        super().__init__(dim, eps=eps, eps_at=eps_at, gain=gain, backend=backend)
         if not 0 < p <= 1:
             raise ValueError(f"p={p}: must be above 0 and at most 1")
-        self.counted = math.ceil(p * dim)
+        self._divide(_Scaled(eps_at, math.ceil(p * dim), eps, backend))
 
 
 class ScaleNorm(Norm):
@@ -73,18 +78,67 @@ class ScaleNorm(Norm):
     Nguyen & Salazar 2019, equation 5.
     """
 
-    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
+    kernels = ("cpu",)
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, backend: Backend = "auto") -> None:
         super().__init__()
         check_eps(eps)
-        self.eps = eps
-        self.gain = nn.Parameter(torch.tensor(math.sqrt(dim)))
+        backends.check(backend)
+        self.gain, self.backend = nn.Parameter(torch.tensor(math.sqrt(dim))), backend
+        self.code = _Scaled("length", dim, eps, backend)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
+        gain = self.gain.expand(x.shape[-1])
+        return computed(self.code, self.backend, x, gain).to(x.dtype)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """Code of gain * x/size (..., H), the size that of the first `counted` features; gain (H,) or None.
+
+    root: the root of their mean square plus eps. outside: their root mean square, plus eps. length:
+    the root of their squares' sum, at least eps.
+    """
+
+    size: str
+    counted: int
+    eps: float
+    backend: Backend
+
+    def is_closed_form(self, features: int) -> bool:
+        """Return whether it is the family's closed form, for which there are kernels on CUDA."""
+        return self.size == "root" and self.counted == features
+
+    def forward(self, x: Tensor, gain: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        from adanorm.norms.kernels import numba_affine
+
+        z, squares = numba_affine.scaled(x, gain, size=self.size, counted=self.counted, eps=self.eps)
+        return z, (squares,)
+
+    def backward(
+        self, dz: Tensor, x: Tensor, gain: Tensor | None, squares: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        from adanorm.norms.kernels import numba_affine
+
+        dx, dgain = numba_affine.scaled_gradient(
+            dz, x, gain, squares, size=self.size, counted=self.counted, eps=self.eps
+        )
+        return dx, None if gain is None else dgain
+
+    def eager(self, x: Tensor, gain: Tensor | None) -> Tensor:
+        if self.is_closed_form(x.shape[-1]):
+            y = closed_form(x, centered=False, eps=self.eps, backend=self.backend)
+            return affine(y.to(x.dtype), gain, None)
         broad = upcast(x)
-        length = torch.linalg.vector_norm(broad, dim=-1, keepdim=True)
-        z: Tensor = self.gain.to(broad.dtype) * broad / length.clamp(min=self.eps)
-        return z.to(x.dtype)
+        # The norm's own gradient at 0 is 0; a root's would not be finite.
+        length = torch.linalg.vector_norm(broad[..., : self.counted], dim=-1, keepdim=True)
+        root = length / math.sqrt(self.counted)
+        if self.size == "root":
+            size = (root.square() + self.eps).sqrt()
+        else:
+            size = root + self.eps if self.size == "outside" else length.clamp(min=self.eps)
+        return affine((broad / size).to(x.dtype), gain, None)
 
 
 class DynamicTanh(Affine):
@@ -94,17 +148,41 @@ class DynamicTanh(Affine):
     above 0.
     """
 
-    def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
+    kernels = ("cpu",)
+
+    def __init__(self, dim: int, *, alpha: float = 0.5, backend: Backend = "auto") -> None:
         super().__init__(dim, gain=True, bias=True)
+        backends.check(backend)
         if not 0 < alpha < float("inf"):
             raise ValueError(f"alpha={alpha}: must be above 0 and finite")
-        self.alpha = nn.Parameter(torch.tensor(float(alpha)))
+        self.alpha, self.backend = nn.Parameter(torch.tensor(float(alpha))), backend
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
-        z: Tensor = self.affine(torch.tanh(self.alpha * x)).to(x.dtype)
-        return z
+        return computed(_Squashed(), self.backend, x, self.alpha, self.weight, self.bias).to(x.dtype)
+
+
+class _Squashed:
+    """Code of gain * tanh(alpha x) + bias, (..., H)."""
+
+    def forward(
+        self, x: Tensor, alpha: Tensor, gain: Tensor, bias: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        from adanorm.norms.kernels import numba_affine
+
+        return numba_affine.squashed(x, alpha.item(), gain, bias), ()
+
+    def backward(
+        self, dz: Tensor, x: Tensor, alpha: Tensor, gain: Tensor, bias: Tensor
+    ) -> tuple[Tensor, ...]:
+        from adanorm.norms.kernels import numba_affine
+
+        dx, (dgain, dbias, dalpha) = numba_affine.squashed_gradient(dz, x, alpha.item(), gain)
+        return dx, dalpha.sum(), dgain, dbias
+
+    def eager(self, x: Tensor, alpha: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+        return affine(torch.tanh(alpha * x), gain, bias)
 
 
 class WeightNorm(Norm):

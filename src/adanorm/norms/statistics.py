@@ -57,14 +57,19 @@ class Affine(Norm):
 
     def affine(self, y: Tensor) -> Tensor:
         """Return gain * y + bias, (..., H)."""
-        if self.weight is not None:
-            y = y * self.weight
-        return y if self.bias is None else y + self.bias
+        return affine(y, self.weight, self.bias)
 
     def check_features(self, x: Tensor) -> None:
         """Raise ValueError where the last axis of x is not H."""
         if x.shape[-1] != self.dim:
             raise ValueError(f"{type(self).__name__}({self.dim}): the last axis has {x.shape[-1]} features")
+
+
+def affine(y: Tensor, gain: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Return gain * y + bias, (..., H); None is neither."""
+    if gain is not None:
+        y = y * gain
+    return y if bias is None else y + bias
 
 
 def check_eps(eps: float) -> None:

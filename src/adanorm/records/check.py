@@ -17,7 +17,13 @@ from adanorm.metrics.table import METRICS
 from adanorm.records.result import AnalysisResult, Ended, Result
 
 ROWS = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
-FILES = ("config.yaml", "environment.json", "predictions.txt.gz", *ROWS.values())  # beside the result
+FILES = (
+    "config.yaml",
+    "environment.json",
+    "predictions.txt.gz",
+    "test_metrics.jsonl",
+    *ROWS.values(),
+)  # beside the result
 NAME = re.compile(r"(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # of a record's folder: scale, seed, digest
 
 Identity = Mapping[str, Any]

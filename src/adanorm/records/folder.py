@@ -33,9 +33,9 @@ class Recording:
 class RunFolder:
     """The files of one run; the presence of result.json says that it has ended.
 
-    config.yaml environment.json metrics.jsonl result.json predictions.txt.gz, code/ of a norm from
-    outside, and while it runs checkpoint.pt and the one before it; afterwards weights.pt. An analysis
-    has `rows` of another name.
+    config.yaml environment.json metrics.jsonl test_metrics.jsonl result.json predictions.txt.gz, code/
+    of a norm from outside, and while it runs checkpoint.pt and the one before it; afterwards weights.pt.
+    An analysis has `rows` of another name.
     """
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
@@ -108,9 +108,23 @@ class RunFolder:
         except Timeout:
             raise ValueError(f"{shown(self.path)} is being written by another process") from None
 
+    @property
+    def test_rows(self) -> Path:
+        """The test scores of every evaluation, which choose nothing."""
+        return self.path / "test_metrics.jsonl"
+
     def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write all rows so far: a resumed run goes on after those that its checkpoint knows."""
         write_whole(self.rows, "".join(map(_line, rows)).encode())
+
+    def write_test_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write all rows of test scores so far, for the same reason."""
+        write_whole(self.test_rows, "".join(map(_line, rows)).encode())
+
+    def add_test_row(self, row: Mapping[str, Any]) -> None:
+        """Append a row of test scores."""
+        with self.test_rows.open("a") as file:
+            file.write(_line(row))
 
     def add_row(self, row: Mapping[str, Any]) -> None:
         """Append a row of metrics or of observations."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
+from adanorm.config.experiment import Experiment
 from adanorm.records.check import FILES, problem, read_rows
 from adanorm.records.result import AnalysisResult, Ended, Result, checksum_of
 
@@ -119,3 +120,11 @@ def outputs(folder: Path, *, examples: int | None = None) -> list[str]:
     if examples not in (None, len(found)):
         raise ValueError(f"{path}: has {len(found):,} lines, the test set {examples:,} examples")
     return found
+
+
+def runs_on_record(run: Experiment) -> list[Experiment]:
+    """Return the runs that differ from a run in nothing but their seed and have a folder, by seed."""
+    siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
+    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings}
+    alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
+    return [other for other in alike if other.folder().exists()]

@@ -87,6 +87,8 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
     is_main = trainer.context.world.is_main
     if is_main:
         folder.write_rows(trainer.state.rows)
+        if experiment.track_test:
+            folder.write_test_rows(trainer.state.test_rows)
     batches = len(trainer.task.train_batches(0))
     with (
         Progress(experiment.training, batches, trainer.selection.name, shown=is_main) as progress,
@@ -98,7 +100,8 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
             logger.row(row)
             progress.print(_line(experiment, row))
 
-        outcome = trainer.train(folder.checkpoint, log, progress)
+        log_test = folder.add_test_row if experiment.track_test else None
+        outcome = trainer.train(folder.checkpoint, log, progress, log_test=log_test)
         if outcome.test is not None:
             logger.test(outcome.test.metrics, outcome.state.best_update)
         return outcome

@@ -60,12 +60,13 @@ def _vector() -> Tensor:
 def make(record: AnalysisRecord) -> None:
     """Write the record of a norm: how far its output moves under each change."""
     run = record.experiment
+    trial = norm_factory(run.norm).trial
     described = environment.describe(
         device=torch.device("cpu"),
         precision="fp64",
         processes=1,
         threads=torch.get_num_threads(),
-        norm_backend=backends.describe(run.norm.backend, "cpu"),
+        norm_backend=backends.describe(trial, run.norm.backend, "cpu", torch.float64),
     )
     folder = RunFolder(record.folder())
     with folder.recording(record.identity(), described, run.norm.code) as recording:

@@ -8,18 +8,15 @@ fairseq's layers hand over nothing else, and to copy it would cost as much as th
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from numba import cfunc, njit, types
 from numba.np.numpy_support import carray
 from torch import Tensor
 
-from adanorm.norms.kernels.row_blocks import in_memory_order, run_over_rows
+from adanorm.norms.kernels.compiling import Kernel, compiled
+from adanorm.norms.kernels.teams import run
 from adanorm.norms.statistics import upcast
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
@@ -27,14 +24,10 @@ Row = np.ndarray[tuple[int], np.dtype[Any]]
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
 Pointer = Any  # to such numbers
 
-# Sums may be reordered, which vectorizes them; infinities and NaN keep their meaning.
-# Inlined, or what was just compiled rounds in another way than what comes from the cache later.
-_compiled = njit(
-    forceinline=True, cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
-)
+BLOCKS = 32  # of rows
 
 
-@_compiled
+@compiled
 def _mean(row: Row) -> Number:
     total = row.dtype.type(0)
     for i in range(row.shape[0]):
@@ -42,13 +35,13 @@ def _mean(row: Row) -> Number:
     return total / row.dtype.type(row.shape[0])
 
 
-@_compiled
+@compiled
 def _place(r: int, rows: int, across: int) -> int:
     """Return where row r of x lies."""
     return r if across == 0 else (r % across) * (rows // across) + r // across
 
 
-@_compiled
+@compiled
 def _scales(variance: Number, features: int, eps: Number, released: bool) -> tuple[Number, Number]:
     """Return 1/std and the factor of the variance's term: see norms.eager."""
     one, unbiased = type(variance)(1), type(variance)(features) / type(variance)(features - 1)
@@ -60,7 +53,7 @@ def _scales(variance: Number, features: int, eps: Number, released: bool) -> tup
     return one / (std + eps), share
 
 
-@_compiled
+@compiled
 def _forward(
     first: int,
     last: int,
@@ -87,7 +80,7 @@ def _forward(
             out[i] = (C - C * k * y) * y
 
 
-@_compiled
+@compiled
 def _backward(
     first: int,
     last: int,
@@ -124,7 +117,7 @@ def _backward(
             out[i] = inverse_std * (g - mean_g - y * mean_gy)
 
 
-@_compiled
+@compiled
 def _scale(
     first: int, last: int, dz: Rows, variance: Row, dx: Rows, C: Number, eps: Number, released: bool
 ) -> None:
@@ -136,57 +129,39 @@ def _scale(
 
 
 def _forward_at(
-    first: int, last: int, rows: int, features: int,
+    block: int, blocks: int, rows: int, features: int,
     x: Pointer, across: int, z: Pointer, variance: Pointer,
     k: Number, C: Number, eps: Number, released: bool, centered: bool,
 ) -> None:  # fmt: skip
     shape = (rows, features)
     arrays = carray(x, shape), across, carray(z, shape), carray(variance, rows)
+    first, last = block * rows // blocks, (block + 1) * rows // blocks
     _forward(first, last, *arrays, k, C, eps, released, centered)
 
 
 def _backward_at(
-    first: int, last: int, rows: int, features: int,
+    block: int, blocks: int, rows: int, features: int,
     dz: Pointer, x: Pointer, across: int, variance: Pointer, dx: Pointer,
     k: Number, C: Number, detach_mean: bool, detach_variance: bool, eps: Number,
     released: bool, centered: bool,
 ) -> None:  # fmt: skip
     shape = (rows, features)
     arrays = carray(dz, shape), carray(x, shape), across, carray(variance, rows), carray(dx, shape)
+    first, last = block * rows // blocks, (block + 1) * rows // blocks
     _backward(first, last, *arrays, k, C, detach_mean, detach_variance, eps, released, centered)
 
 
 def _scale_at(
-    first: int, last: int, rows: int, features: int,
+    block: int, blocks: int, rows: int, features: int,
     dz: Pointer, variance: Pointer, dx: Pointer, C: Number, eps: Number, released: bool,
 ) -> None:  # fmt: skip
     shape = (rows, features)
+    first, last = block * rows // blocks, (block + 1) * rows // blocks
     _scale(first, last, carray(dz, shape), carray(variance, rows), carray(dx, shape), C, eps, released)
 
 
-# What each takes: i an integer, p a pointer to numbers, n a number, b true or false.
-TAKES = {_forward_at: "iiiipippnnnbb", _backward_at: "iiiippippnnbbnbb", _scale_at: "iiiipppnnb"}
-
-
-@cache
-def _entry(function: Callable[..., None], dtype: torch.dtype) -> Callable[..., None]:
-    """Return a kernel as a C function of addresses: arrays made at each call cost what a small norm does."""
-    is_double = dtype == torch.float64
-    number = types.float64 if is_double else types.float32
-    kinds = {
-        "i": (types.int64, ctypes.c_int64),
-        "p": (types.CPointer(number), ctypes.c_void_p),  # type: ignore[no-untyped-call]
-        "n": (number, ctypes.c_double if is_double else ctypes.c_float),
-        "b": (types.boolean, ctypes.c_bool),
-    }
-    taken, passed = zip(*(kinds[kind] for kind in TAKES[function]), strict=True)
-    compiled = cfunc(types.void(*taken), cache=True)(function)
-    _KEPT.append(compiled)  # its machine code goes when it does
-    address: Any = compiled.address
-    return ctypes.CFUNCTYPE(None, *passed)(address)  # holds no lock while it runs
-
-
-_KEPT: list[Any] = []
+# What each takes after its block: see compiling.entry.
+TAKES = {_forward_at: "iipippnnnbb", _backward_at: "iippippnnbbnbb", _scale_at: "iipppnnb"}
 
 
 def forward(
@@ -206,7 +181,7 @@ def forward(
     rows, across = in_memory_order(x)
     z, variance = rows.new_empty(x.shape), rows.new_empty(x.shape[:-1])
     addresses = rows.data_ptr(), across, z.data_ptr(), variance.data_ptr()
-    run_over_rows(_entry(_forward_at, rows.dtype), z, *addresses, k, C, eps, released, centered)
+    _run(_forward_at, z, *addresses, k, C, eps, released, centered)
     return z.to(x.dtype), variance
 
 
@@ -227,10 +202,28 @@ def backward(
     dx = torch.empty_like(dz)
     if x is None:
         addresses = dz.data_ptr(), variance.data_ptr(), dx.data_ptr()
-        run_over_rows(_entry(_scale_at, dz.dtype), dx, *addresses, C, eps, released)
+        _run(_scale_at, dx, *addresses, C, eps, released)
     else:
         rows, across = in_memory_order(x)
         places = dz.data_ptr(), rows.data_ptr(), across, variance.data_ptr(), dx.data_ptr()
         settings = (k, C, detach_mean, detach_variance, eps, released, centered)
-        run_over_rows(_entry(_backward_at, dz.dtype), dx, *places, *settings)
+        _run(_backward_at, dx, *places, *settings)
     return dx.to(grad.dtype)
+
+
+def _run(kernel: Kernel, like: Tensor, *arguments: Any) -> None:
+    """Run a kernel over all rows of tensors (..., H)."""
+    features = like.shape[-1]
+    rows = like.numel() // max(features, 1)
+    blocks = min(BLOCKS, rows)
+    run(kernel, TAKES[kernel], like.dtype, rows, features, *arguments, blocks=blocks, elements=like.numel())
+
+
+def in_memory_order(x: Tensor) -> tuple[Tensor, int]:
+    """Return x with its rows in an order that memory may have, and `across`."""
+    rows = upcast(x).detach()
+    if rows.dim() == 3 and not rows.is_contiguous():
+        batch_first = rows.transpose(0, 1)
+        if batch_first.is_contiguous():
+            return batch_first, rows.shape[1]
+    return rows.contiguous(), 0

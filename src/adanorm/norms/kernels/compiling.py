@@ -1,0 +1,94 @@
+"""How Numba compiles this code's loops, and how they are called: by address, which costs least."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import torch
+from numba import cfunc, njit, types
+
+# Sums may be reordered, which vectorizes them; infinities and NaN keep their meaning.
+# Inlined, or what was just compiled rounds in another way than what comes from the cache later.
+compiled = njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+Kernel = Callable[..., None]
+SOURCES = Path(__file__).parents[2]
+
+
+@cache
+def entry(function: Kernel, takes: str, dtype: torch.dtype) -> Kernel:
+    """Return a kernel as a C function of addresses: arrays made at each call cost what a small norm does.
+
+    `takes` has a letter an argument: i an integer, p a pointer to numbers of the type, n such a
+    number, b true or false, u a pointer to bytes, l a pointer to integers.
+    """
+    number = types.float64 if dtype == torch.float64 else types.float32
+    kinds = {
+        "i": types.int64,
+        "p": types.CPointer(number),  # type: ignore[no-untyped-call]
+        "n": number,
+        "b": types.boolean,
+        "u": types.CPointer(types.uint8),  # type: ignore[no-untyped-call]
+        "l": types.CPointer(types.int64),  # type: ignore[no-untyped-call]
+    }
+    code = _compile(function, types.void(*(kinds[kind] for kind in takes)))
+    _KEPT.append(code)  # its machine code goes when it does
+    address: Any = code.address
+    return ctypes.CFUNCTYPE(None, *c_types(takes, dtype))(address)  # holds no lock while it runs
+
+
+_KEPT: list[Any] = []
+
+
+def c_types(takes: str, dtype: torch.dtype) -> list[Any]:
+    """Return the C types of a kernel's arguments."""
+    number = ctypes.c_double if dtype == torch.float64 else ctypes.c_float
+    others = {"i": ctypes.c_int64, "n": number, "b": ctypes.c_bool}
+    return [others.get(kind, ctypes.c_void_p) for kind in takes]
+
+
+def address_of(kernel: Kernel) -> int:
+    """Return the address of what `entry` returned, for other code to call."""
+    address = ctypes.cast(kernel, ctypes.c_void_p).value  # type: ignore[arg-type]
+    assert address is not None
+    return address
+
+
+def _compile(function: Kernel, signature: Any) -> Any:
+    """Return a function compiled, or from Numba's cache."""
+    # Numba looks at the one file that a function stands in; what is inlined stands in others.
+    function.__qualname__ = f"{function.__name__}_{_sources()}"
+    try:
+        return cfunc(signature, cache=True)(function)
+    except RuntimeError as error:
+        if "no locator" not in str(error):
+            raise
+        # Neither the checkout nor the home can be written to.
+        numba.config.CACHE_DIR = str(_temporary_folder())  # type: ignore[attr-defined]
+        return cfunc(signature, cache=True)(function)
+
+
+def _temporary_folder() -> Path:
+    """Return a folder that nobody else can write to: what lies in the cache is run."""
+    folder = Path(tempfile.gettempdir(), f"adanorm-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o77077 != 0o40000:
+        return Path(tempfile.mkdtemp(prefix="adanorm-"))
+    return folder
+
+
+@cache
+def _sources() -> str:
+    """Return eight hexadecimal digits that change with any file of kernels."""
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.glob("*/kernels/*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
