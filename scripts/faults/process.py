@@ -114,7 +114,7 @@ def _become(arguments: Sequence[str], place: Path, *, kill_at: int | None, count
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         logging.disable(logging.WARNING)  # fairseq's import has set logging up, for all
-        compose_cache = importlib.import_module("adanorm.config.compose_cache")
+        compose_cache: Any = importlib.import_module("adanorm.config.compose_cache")
         compose_cache.FOLDER = place / "composed"
         compose_cache._folder.cache_clear()
         writes = _watch(place, kill_at)
