@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch.multiprocessing.spawn import spawn
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 
 H = 7
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "fused"])
 
 
 def batches(count: int, *shape: int) -> list[Tensor]:
@@ -140,8 +142,9 @@ def test_noise_has_a_mean_and_a_spread_of_its_own_in_every_feature_and_step() ->
     assert torch.equal(norm.eval()(x), norm(x))
 
 
-def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient() -> None:
-    norm = PowerNorm(H).double()
+@BACKENDS
+def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient(backend: Any) -> None:
+    norm = PowerNorm(H, backend=backend).double()
     x = batches(1, 9, H)[0].requires_grad_()
     expected = x / (x.square().mean(0) + 1e-5).sqrt()
     z = norm(x)
@@ -150,18 +153,24 @@ def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient() -> None:
     torch.testing.assert_close(*gradients)
 
 
-def test_powernorm_after_warmup_follows_algorithm_2() -> None:
-    norm = PowerNorm(H, alpha=0.8, warmup=0, eps=1e-12).double()
+@BACKENDS
+@pytest.mark.parametrize("padding", [0, 3])
+def test_powernorm_after_warmup_follows_algorithm_2(backend: Any, padding: int) -> None:
+    norm = PowerNorm(H, alpha=0.8, warmup=0, eps=1e-12, backend=backend).double()
+    rows = torch.arange(9 + padding) < 9 if padding else None
     square, nu = torch.ones(H, dtype=torch.float64), torch.zeros(H, dtype=torch.float64)
     for x in batches(5, 9, H):
-        leaf = x.clone().requires_grad_()
-        z = norm(leaf)
+        leaf = torch.cat([x, torch.ones(padding, H)]).requires_grad_()
+        z = norm(leaf, rows)
         y = x / square.sqrt()
-        torch.testing.assert_close(z, y)
+        torch.testing.assert_close(z[:9], y)
         gradient = torch.cos(torch.arange(9.0 * H, dtype=torch.float64)).view(9, H)
-        z.backward(gradient)
+        norm.zero_grad()
+        z.backward(torch.cat([gradient, torch.ones(padding, H)]))
         assert leaf.grad is not None
-        torch.testing.assert_close(leaf.grad, (gradient - nu * y) / square.sqrt())
+        torch.testing.assert_close(leaf.grad[:9], (gradient - nu * y) / square.sqrt())
+        assert norm.weight is not None
+        torch.testing.assert_close(norm.weight.grad, (gradient * y).sum(0) + padding / square.sqrt())
         nu = nu * (1 - 0.2 * (y * y).mean(0)) + 0.2 * (gradient * y).mean(0)
         square = 0.8 * square + 0.2 * x.square().mean(0)
     torch.testing.assert_close(norm.running_square, square)

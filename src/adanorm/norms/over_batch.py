@@ -5,12 +5,14 @@ x and the result are (B, ..., H). Of padded sequences the caller tells which row
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from adanorm.norms import backends
+from adanorm.norms.backends import Backend
+from adanorm.norms.fused import computed
+from adanorm.norms.running_scale import RunningScale
+from adanorm.norms.standardized import Standardized
 from adanorm.norms.statistics import Affine, check_eps, masked_moments, upcast
 
 
@@ -160,14 +162,25 @@ class PowerNorm(Affine):
     projection: Tensor
     batches: Tensor
 
-    def __init__(self, dim: int, *, alpha: float = 0.9, warmup: int = 100, eps: float = 1e-5) -> None:
+    kernels = ("cpu",)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        alpha: float = 0.9,
+        warmup: int = 100,
+        eps: float = 1e-5,
+        backend: Backend = "auto",
+    ) -> None:
         super().__init__(dim, gain=True, bias=True)
         check_eps(eps)
+        backends.check(backend)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha}: must be above 0 and below 1")
         if warmup < 0 or warmup != int(warmup):
             raise ValueError(f"warmup={warmup}: must be a whole number of batches, at least 0")
-        self.alpha, self.warmup, self._eps = alpha, warmup, eps
+        self.alpha, self.warmup, self._eps, self.backend = alpha, warmup, eps, backend
         self.register_buffer("running_square", torch.ones(dim))
         self.register_buffer("projection", torch.zeros(dim))  # nu of algorithm 2
         self.register_buffer("batches", torch.zeros((), dtype=torch.long))
@@ -178,41 +191,14 @@ class PowerNorm(Affine):
         running = (self.running_square + self._eps).sqrt()
         if not self.training or x.numel() == 0:
             return self.affine(x / running.to(x.dtype))
-        dims = tuple(range(x.dim() - 1))
-        counted = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if rows is None else rows
-        counted = counted.unsqueeze(-1)
-        broad = upcast(x)
-        square = (broad * counted).square().sum(dims) / counted.sum().clamp(min=1)
+        code: Standardized | RunningScale
         if self.batches < self.warmup:
-            y = broad / (square + self._eps).sqrt()
+            code = Standardized(rows, self.dim, self._eps, over_batch=True, centered=False)
         else:
-            y = _RunningScale.apply(broad, running.to(broad.dtype), self.projection, counted, self.alpha)  # type: ignore[no-untyped-call]
+            code = RunningScale(rows, running, self.projection, self.alpha)
+        z = computed(code, self.backend, x, self.weight, self.bias)
+        assert code.square is not None
         with torch.no_grad():
-            self.running_square.lerp_(square.to(self.running_square.dtype), 1 - self.alpha)
+            self.running_square.lerp_(code.square.flatten().to(self.running_square.dtype), 1 - self.alpha)
             self.batches += 1
-        return self.affine(y.to(x.dtype))
-
-
-class _RunningScale(torch.autograd.Function):
-    """x/psi with the gradient of Shen et al. 2020, algorithm 2, which moves `projection` (nu)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, psi: Tensor, projection: Tensor, counted: Tensor, alpha: float
-    ) -> Tensor:
-        y = x / psi
-        ctx.save_for_backward(y, psi, counted)
-        ctx.projection, ctx.alpha = projection, alpha
-        return y
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        y, psi, counted = ctx.saved_tensors
-        old, alpha = ctx.projection, ctx.alpha
-        dx = (grad - old.to(y.dtype) * y) / psi
-        dims, count = tuple(range(y.dim() - 1)), counted.sum().clamp(min=1)
-        square = (y * counted).square().sum(dims) / count
-        product = (grad * y * counted).sum(dims) / count
-        old.mul_(1 - (1 - alpha) * square).add_((1 - alpha) * product)
-        return dx, None, None, None, None
+        return z
