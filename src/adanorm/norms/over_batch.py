@@ -5,12 +5,14 @@ x and the result are (B, ..., H). Of padded sequences the caller tells which row
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from adanorm.norms import backends
 from adanorm.norms.backends import Backend
-from adanorm.norms.fused import computed
+from adanorm.norms.fused import computed, has_kernel
 from adanorm.norms.running_scale import RunningScale
 from adanorm.norms.standardized import Standardized
 from adanorm.norms.statistics import Affine, check_eps, masked_moments, upcast
@@ -110,8 +112,11 @@ class NoisyBatchNorm(BatchNorm):
     Santurkar et al. 2018, section 2.2: for each feature a mean mu ~ U(-mean_range, mean_range) and
     a spread sigma ~ U(1, largest_spread) are drawn, and for each example s ~ N(sigma, jitter) and
     m ~ U(mu - jitter, mu + jitter); z is s * z + m. Their ranges 0.5, 1.25 and 0.1 are recalled
-    from the appendix. torch's generator draws it, so a run's seed does. None in evaluation (assumed).
+    from the appendix. torch's generator draws it, or the seed of the kernel that does, so a run's seed
+    does. None in evaluation (assumed).
     """
+
+    kernels = ("cpu",)
 
     def __init__(
         self,
@@ -122,8 +127,11 @@ class NoisyBatchNorm(BatchNorm):
         jitter: float = 0.1,
         eps: float = 1e-5,
         momentum: float = 0.1,
+        backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, eps=eps, momentum=momentum)
+        backends.check(backend)
+        self.backend = backend
         for name, value, least in (
             ("mean_range", mean_range, 0.0),
             ("largest_spread", largest_spread, 1.0),
@@ -135,16 +143,58 @@ class NoisyBatchNorm(BatchNorm):
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H), in training with noise."""
-        z = super().forward(x, rows)
+        z: Tensor = super().forward(x, rows)
         if not self.training:
             return z
         # In float32 whatever x is: another type would draw other numbers.
         feature = torch.rand(2, self.dim, device=x.device)
         mean = (2 * feature[0] - 1) * self.mean_range
         spread = 1 + feature[1] * (self.largest_spread - 1)
-        scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
-        shift = mean + self.jitter * (2 * torch.rand(x.shape, device=x.device) - 1)
-        return z * scale.to(z.dtype) + shift.to(z.dtype)
+        if has_kernel(self.backend, z.detach().float(), mean):
+            noise = spread, mean, self.jitter, int(torch.randint(2**62, ()))
+            if z.dtype == torch.float32:
+                found: Tensor = _Noise.apply(z, *noise)  # type: ignore[no-untyped-call]
+                return found
+            shift = _Noise.apply(torch.zeros(z.shape), *noise)  # type: ignore[no-untyped-call]
+            scale = _Noise.apply(torch.ones(z.shape), *noise) - shift  # type: ignore[no-untyped-call]
+        else:
+            scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
+            shift = mean + self.jitter * (2 * torch.rand(x.shape, device=x.device) - 1)
+        noisy: Tensor = z * scale.to(z.dtype) + shift.to(z.dtype)
+        return noisy
+
+
+class _Noise(torch.autograd.Function):
+    """z (..., H) with noise by a kernel; the gradient draws the scale again, as cheap as to keep it."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, *noise: Any) -> Tensor:
+        ctx.noise = noise
+        return _drawn(z, noise)
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor) -> tuple[Tensor | None, ...]:
+        return _NoiseGradient.apply(dz, *ctx.noise), None, None, None, None  # type: ignore[no-untyped-call]
+
+
+class _NoiseGradient(torch.autograd.Function):
+    """dl/dz, whose own gradient is scaled in the same way."""
+
+    @staticmethod
+    def forward(ctx: Any, dz: Tensor, *noise: Any) -> Tensor:
+        ctx.noise = noise
+        return _drawn(dz, noise, shifts=False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _NoiseGradient.apply(grad, *ctx.noise), None, None, None, None  # type: ignore[no-untyped-call]
+
+
+def _drawn(x: Tensor, noise: tuple[Any, ...], *, shifts: bool = True) -> Tensor:
+    from adanorm.norms.kernels import numba_noise
+
+    spread, mean, jitter, seed = noise
+    return numba_noise.noisy(x, spread, mean, jitter=jitter, seed=seed, shifts=shifts)
 
 
 class PowerNorm(Affine):

@@ -27,14 +27,13 @@ class RunningScale:
     square: Tensor | None = None
 
     def forward(self, x: Tensor, gain: Tensor, bias: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return z by a kernel, and what the gradient needs: 1/psi, the mean square and its count."""
+        """Return z by a kernel, and what the gradient needs: 1/psi and the mean square."""
         from adanorm.norms.kernels import numba_running
 
         mask, inverse = as_mask(self.rows, over_batch=True), self.psi.to(x.dtype).reciprocal()
         z, square = numba_running.scaled(x.reshape(-1, x.shape[-1]), gain * inverse, bias, mask)
-        count = inverse.new_tensor(x.shape[:-1].numel()) if mask is None else mask.sum().clamp(min=1)
-        self.square = square / count
-        return z.view(x.shape), (inverse, self.square, count)
+        self.square = square / self._count(x)
+        return z.view(x.shape), (inverse, self.square)
 
     def backward(
         self,
@@ -44,7 +43,6 @@ class RunningScale:
         bias: Tensor,
         inverse: Tensor,
         square: Tensor,
-        count: Tensor,
     ) -> tuple[Tensor, ...]:
         """Return the gradients of x, gain and bias by a kernel."""
         from adanorm.norms.kernels import numba_running
@@ -52,7 +50,7 @@ class RunningScale:
         rows, dz = x.reshape(-1, x.shape[-1]), dz.reshape(-1, x.shape[-1])
         mask, slope = as_mask(self.rows, over_batch=True), self.projection.to(x.dtype) * inverse.square()
         dx, (plain, counted, others) = numba_running.scaled_gradient(dz, rows, gain * inverse, slope, mask)
-        self._move(square * inverse.square(), gain * inverse * counted / count)
+        self._move(square * inverse.square(), gain * inverse * counted / self._count(x))
         return dx.view(x.shape), (counted + others) * inverse, plain
 
     def eager(self, x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
@@ -63,6 +61,10 @@ class RunningScale:
         self.square = (broad.detach() * counted).square().sum(dims) / counted.sum().clamp(min=1)
         y = _Scale.apply(broad, self.psi.to(broad.dtype), counted, self)  # type: ignore[no-untyped-call]
         return affine(y.to(x.dtype), gain, bias)
+
+    def _count(self, x: Tensor) -> Tensor | int:
+        """Return how many rows count."""
+        return x.shape[:-1].numel() if self.rows is None else self.rows.sum().clamp(min=1)
 
     @torch.no_grad()
     def _move(self, square: Tensor, product: Tensor) -> None:
