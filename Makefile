@@ -40,7 +40,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
 ADANORM := $(BIN)/python -m adanorm
 LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m adanorm,$(ADANORM))
-BENCHMARKS := loop translation attention recurrent parsing analysis report
+BENCHMARKS := updates prefetch loop translation attention recurrent parsing analysis report
 CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS)) $(SET)
 
 # Only what the user set: a study has its own seeds and scale.
@@ -78,7 +78,7 @@ list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
-	@$(ADANORM) study $(STUDY) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(SET)
+	@$(ADANORM) study $(STUDY) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SET)
 
 status: $(VENV)/installed ## Show where STUDY stands, cell by cell, and the time left
 	@$(ADANORM) status $(STUDY) $(GRID)
@@ -140,9 +140,9 @@ $(BIN)/python:
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV): a minute or two"
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .[dev]
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[dev]
 	@touch $@

@@ -10,6 +10,8 @@ import json
 import tempfile
 from collections.abc import Iterator
 
+import yaml
+
 from adanorm.config.experiment import Experiment
 from adanorm.records.result import Result
 from adanorm.reporting.pages.report import report_page
@@ -65,7 +67,8 @@ def _record_all(study: Study, folder: str) -> int:
 def _record(run: Experiment) -> None:
     folder = run.folder()
     folder.mkdir(parents=True)
-    metric = run.task.metric
+    metric, selection = run.task.metric, run.task.selection_metric
+    every = run.training.evaluate_every or 1
     result = Result(
         status="done",
         task=run.task.name,
@@ -79,22 +82,19 @@ def _record(run: Experiment) -> None:
         parameters=0,
         norm_parameters=0,
         data={"file": "0" * 64},
-        valid={run.task.selection_metric: 50},
+        valid={selection: 1 / EVALUATIONS},
         test={metric: 50 + run.seed % 7},
+        best_step=every * EVALUATIONS,
+        steps=every * EVALUATIONS,
         seconds=1.0,
     )
     rows = [
-        {
-            "update": n,
-            "train_loss": 1 / (1 + n),
-            f"valid_{run.task.selection_metric}": 1 / (1 + n),
-            "valid_loss": 1.0,
-        }
-        for n in range(EVALUATIONS)
+        {"update": every * n, "epoch": n, "train_loss": 1 / n, "valid_loss": 1.0, f"valid_{selection}": 1 / n}
+        for n in range(1, EVALUATIONS + 1)
     ]
     (folder / "result.json").write_bytes(result.to_json())
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (folder / "config.yaml").write_text("task: {}\n" * 40)
+    (folder / "config.yaml").write_text(yaml.safe_dump(run.identity()))
     (folder / "environment.json").write_text(json.dumps({"commit": "0" * 40, "packages": {"torch": "2"}}))
 
 

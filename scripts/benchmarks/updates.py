@@ -2,11 +2,14 @@
 
     python -m scripts.benchmarks.updates baseline=/path/to/other/checkout tasks=rt,mnist rounds=21
 
+`baseline` may also be a commit, which is checked out under outputs/baselines/; by default it is the last
+whose numbers were PyTorch's own.
+
 A process of each checkout builds task, model and optimizer by its own code and makes updates when it is told
 to; the two take turns, on the same batches, each with one thread, under the allocator's settings of the
 Makefile. A ratio is processor time here : there, so below 1 this checkout is faster. `seconds` is the length
 of a turn, `evaluations` the rounds of validation passes (0: none), `scale` one for all tasks. It also says
-whether both computed the same losses and scores. Data are prepared in `data/` of each checkout.
+whether both computed the same losses and scores. Both read the data prepared here.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": "1000000000",
     "MALLOC_MMAP_THRESHOLD_": "1000000000",
 }
+NUMERICS_1 = "0c61c8c"  # the last commit whose dropout, products and optimizer were PyTorch's own
 WARM_UP = 5  # updates of each side that are not counted; they also say how many make a turn
 
 
@@ -84,17 +88,35 @@ class Child:
 def measure(options: Options) -> Iterator[Row]:
     """Yield a row for the updates and one for the validation passes of each task."""
     keys = options.keys
-    other, tasks = Path(keys["baseline"]).resolve(), keys["tasks"].split(",")
-    if not keys["baseline"] or not (other / "src" / "adanorm").is_dir():
-        raise ValueError(f"baseline={keys['baseline']}: must be another checkout of this project")
+    tasks = keys["tasks"].split(",")
     if unknown := [task for task in tasks if task not in SCALES]:
         raise ValueError(f"tasks={unknown[0]}: choose from {', '.join(SCALES)}")
+    other = checkout_of(keys["baseline"])
     for task in tasks:
         scale = keys["scale"] or SCALES[task]
         settings = [f"task={task}", f"norm={keys['norm']}", f"scale={scale}", "device=cpu", "threads=1"]
+        settings.append(f"data.cache={PROJECT / 'data'}")
         place = {"task": task, "norm": keys["norm"], "scale": scale, "baseline": _commit(other)}
         for row in _compared({"here": PROJECT, "there": other}, settings, options):
             yield place | row
+
+
+def checkout_of(baseline: str) -> Path:
+    """Return a checkout of this project, given by its folder or by a commit of this one.
+
+    Raises ValueError where it is neither.
+    """
+    path = Path(baseline).resolve()
+    if baseline and (path / "src" / "adanorm").is_dir():
+        return path
+    tree = PROJECT / "outputs" / "baselines" / baseline
+    if not baseline or not (tree / "src").is_dir():
+        command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(tree), baseline]
+        if not baseline or subprocess.run(command, capture_output=True, check=False).returncode:
+            raise ValueError(
+                f"baseline={baseline}: must be another checkout of this project, or a commit of it"
+            )
+    return tree
 
 
 def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
@@ -159,10 +181,9 @@ if __name__ == "__main__":
     run_benchmark(
         measure,
         rounds=21,
-        output="outputs/bench",
         shown=shown,
         keys={
-            "baseline": "",
+            "baseline": NUMERICS_1,
             "tasks": ",".join(SCALES),
             "scale": "",
             "norm": "adanorm",

@@ -21,7 +21,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     trainer_class: Any = import_module("adanorm.training.loop").Trainer
-    trainer_class.train = lambda trainer, *_: serve(trainer, answers)
+    trainer_class.train = lambda trainer, *_, **__: serve(trainer, answers)
     start_run(sys.argv[1:])
 
 

@@ -21,7 +21,7 @@ NORMS = preregistration().norms
 PAIRS = list(combinations(NORMS, 2))
 SEEDS = (3, 5, 10, 20)
 MNIST_STEP = 0.2  # of the accuracy on 500 images, in points
-# Residual standard deviations at scale paper, three seeds each: of RT's norms, and of all on MNIST.
+# Residual standard deviations, three seeds each: of the norms on RT (paper), and of all on MNIST (mini).
 RT_SPREADS = (1.76, 0.37, 0.31, 0.35, 1.31, 0.44, 0.76)
 MNIST_SPREAD = 0.25
 
@@ -32,12 +32,13 @@ class Noise:
     def __init__(self, spreads: Sequence[float], *, step: float = 0.0, tails: float | None = None) -> None:
         self.spreads, self.step, self.tails = np.array(spreads)[:, None], step, tails
 
-    def draw(self, random: np.random.Generator, seeds: int) -> Numbers:
-        """Return scores about 90: a seed moves all norms alike, and noise each."""
+    def draw(self, random: np.random.Generator, seeds: int, gap: float = 0.0) -> Numbers:
+        """Return scores about 90: a seed moves all norms alike, and noise each; the second has a gap more."""
         shape = (len(self.spreads), seeds)
         noise = random.standard_normal(shape) if self.tails is None else random.standard_t(self.tails, shape)
         level = 90 + random.standard_normal((1, seeds)) * self.spreads.mean() + random.random() * self.step
         scores: Numbers = level + noise * self.spreads
+        scores[1] += gap
         return np.round(scores / self.step) * self.step if self.step else scores
 
 

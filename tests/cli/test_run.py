@@ -224,6 +224,9 @@ def test_loggers_need_no_account(tmp_path: Path, command: Command, logger: str) 
     assert done.returncode == 0, done.stderr
     written = [path for path in only_folder(tmp_path).glob(f"{logger}/**/*") if path.is_file()]
     assert written, f"{logger} wrote nothing"
+    content = b"".join(path.read_bytes() for path in written)
+    for said in (b"test_accuracy", b"valid_accuracy", b"warmup_updates"):
+        assert said in content, "test scores, curves and the configuration"
 
 
 def test_what_breaks_in_training_is_recorded_and_tried_again(tmp_path: Path, command: Command) -> None:

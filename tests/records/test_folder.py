@@ -10,10 +10,12 @@ import pytest
 import yaml
 from filelock import FileLock
 
+from adanorm.config.digest import digest_of
 from adanorm.config.paths import PROJECT, analyses_folder, runs_folder
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
-from adanorm.records.result import Ended
+from adanorm.records.result import Result
+from tests.records.test_result import FACTS
 
 IDENTITY: dict[str, Any] = {"task": {"name": "rt"}, "seed": 1}
 ENVIRONMENT: dict[str, Any] = {"commit": "0" * 40}
@@ -25,7 +27,11 @@ def names(folder: RunFolder) -> set[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder(tmp_path / "rt" / "run")
+    return RunFolder(tmp_path / "rt" / "adanorm" / f"smoke-seed1-{digest_of(IDENTITY)}")
+
+
+DIVERGED = Result(status="diverged", **FACTS)
+FAILED = Result(status="failed", **FACTS)
 
 
 def test_what_a_record_is_of_is_written_first_and_its_result_last(folder: RunFolder) -> None:
@@ -35,7 +41,7 @@ def test_what_a_record_is_of_is_written_first_and_its_result_last(folder: RunFol
         assert is_locked(folder.path)
         folder.checkpoint.touch()
         (folder.path / "kept-3.pt").touch()
-        recording.result = Ended(status="done")
+        recording.result = DIVERGED
         assert not reader.is_complete(folder.path), "the block has not ended"
     assert yaml.safe_load((folder.path / "config.yaml").read_text()) == IDENTITY
     assert json.loads((folder.path / "environment.json").read_text()) == ENVIRONMENT
@@ -44,7 +50,7 @@ def test_what_a_record_is_of_is_written_first_and_its_result_last(folder: RunFol
     assert not is_locked(folder.path)
 
 
-def break_off(folder: RunFolder, error: BaseException, result: Ended | None) -> None:
+def break_off(folder: RunFolder, error: BaseException, result: Result | None) -> None:
     with folder.recording(IDENTITY, ENVIRONMENT) as recording:
         folder.checkpoint.touch()
         recording.result = result
@@ -60,20 +66,39 @@ def test_an_interruption_leaves_the_record_unfinished_with_its_checkpoint(folder
 
 def test_a_failure_is_recorded_and_its_checkpoint_stays_for_the_next_start(folder: RunFolder) -> None:
     with pytest.raises(RuntimeError):
-        break_off(folder, RuntimeError(), Ended(status="failed"))
+        break_off(folder, RuntimeError(), FAILED)
     assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt", "result.json"}
     assert not reader.is_complete(folder.path)
     with folder.recording(IDENTITY, ENVIRONMENT) as again:
         assert not again.is_complete
 
 
+def test_what_a_later_version_has_written_is_left_as_it_is(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    later = folder.path / "result.json"
+    later.write_text('{"schema": 2, "status": "done"}')
+    with (
+        pytest.warns(UserWarning, match=r"result.json is not counted: schema 2 is not 1"),
+        pytest.raises(ValueError, match=r"result.json: of schema 2, from a later version .* left as it is"),
+        folder.recording(IDENTITY, ENVIRONMENT),
+    ):
+        pass
+    assert names(folder) == {"result.json"}
+    assert later.read_text() == '{"schema": 2, "status": "done"}'
+
+
+def test_the_code_of_what_comes_from_outside_is_copied_into_the_record(folder: RunFolder) -> None:
+    with folder.recording(IDENTITY, ENVIRONMENT, {"own/norms.py": b"x = 1\n"}):
+        assert (folder.path / "code" / "own" / "norms.py").read_bytes() == b"x = 1\n"
+
+
 def test_a_complete_record_is_not_written_again(folder: RunFolder) -> None:
     with folder.recording(IDENTITY, ENVIRONMENT) as recording:
-        recording.result = Ended(status="diverged")
+        recording.result = DIVERGED
     before = {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)}
     with folder.recording({"task": "another"}, ENVIRONMENT) as recording:
         assert recording.is_complete
-        recording.result = Ended(status="failed")
+        recording.result = FAILED
     assert {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)} == before
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from adanorm.analyses.spec import AnalysisRecord
 from adanorm.config.experiment import Experiment
 
 
-def record(run: Experiment, **result: Any) -> None:
-    """Write the result of a run that is done, or what `result` says otherwise."""
-    facts = {
+def record(run: Experiment, *, rows: Sequence[dict[str, float]] = ({},), **result: Any) -> None:
+    """Write the record of a run that is done, or what `result` says otherwise.
+
+    `rows` are its evaluations; what a row of metrics must have is added, and the last is the best.
+    """
+    facts: dict[str, Any] = {
         "schema": 1,
         "status": "done",
         "task": run.task.name,
@@ -27,8 +33,23 @@ def record(run: Experiment, **result: Any) -> None:
         "norm_parameters": 0,
         "data": {},
     }
-    scores = {"valid": result["test"]} if result.get("test") else {}  # a run that is done has both
-    _write(run.folder(), {**facts, **scores, **result})
+    every = run.training.evaluate_every
+    written = [{"update": 10 * n, "epoch": n, **row} for n, row in enumerate(rows, 1)]
+    if every is not None:
+        written = [{**row, "update": every * n} for n, row in enumerate(written, 1)]
+    if result.get("status", "done") == "done":
+        last = {key.removeprefix("valid_"): value for key, value in rows[-1].items() if "valid_" in key}
+        test = result.get("test") or {run.task.metric: 50.0}
+        selection = {run.task.selection_metric: test.get(run.task.selection_metric, 0.5)}
+        valid = {**selection, **last, **(result.get("valid") or result.get("test") or {})}
+        written[-1] |= {f"valid_{name}": score for name, score in valid.items()}
+        steps = written[-1]["update"]
+        facts |= {"valid": valid, "test": test, "best_step": steps, "steps": steps}
+        result = {key: value for key, value in result.items() if key not in ("valid", "test")}
+    folder = run.folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in written))
+    _write(folder, run.identity(), {**facts, **result})
 
 
 def score(accuracy: float) -> dict[str, Any]:
@@ -48,9 +69,10 @@ def record_analysis(record: AnalysisRecord, **result: Any) -> None:
         "summary": {},
         "places": {},
     }
-    _write(record.folder(), {**facts, **result})
+    _write(record.folder(), record.identity(), {**facts, **result})
 
 
-def _write(folder: Path, result: dict[str, Any]) -> None:
+def _write(folder: Path, identity: dict[str, Any], result: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(identity))
     (folder / "result.json").write_text(json.dumps(result))

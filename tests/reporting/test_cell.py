@@ -12,17 +12,18 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, choices
 from adanorm.records.published import published, published_tasks
+from adanorm.records.reader import runs_on_record
 from adanorm.reporting.cell import cell
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
 from adanorm.reporting.pages.readme import update_readme
-from adanorm.reporting.run_summary import completed_seeds
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import claim_results
+from adanorm.reporting.verdicts.variance import Spread
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 from tests.reporting.records import record, score
@@ -50,55 +51,75 @@ def test_the_papers_metrics_are_named_as_the_tasks_are() -> None:
         assert published(task, "layernorm").metric == task_metric(task).label  # type: ignore[union-attr]
 
 
+SPREAD = Spread(1.0, 14)  # of a run, pooled over seven norms of three seeds
+
+
 def test_an_empty_cell_is_a_dash_and_not_run(runs: list[Experiment]) -> None:
-    assert (cell(runs).text, cell(runs).verdict) == ("-", "not run")
+    assert (cell(runs).text, cell(runs).verdict(None)) == ("-", "not run")
 
 
-def test_a_cell_is_mean_and_standard_deviation_over_seeds(runs: list[Experiment]) -> None:
+def test_a_cell_shows_mean_and_deviation(runs: list[Experiment]) -> None:
     for run, accuracy in zip(runs, (76.0, 77.0, 78.0), strict=True):
         record(run, **score(accuracy))
-    assert (cell(runs).text, cell(runs).verdict) == ("77.00 ± 1.00", "reproduced")
+    assert cell(runs).text == "77.00 ± 1.00"
+    assert cell(runs).verdict(SPREAD) == "consistent (57 %)", "77.21 lies above 57 % of runs"
 
 
 def test_missing_seeds_are_said(runs: list[Experiment]) -> None:
     record(runs[0], **score(76.0))
-    assert (cell(runs).text, cell(runs).verdict) == ("76.00 (1/3 seeds)", "cannot be told apart")
+    assert (cell(runs).text, cell(runs).verdict(None)) == ("76.00 (1/3 seeds)", "inconclusive")
     record(runs[1], **score(77.0))
-    assert (cell(runs).text, cell(runs).verdict) == ("76.50 ± 0.71 (2/3 seeds)", "cannot be told apart")
+    assert cell(runs).text == "76.50 ± 0.71 (2/3 seeds)"
+
+
+def test_a_seed_beyond_those_planned_enters_by_itself(runs: list[Experiment]) -> None:
+    for run, accuracy in zip(runs, (76.0, 77.0, 78.0), strict=True):
+        record(run, **score(accuracy))
+    record(runs[0].model_copy(update={"seed": 4}), **score(81.0))
+    assert cell(runs).text == "78.00 ± 2.16"
+    assert cell(runs).by_seed == {1: 76.0, 2: 77.0, 3: 78.0, 4: 81.0}
 
 
 @pytest.mark.parametrize(
-    ("accuracies", "verdict"),
+    ("mean", "verdict"),
     [
-        ((75.0, 76.0, 77.0), "reproduced"),  # 1.2 standard deviations away
-        ((74.0, 74.2, 74.4), "differs"),  # 15 away; the prediction interval reaches 4.97
-        ((76.3, 76.4, 76.5), "differs"),
-        ((76.7, 76.9, 77.1), "reproduced"),
-        ((76.3, 76.5, 76.7), "cannot be told apart"),  # 3.5 away
+        (76.0, "consistent (84 %)"),  # 77.21 is 1.05 of 1.155 away
+        (75.3, "inconclusive (94 %)"),
+        (74.2, "differs (99 %)"),
+        (80.5, "differs (1 %)"),
     ],
 )
-def test_verdicts(runs: list[Experiment], accuracies: tuple[float, ...], verdict: str) -> None:
-    for run, accuracy in zip(runs, accuracies, strict=True):
-        record(run, **score(accuracy))
-    assert cell(runs).verdict == verdict
+def test_verdicts_follow_the_spread_of_the_task_and_not_the_cells_own(
+    runs: list[Experiment], mean: float, verdict: str
+) -> None:
+    for own in (0.01, 2.0):  # a lucky cell and a noisy one
+        for run, step in zip(runs, (-1, 0, 1), strict=True):
+            record(run, **score(mean + own * step))
+        assert cell(runs).verdict(SPREAD) == verdict
 
 
-def test_the_papers_rounding_counts(runs: list[Experiment]) -> None:
-    for run in runs:  # 77.21 may stand for 77.2149
-        record(run, **score(77.2149))
-    assert cell(runs).verdict == "reproduced"
-    for run in runs:
-        record(run, **score(77.2160))
-    assert cell(runs).verdict == "differs"
+def test_no_verdict_is_given_against_a_recollected_number(tmp_path: Path) -> None:
+    run = compose_experiment(["task=rt", "norm=detach-mean", f"runs={tmp_path}"])
+    record(run, **score(75.0))
+    assert cell([run]).verdict(SPREAD) == "no verdict"
 
 
 def test_divergence_and_failure_are_shown(runs: list[Experiment]) -> None:
     record(runs[0], status="diverged", valid=None, test=None)
     record(runs[1], **score(76.0))
-    assert (cell(runs).text, cell(runs).verdict) == ("Diverge (1/2)", "diverges (1/2)")
+    assert (cell(runs).text, cell(runs).verdict(SPREAD)) == ("Diverge (1/2)", "differs: diverges 1/2")
     record(runs[1], status="failed")
     (runs[0].folder() / "result.json").unlink()
     assert cell(runs).text == "failed"
+
+
+def test_runs_no_better_than_the_majority_class_did_not_learn(runs: list[Experiment]) -> None:
+    for run, accuracy in zip(runs, (48.0, 48.6, 76.0), strict=True):  # the majority class has 48.67
+        record(run, **score(accuracy))
+    found = cell(runs)
+    assert found.text.endswith(", did not learn (2/3)")
+    assert found.verdict(SPREAD) == "did not learn (2/3)"
+    assert found.by_seed == {3: 76.0}, "what did not learn is compared with nothing"
 
 
 def test_what_is_half_written_or_of_another_schema_is_not_counted(runs: list[Experiment]) -> None:
@@ -106,7 +127,7 @@ def test_what_is_half_written_or_of_another_schema_is_not_counted(runs: list[Exp
     record(runs[1], **score(10.0))
     path = runs[1].folder() / "result.json"
     path.write_text(path.read_text()[:40])
-    record(runs[2], **score(10.0), **{"schema": 99})
+    record(runs[2], **score(10.0), schema=99)
     with pytest.warns(UserWarning, match="not counted"):
         assert cell(runs).text == "70.00 (1/3 seeds)"
 
@@ -117,7 +138,7 @@ def test_stray_runs_cannot_enter_a_cell(runs: list[Experiment], tmp_path: Path) 
     )
     assert cell(runs).text == "-"
     record(runs[1], **score(76.0))
-    assert [run.seed for run in completed_seeds(runs[0])] == [1, 2]
+    assert [run.seed for run in runs_on_record(runs[0])] == [2], "of another learning rate"
 
 
 def test_smaller_scales_and_own_data_have_no_paper_number(tmp_path: Path) -> None:
@@ -168,7 +189,8 @@ def test_the_csv_holds_every_cell_unrounded(table: Table) -> None:
     assert len(found) == 2 * 8
     (mnist,) = [row for row in found if (row["task"], row["norm"]) == ("mnist", "layernorm")]
     assert (mnist["scores"], mnist["mean"], mnist["paper"]) == ("99.1000 99.2000 99.3000", "99.2000", "99.13")
-    assert mnist["verdict"] == "reproduced"
+    assert mnist["verdict"] == "consistent (22 %)"
+    assert (mnist["seeds"], mnist["unlearned"], mnist["baseline"]) == ("1 2 3", "", "11.3500")
 
 
 def test_the_latex_table_has_as_many_columns_in_every_row(table: Table) -> None:
@@ -224,7 +246,7 @@ def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
     assert "| LayerNorm | 86.00 ± 1.00 |\n| · paper | 89.12 |" in text
     assert "verdict" not in text
     assert "a training set ten times larger" in text
-    assert "LayerNorm          86.00 ± 1.00               paper 89.12" in table_text(quoting)
+    assert "LayerNorm          86.00 ± 1.00             paper 89.12" in table_text(quoting)
     assert {row["verdict"] for row in csv.DictReader(io.StringIO(table_csv(quoting)))} == {""}
 
 
@@ -258,7 +280,7 @@ def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: P
         record(run, **score(accuracy))
     text = table_markdown(Table(study, grid))
     assert "| k=0.3 | - | - | - | - | 99.40 ± 0.10 | - |" in text
-    assert "reproduced" not in text
+    assert "consistent" not in text
     assert "99.35" not in text
 
 

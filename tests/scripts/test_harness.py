@@ -120,7 +120,13 @@ def _process_and_environment() -> tuple[int, dict[str, str]]:
 
 
 def test_the_peak_of_work_is_what_it_allocates_at_once() -> None:
-    assert added_peak_mb(lambda: np.ones(64 * 2**17)) == pytest.approx(64, abs=8)
+    # an allocator that keeps freed memory, as the Makefile asks for, would hide the second allocation
+    peak = fresh_process(_peak_of_64_mb, environment={"MALLOC_MMAP_THRESHOLD_": "65536"})
+    assert peak == pytest.approx(64, abs=8)
+
+
+def _peak_of_64_mb() -> float:
+    return added_peak_mb(lambda: np.ones(64 * 2**17))
 
 
 def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path: Path) -> None:

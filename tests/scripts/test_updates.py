@@ -29,7 +29,11 @@ def test_a_checkout_against_itself_makes_the_same_updates_and_scores() -> None:
 
 @pytest.mark.parametrize(
     ("keys", "message"),
-    [({"baseline": ""}, "baseline=: must be"), ({"tasks": "rt,none"}, "tasks=none: choose from rt, sst5")],
+    [
+        ({"baseline": ""}, "baseline=: must be"),
+        ({"baseline": "0"}, "baseline=0: must be"),
+        ({"tasks": "rt,none"}, "tasks=none: choose from rt, sst5"),
+    ],
 )
 def test_a_mistake_is_named_before_any_work(keys: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from filelock import FileLock
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.records import reader
-from adanorm.studies.job import exclusive_devices
+from adanorm.studies.job import reserved_devices
 from adanorm.training import checkpoint
 from tests.conftest import Command
 from tests.reporting.records import record
@@ -175,11 +176,11 @@ def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
     third = []
 
     def wait_for_two() -> None:
-        with exclusive_devices(devices, 2) as taken:
+        with reserved_devices(devices, 2) as taken:
             third.extend(taken)
 
-    with exclusive_devices(devices, 1) as one:
-        with exclusive_devices(devices, 1) as other:
+    with reserved_devices(devices, 1) as one:
+        with reserved_devices(devices, 1) as other:
             assert [*one, *other] == devices[:2]
             waiting = threading.Thread(target=wait_for_two)
             waiting.start()
@@ -187,8 +188,17 @@ def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
             assert third == []
         waiting.join(timeout=10)
         assert third == devices[1:]
-    with exclusive_devices([], 1) as none:
+    with reserved_devices([], 1) as none:
         assert none == []
+
+
+def test_runs_that_share_devices_are_spread_over_them(tmp_path: Path) -> None:
+    devices = [f"{tmp_path.name}-{index}" for index in range(2)]
+    with ExitStack() as jobs:
+        taken = [jobs.enter_context(reserved_devices(devices, 1, 2)) for _ in range(4)]
+        assert taken == [[device] for device in (*devices, *devices)]
+    with reserved_devices(devices, 2, 2) as both:
+        assert both == devices
 
 
 def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:

@@ -61,3 +61,11 @@ def test_what_a_launcher_lacks_is_said_by_name(conf: Path, facts: str, message: 
     (conf / "mine.yaml").write_text(f"launcher: {{{facts}}}\n")
     with pytest.raises(ValueError, match=message):
         choose_launch("mine", workers=1, gpus=1, settings=[], on_cpu=True)
+
+
+def test_more_workers_than_devices_share_them() -> None:
+    facts = load_facts("local")
+    one = Launch("local", facts, workers=3, gpus=1, devices=("0",), settings=())
+    assert one.runs_a_device == 3
+    assert Launch("local", facts, workers=2, gpus=1, devices=("0", "1"), settings=()).runs_a_device == 1
+    assert Launch("local", facts, workers=2, gpus=1, devices=(), settings=()).runs_a_device >= 1

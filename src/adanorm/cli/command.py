@@ -6,10 +6,13 @@ import importlib
 import os
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
+
+from adanorm.config.paths import RUNS
 
 # Named here, so that the overview imports no command.
 COMMANDS = {
@@ -127,8 +130,9 @@ def seed_list(text: str) -> list[int]:
 
 
 def folder_of(text: str) -> str | None:
-    """Return the absolute path of `runs=FOLDER`, or None where it is empty."""
-    return os.path.abspath(text) if text else None
+    """Return the absolute path of `runs=FOLDER`, or None where it is empty or the repository's own."""
+    path = os.path.abspath(text) if text else None
+    return None if path is None or os.path.realpath(path) == str(RUNS) else path
 
 
 def overview() -> str:
@@ -204,6 +208,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """Run the command line of this process; the user's mistakes end it with one line and code 2."""
+    warnings.formatwarning = _as_line
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     if "" not in sys.path:
         sys.path.insert(0, "")  # norm=my_norms:MyNorm is a file in this folder, as under `python -m`
@@ -228,6 +233,13 @@ def main() -> NoReturn:
         if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
             print(f"error: {line}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _as_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Return a warning as a line: where in the code it was given says nothing to the user."""
+    return f"warning: {message}\n"
 
 
 def _mistake(error: Exception) -> str | None:

@@ -112,7 +112,8 @@ def compare(
     values: dict[tuple[str, int], Values] = {}
     for pair, found in shared.items():
         for norm, seed in ((norm, seed) for norm in pair for seed in found):
-            outputs = reader.outputs(runs[norm].model_copy(update={"seed": seed}).folder())
+            folder = runs[norm].model_copy(update={"seed": seed}).folder()
+            outputs = reader.outputs(folder, examples=task.sizes["test"])
             values[norm, seed] = np.array(task.scored(outputs, shown_metric))
     sides = {norm: norm_runs(run) for norm, run in runs.items()}
     variance = variance_of({norm: side for norm, side in sides.items() if side.runs})

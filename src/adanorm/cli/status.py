@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections import Counter
 from statistics import fmean
 
-from adanorm.cli.command import Arguments, Usage
+from adanorm.cli.command import WIDTH, Arguments, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
 from adanorm.reporting.names import title
+from adanorm.runs.auto_scale import LONGEST_CPU_HOURS
 from adanorm.studies.grid import plan_runs, study_grid
 
 STATES = ("done", "running", "diverged", "failed", "missing")
@@ -25,13 +27,14 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Print the states of the study that the command line names."""
-    name, study = chosen_study(arguments)
+    name, study, _ = chosen_study(arguments)
     workers = workers_of(arguments) or 1
     grid = study_grid(study, runs=runs_of(arguments))
     runs = {planned.experiment.folder(): planned.experiment for planned in plan_runs(grid)}
     states = {folder: state(run) for folder, run in runs.items()}
     total = Counter(states.values())
-    left = sum(seconds_left(run, states[folder]) for folder, run in runs.items())
+    left = {folder: seconds_left(run, states[folder]) for folder, run in runs.items()}
+    slow = {folder: run for folder, run in runs.items() if left[folder] and needs_gpu(run)}
     print(f"{name}, {study.scale}: {len(runs)} runs, {_counts(total)}")
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
@@ -41,8 +44,14 @@ def main(arguments: Arguments) -> None:
         for row, cell in cells.items():
             count = Counter(states[run.folder()] for run in cell)
             print(f"  {title(row)[:20]:<20}" + "".join(f"{count[state] or '-':>10}" for state in STATES))
-    if left:
-        print(f"time left: about {_span(left / workers)} with {workers} worker(s)")
+    if here := sum(seconds for folder, seconds in left.items() if folder not in slow):
+        print(f"time left: about {_span(here / workers)} with {workers} worker(s)")
+    if slow:
+        counts = Counter(title(run.task.name) for run in slow.values())
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        span = _span(sum(left[folder] for folder in slow))
+        text = f"need a GPU: {listed} runs, about {span} on one"
+        print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
 
 
 def state(run: Experiment) -> str:
@@ -65,11 +74,17 @@ def state(run: Experiment) -> str:
     return "running" if held or age < 2 * 60 * run.checkpoint_minutes else "missing"
 
 
+def needs_gpu(run: Experiment) -> bool:
+    """Return whether a run takes too long without a GPU for scale=auto to choose it."""
+    return run.cost.cpu_hours > LONGEST_CPU_HOURS
+
+
 def seconds_left(run: Experiment, state: str) -> float:
     """Return about how long a run still takes, in seconds.
 
     As long as the finished runs of its task and scale took on average, whatever their norm and
-    settings; where there are none, as long as its configuration says of one CPU core.
+    settings; where there are none, as long as its configuration says of one CPU core, or of a GPU
+    where it needs one.
     """
     if state in ("done", "diverged"):
         return 0.0
@@ -80,10 +95,14 @@ def seconds_left(run: Experiment, state: str) -> float:
         and result.status == "done"
         and result.seconds is not None
     ]
-    whole = fmean(finished) if finished else 3600 * run.cost.cpu_hours
+    hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
+    whole = fmean(finished) if finished else 3600 * hours
     if state != "running" or not (run.folder() / "metrics.jsonl").exists():
         return whole
-    rows = reader.metrics(run.folder())
+    try:
+        rows = reader.metrics(run.folder())
+    except ValueError:  # its last line is being written
+        return whole
     return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
 
 
@@ -94,4 +113,4 @@ def _counts(total: Counter[str]) -> str:
 def _span(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} hours"

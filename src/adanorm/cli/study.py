@@ -2,6 +2,12 @@
 
 A study is a grid of runs, conf/study/NAME.yaml or a file of your own. Completed runs are skipped;
 a run that fails stops no other, and the exit code is then 1.
+
+With until=decided the study goes on after its own seeds: of the comparisons that
+claims make among its rows, the one that a seed brings nearest to its decision a
+core-hour gets the next seed, and none that is decided gets another. The error of
+looking after each seed is held by the plan of conf/claims/paper.yaml. Killed and
+started again with as many workers it goes on with the same plan.
 """
 
 from __future__ import annotations
@@ -10,13 +16,22 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, whole_number
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
+from adanorm.cli.study_until import (
+    UNTIL_KEYS,
+    compared_in,
+    most_seeds,
+    planned_runs,
+    run_until_decided,
+)
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import PROJECT
-from adanorm.records import reader
+from adanorm.records import loggers, reader
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
@@ -34,41 +49,71 @@ USAGE = Usage(
         **STUDY_KEYS,
         "launcher": Key("a file of conf/launcher, such as ray or slurm", "local"),
         "gpus": Key("GPUs a run, or processes a run on CPU", "1"),
+        **UNTIL_KEYS,
     },
     settings="of every run, such as logger=tensorboard, or of the launcher: launcher.partition=gpu",
-    examples=("table4 workers=2 seeds=1,2,3", "my-study.yaml launcher=ray", "mini-all scale=smoke runs=runs"),
+    examples=(
+        "table4 workers=2 seeds=1,2,3",
+        "my-study.yaml launcher=ray",
+        "mini-all scale=smoke runs=runs",
+        "overview until=decided most=40",
+    ),
 )
 
 
 def main(arguments: Arguments) -> int:
     """Run a study; the code is 1 if some run failed."""
-    name, study = chosen_study(arguments)
+    most = most_seeds(arguments)
+    name, study, table_name = chosen_study(arguments)
     runs_folder, workers = runs_of(arguments), workers_of(arguments)
     gpus = whole_number("gpus", arguments.keys["gpus"])
     grid = study_grid(study, runs=runs_folder)
-    settings = [entry for entry in arguments.settings if entry.startswith("launcher.")]
-    runs = _planned(study, name, grid, [entry for entry in arguments.settings if entry not in settings])
+    rows = compared_in(study, grid, runs_folder) if most else {}
+    of_launcher = [entry for entry in arguments.settings if entry.startswith("launcher.")]
+    settings = [entry for entry in arguments.settings if entry not in of_launcher]
+    runs = _planned(study, name, grid, settings)
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
-    counts = f"{name}: {len(runs)} runs, {len(runs) - len(missing)} completed before, {len(missing)} to run"
-    failed = []
-    if not missing:
-        print(counts)
-    else:
-        on_cpu = all(run.experiment.device == "cpu" for run in missing)
-        launcher = arguments.keys["launcher"]
-        chosen = choose_launch(launcher, workers=workers, gpus=gpus, settings=settings, on_cpu=on_cpu)
-        hours = sum(run.experiment.cost.cpu_hours for run in missing) / chosen.workers
-        print(counts)
-        print(f"{chosen.workers} worker(s), about {hours:.1f} hours on CPU", flush=True)
-        kept = Path(runs_folder) if runs_folder else PROJECT / "outputs"
-        stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}"
-        failed = run_all(missing, chosen, kept / "studies" / f"{name}-{stamp}")
+    print(f"{name}: {len(runs)} runs, {len(runs) - len(missing)} completed before, {len(missing)} to run")
+    failed: Sequence[Planned] = []
+    if missing or most:
+        on_cpu = all(run.experiment.device == "cpu" for run in missing or runs)
+        launch = choose_launch(
+            arguments.keys["launcher"], workers=workers, gpus=gpus, settings=of_launcher, on_cpu=on_cpu
+        )
+        logs = _log_folders(name, runs_folder)
+        if missing:
+            costs = [run.experiment.cost for run in missing]
+            hours = sum(c.cuda_hours if launch.devices else c.cpu_hours for c in costs) / launch.workers
+            place = "GPU" if launch.devices else "CPU"
+            print(f"{launch.workers} worker(s), about {hours:,.1f} hours on {place}", flush=True)
+            failed = run_all(missing, launch, next(logs))
+        if most and not failed:
+            later = study.model_copy(update={"seeds": list(range(1, most + 1))})
+            by_run = planned_runs(
+                _planned(later, name, study_grid(later, runs=runs_folder), settings), study, rows
+            )
+            failed = run_until_decided(
+                study,
+                rows,
+                most=most,
+                at_once=launch.workers,
+                runs=runs_folder,
+                run=lambda chosen: run_all([by_run[run] for run in chosen], launch, next(logs)),
+            )
     table = Table(study, grid)
-    write_table(table, name, Path(runs_folder) / "tables" if runs_folder else None)
+    write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _log_folders(name: str, runs_folder: str | None) -> Iterator[Path]:
+    """Yield a new folder for the logs of each launch."""
+    kept = Path(runs_folder) if runs_folder else PROJECT / "outputs"
+    stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}"
+    for launch in count(1):
+        yield kept / "studies" / (f"{name}-{stamp}" if launch == 1 else f"{name}-{stamp}-{launch}")
 
 
 def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> list[Planned]:
@@ -89,6 +134,7 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
             f"{' '.join(settings)}: makes other runs than the study's; write a study of your own"
         )
     for run in changed:
+        loggers.check(run.experiment)
         if run.experiment.logger.name != "files":
             named = {"group": name, "label": run.name}
             # In quotes: a label may hold what Hydra's grammar has a meaning for.

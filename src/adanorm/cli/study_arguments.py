@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from adanorm.cli.command import Arguments, Key, folder_of, seed_list, whole_number
-from adanorm.config.paths import choices
+from adanorm.config.digest import digest_of
+from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {
     "scale": Key("paper, mini or smoke (default: the study's own)"),
     "seeds": Key("such as 1,2,3 (default: the study's own)", also=("seed",)),
     "runs": Key("folder of the records and tables (default: results/)"),
-    "workers": Key("runs at a time (default: as many as this machine suits)"),
+    "workers": Key(
+        "runs at a time (default: as many as this machine suits); above its GPUs they share these"
+    ),
 }
+MOST = 60  # characters of seeds in a file's name
 study_names = partial(choices, "study")
 
 
-def chosen_study(arguments: Arguments) -> tuple[str, Study]:
-    """Return the study that a command line names, with its scale and seeds, and its table's name.
+class ChosenStudy(NamedTuple):
+    """A study as a command line has it: its name and that of its table.
+
+    The table's name is that of a study of conf/study for its own table alone: at another scale, of
+    other seeds or from another file it is another, so that none takes the place of a committed one.
+    """
+
+    name: str
+    study: Study
+    table: str
+
+
+def chosen_study(arguments: Arguments) -> ChosenStudy:
+    """Return the study that a command line names, with its scale and seeds.
 
     Raises ValueError for an unknown study or scale and for seeds that are none.
     """
@@ -27,12 +44,19 @@ def chosen_study(arguments: Arguments) -> tuple[str, Study]:
     study = load_study(arguments.names[0])
     if given["scale"] not in ("", *choices("scale")):
         raise ValueError(f"unknown scale {given['scale']!r}: choose from {', '.join(choices('scale'))}")
-    # At another scale than the study's own, the table is another.
-    name = Path(arguments.names[0]).stem
+    file = Path(arguments.names[0])
+    is_own = file.suffix == ".yaml" and file.resolve().parent != CONF / "study"
+    name = f"{file.stem}-own" if is_own and file.stem in choices("study") else file.stem
     scale = given["scale"] or study.scale
     name = name if scale == study.scale else f"{name}-{scale}"
     seeds = seed_list(given["seeds"]) if given["seeds"] else study.seeds
-    return name, study.model_copy(update={"scale": scale, "seeds": seeds})
+    table = name
+    if sorted(seeds) == sorted(study.seeds):
+        seeds = study.seeds
+    else:
+        listed = "-".join(map(str, seeds))
+        table += f"-seeds-{listed if len(listed) <= MOST else digest_of({'seeds': seeds})}"
+    return ChosenStudy(name, study.model_copy(update={"scale": scale, "seeds": seeds}), table)
 
 
 def workers_of(arguments: Arguments) -> int | None:

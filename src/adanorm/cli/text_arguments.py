@@ -1,18 +1,71 @@
-"""Where a command that reads text reads it from and writes it to."""
+"""Where a command that reads text reads it from and writes it to: bit by bit, however long it is."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from tqdm import tqdm
 
 from adanorm.cli.command import Arguments, Key
+from adanorm.files import writing
 
 TEXT_KEYS = {"input": Key("a file; default: the standard input"),
              "output": Key("a file; default: the standard output")}  # fmt: skip
+TOGETHER = 1024  # lines or sentences that are read before they are answered; of a terminal each
+
+Entry = TypeVar("Entry")
 
 
-def source_of(arguments: Arguments) -> Path | None:
-    """Return the input file, None for standard input; raises ValueError where it does not exist."""
-    source = Path(arguments.keys["input"]) if arguments.keys["input"] else None
-    if source is not None and not source.is_file():
+class TextStreams(NamedTuple):
+    """The lines of the input, what takes the output, and how many entries are answered together."""
+
+    lines: Iterator[str]
+    write: Callable[[str], object]
+    name: str  # of the input, for messages
+    together: int
+
+    def parts(self, entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+        """Yield entries in the order they come, as many as are answered together."""
+        rest = iter(entries)
+        while part := list(islice(rest, self.together)):
+            yield part
+
+
+@contextmanager
+def text_streams(arguments: Arguments) -> Iterator[TextStreams]:
+    """Open the input and the output that a command line names; an output file is written whole or not.
+
+    A bar shows the progress, if a person can see it. Raises ValueError where there is no input, and
+    in reading for a line that is not UTF-8.
+    """
+    source, output = arguments.keys["input"], arguments.keys["output"]
+    if source and not Path(source).is_file():
         raise ValueError(f"input={source}: no such file")
-    return source
+    if not source and sys.stdin is None:
+        raise ValueError("the standard input is closed: name a file with input=FILE")
+    with ExitStack() as stack:
+        file = stack.enter_context(open(source, "rb")) if source else sys.stdin.buffer
+        target = stack.enter_context(writing(Path(output))) if output else sys.stdout.buffer
+
+        def write(text: str) -> None:
+            target.write(text.encode())
+            target.flush()
+
+        is_terminal = file.isatty()
+        hidden = is_terminal or not sys.stderr.isatty() or (not output and sys.stdout.isatty())
+        shown = tqdm(_decoded(file, source or "input"), unit=" lines", disable=hidden)
+        yield TextStreams(iter(shown), write, source or "input", 1 if is_terminal else TOGETHER)
+
+
+def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
+    """Yield lines with what ends them; only a line feed ends a line."""
+    for number, line in enumerate(file, 1):
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -43,6 +44,7 @@ class Experiment(Config):
     precision: Literal["fp32", "bf16"]
     threads: Positive
     checkpoint_minutes: Annotated[float, Field(gt=0)]
+    track_test: bool = True
     runs: str | None
     logger: LoggerConfig
     cost: CostConfig
@@ -79,9 +81,9 @@ class Experiment(Config):
 
         Device, the norms' backend and places are left out, and so is every null: a setting added
         later, null by default, leaves the digests of older runs as they are. The user's own files
-        count by content. Raises ValueError where such a file is missing.
+        and code count by content. Raises ValueError where such a file is missing.
         """
-        places = ("device", "threads", "checkpoint_minutes", "runs", "logger", "cost")
+        places = ("device", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
         aside: dict[str, Any] = {**dict.fromkeys(places, True), "norm": {"backend"}}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
         found_at = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
@@ -90,6 +92,9 @@ class Experiment(Config):
             identity["data"]["source"] = "own"
         if local := self.data.local_files():
             identity["data"]["files"] = {role: sha256(*paths) for role, paths in local.items()}
+        if code := self.norm.code:
+            digests = {name: hashlib.sha256(content).hexdigest() for name, content in code.items()}
+            identity["norm"]["code"] = digests
         return identity
 
     @property

@@ -73,9 +73,8 @@ class ImageModelConfig(ModelConfig):
     norm_axes: Literal["all", "channels"]
 
     def sites(self) -> Sites:
-        """Return positions where the norms are over channels."""
-        by_channels = self.norm_axes == "channels"
-        return Sites(positions=by_channels, positions_with="model.norm_axes=channels")
+        """Return positions where the norms are not over all units."""
+        return Sites(positions=self.norm_axes != "all", positions_with="model.norm_axes=channels")
 
 
 class MnistCnnConfig(ImageModelConfig):
@@ -84,8 +83,10 @@ class MnistCnnConfig(ImageModelConfig):
     reads = ImagesConfig
 
     name: Literal["mnist_cnn"]
+    norm_axes: Literal["all", "channels", "width"]  # type: ignore[assignment]
     channels: Annotated[list[Positive], Field(min_length=2, max_length=2)]
     kernel_size: Annotated[int, Field(ge=1, le=9)]
+    hidden: Positive | None = None  # units of a hidden layer, its norm before its ReLU; null: none
     norm_position: AroundActivation = None
 
 
@@ -124,6 +125,8 @@ class SentenceEncoderConfig(ModelConfig):
     pre_norm: bool
     pooling: Literal["mean", "max", "first"]
     norm_position: Literal["sandwich"] | None = None
+    attention_dropout: Fraction | None = None
+    init: Literal["xavier"] | None = None  # null: PyTorch's of linear layers, N(0, 1/d) of embeddings
 
     _position = model_validator(mode="before")(_position_is_pre_norm)
 

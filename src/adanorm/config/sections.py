@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from adanorm.config.outside_norms import find_outside
+from adanorm.config.outside_norms import find_outside, outside_code
 from adanorm.metrics.table import METRICS
 
 Param = bool | int | float | str
@@ -102,6 +102,14 @@ class NormConfig(Config):
         Raises ValueError for a path where there is no class.
         """
         return find_outside(self.name, self.path)
+
+    @property
+    def code(self) -> dict[str, bytes]:
+        """The source files of a norm of another package, by relative path; none of the suite's own.
+
+        Raises ValueError for a path where there is no module.
+        """
+        return outside_code(self.name, self.path)
 
     @model_validator(mode="after")
     def _placement_is_known(self) -> NormConfig:

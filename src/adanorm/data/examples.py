@@ -50,7 +50,7 @@ class ArrayExamples:
     def batch(self, indices: Indices) -> Batch:
         """Return these examples as a batch."""
         chosen = torch.from_numpy(indices)
-        return Batch(self.inputs[chosen], self.targets[chosen])
+        return Batch(self.inputs.index_select(0, chosen), self.targets.index_select(0, chosen))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class PixelExamples(ArrayExamples):
     def batch(self, indices: Indices) -> Batch:
         """Return these examples as a batch."""
         chosen = torch.from_numpy(indices)
-        pixels = self.inputs[chosen].float().div_(255)
+        pixels = self.inputs.index_select(0, chosen).float().div_(255)
         return Batch(
             pixels.sub_(self.mean[:, None, None]).div_(self.std[:, None, None]), self.targets[chosen]
         )

@@ -21,6 +21,11 @@ class Metric:
         return "max" if self.higher_is_better else "min"
 
     @property
+    def largest(self) -> float:
+        """The largest score that can be: where higher is better it is a share, in percent."""
+        return 100.0 if self.higher_is_better else math.inf
+
+    @property
     def axis(self) -> str:
         """The label of an axis: with the unit, and a word where lower is better."""
         unit = f" ({self.unit})" if self.unit else ""

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from adanorm.config.model_sections import MODELS, ModelConfig
+from adanorm.models.fast_layers import replace_layers
 from adanorm.models.norm_sites import PlacedNorms
 
 
@@ -18,4 +19,5 @@ def build_model(settings: ModelConfig, make_norm: PlacedNorms, **sizes: Any) -> 
     """
     built = resolve_name(MODELS[type(settings)])
     model: nn.Module = built(make_norm, **sizes, **settings.model_dump(exclude={"name"}))
+    replace_layers(model)
     return model

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from adanorm.fairseq_library import fairseq
+from adanorm.models.fairseq_modules import replace_modules
 from adanorm.models.norm_sites import PlacedNorms
 
 CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
@@ -36,6 +37,7 @@ def build(
     model: nn.Module = _transformer().build_model(arguments, task)
     replace_norms(model, make_norm)
     initialize(model, init)
+    replace_modules(model)
     return model
 
 

@@ -18,8 +18,10 @@ class MnistCnn(nn.Module):
     """Conv, conv, linear, with a norm in front of each activation (paper, section 2.2), or elsewhere.
 
     `norm_axes`: `all` normalizes over every unit of a layer of one image (H x W x C, as Ba et
-    al. 2016), `channels` over the channels of each position. `norm_position` puts the norm behind
-    the activation, `post`, or one on either side, `sandwich`.
+    al. 2016), `channels` over the channels of each position, `width` over a channel's row of pixels:
+    what the authors' module, whose statistics are over the last axis, does to (B, C, H, W).
+    `norm_position` puts the norm behind the activation, `post`, or one on either side, `sandwich`.
+    `hidden` units make a layer between the convolutions and the output, its norm placed alike.
     """
 
     def __init__(
@@ -28,8 +30,9 @@ class MnistCnn(nn.Module):
         *,
         channels: Sequence[int],
         kernel_size: int,
-        norm_axes: Literal["all", "channels"],
+        norm_axes: Literal["all", "channels", "width"],
         classes: int,
+        hidden: int | None = None,
         norm_position: Literal["post", "sandwich"] | None = None,
     ) -> None:
         super().__init__()
@@ -41,19 +44,25 @@ class MnistCnn(nn.Module):
             side -= kernel_size - 1
             if side < 2:
                 raise ValueError(f"model.kernel_size={kernel_size}: leaves no image to pool in layer {index}")
-            dim = channels_out if norm_axes == "channels" else channels_out * side * side
+            dim = {"all": channels_out * side * side, "channels": channels_out, "width": side}[norm_axes]
             self.norms.append(make_norm(dim, site=f"norms.{index}", after=f"convs.{index}"))
             if norm_position == "sandwich":
                 self.output_norms.append(make_norm(dim, site=f"output_norms.{index}"))
             side, channels_in = side // 2, channels_out
-        self.output = nn.Linear(channels_in * side * side, classes)
+        features = channels_in * side * side
+        self.hidden = nn.Linear(features, hidden) if hidden else None
+        if hidden:
+            self.norms.append(make_norm(hidden, site=f"norms.{len(channels)}", after="hidden"))
+            if norm_position == "sandwich":
+                self.output_norms.append(make_norm(hidden, site=f"output_norms.{len(channels)}"))
+        self.output = nn.Linear(hidden or features, classes)
         # Features last: the norms then read contiguous rows, and the convolutions are faster too.
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (B, classes) of images (B, 1, 28, 28)."""
         x = images.contiguous(memory_format=torch.channels_last)
-        for index, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+        for index, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=False)):
             x = conv(x)
             if self.position == "pre":
                 # Pooling first: it commutes with ReLU, which then sees a quarter of the units.
@@ -62,11 +71,26 @@ class MnistCnn(nn.Module):
                 between = self._normalized(norm, x) if self.position == "sandwich" else x
                 last = self.output_norms[index] if self.position == "sandwich" else norm
                 x = F.max_pool2d(self._normalized(last, F.relu(between)), 2)
-        logits: Tensor = self.output(x.flatten(1))
+        x = x.flatten(1)
+        if self.hidden is not None:
+            x = self._activated(self.hidden(x))
+        logits: Tensor = self.output(x)
         return logits
+
+    def _activated(self, x: Tensor) -> Tensor:
+        """Return the hidden layer's units (B, H), normalized and through ReLU."""
+        if self.position == "pre":
+            return F.relu(self.norms[-1](x))
+        between = self.norms[-1](x) if self.position == "sandwich" else x
+        last = self.output_norms[-1] if self.position == "sandwich" else self.norms[-1]
+        normed: Tensor = last(F.relu(between))
+        return normed
 
     def _normalized(self, norm: nn.Module, x: Tensor) -> Tensor:
         """Return x (B, C, H, W) normalized over the axes that were chosen."""
+        if self.norm_axes == "width":
+            by_rows: Tensor = norm(x)
+            return by_rows
         rows = x.permute(0, 2, 3, 1)
         z: Tensor = norm(rows) if self.norm_axes == "channels" else norm(rows.flatten(1)).view(rows.shape)
         return z.permute(0, 3, 1, 2)

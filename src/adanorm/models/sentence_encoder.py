@@ -30,10 +30,11 @@ class EncoderLayer(nn.Module):
         heads: int,
         ffn_dim: int,
         dropout: float,
+        attention_dropout: float,
         position: str,
     ) -> None:
         super().__init__()
-        self.heads, self.position = heads, position
+        self.heads, self.position, self.attention_dropout = heads, position, attention_dropout
         norm = LayerNorms(make_norm, index, dim=dim, position=position)
         self.attention_norm = norm("attention_norm")
         self.query_key_value = nn.Linear(dim, 3 * dim)
@@ -61,7 +62,8 @@ class EncoderLayer(nn.Module):
         batch, time, dim = x.shape
         heads = self.query_key_value(x).view(batch, time, 3, self.heads, dim // self.heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        dropout = self.attention_dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, time, dim))
         return output
 
@@ -87,6 +89,8 @@ class SentenceEncoder(nn.Module):
         pre_norm: bool,
         pooling: Literal["mean", "max", "first"],
         norm_position: Literal["sandwich"] | None = None,
+        attention_dropout: float | None = None,
+        init: Literal["xavier"] | None = None,
     ) -> None:
         super().__init__()
         position = norm_position or ("pre" if pre_norm else "post")
@@ -101,6 +105,7 @@ class SentenceEncoder(nn.Module):
                 heads=heads,
                 ffn_dim=ffn_dim,
                 dropout=dropout,
+                attention_dropout=attention_dropout or 0.0,
                 position=position,
             )
             for index in range(layers)
@@ -108,6 +113,16 @@ class SentenceEncoder(nn.Module):
         self.closing_norm = closing_norm(make_norm, layers=layers, dim=dim, position=position)
         self.output = nn.Linear(dim, classes)
         self.dropout = nn.Dropout(dropout)
+        if init == "xavier":
+            self._draw_by_glorot()
+
+    def _draw_by_glorot(self) -> None:
+        """Draw every matrix by Glorot & Bengio 2010, as OpenNMT-py's `param_init_glorot` does."""
+        with torch.no_grad():
+            for parameter in self.parameters():
+                if parameter.dim() > 1:
+                    nn.init.xavier_uniform_(parameter)
+            self.embedding.weight[PADDING] = 0
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return logits (B, classes) of token ids (B, T) padded with 0; padding changes nothing."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from adanorm.models.kernels.products import linear
 from adanorm.models.norm_sites import LayerNorms, PlacedNorms, closing_norm
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 
@@ -153,7 +154,7 @@ class TransformerXl(nn.Module):
             following.append(_latest(seen, x.detach(), remember))
             x = layer(x, seen, encoding, self.u, self.v, forbidden)
         x = self.dropout(self.closing_norm(x))
-        return F.linear(x, self.embedding.weight, self.output_bias), following
+        return linear(x, self.embedding.weight, self.output_bias), following
 
 
 def _latest(memory: Tensor, x: Tensor, remember: int) -> Tensor:

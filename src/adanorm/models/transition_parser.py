@@ -8,8 +8,8 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from adanorm.models.kernels.row_sums import sum_rows
 from adanorm.models.norm_sites import PlacedNorms
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -91,4 +91,4 @@ class TransitionParser(nn.Module):
         vectors = self.embedding(pairs % rows).split(ends.diff().tolist())
         weights = first.weight.t().view(count, -1, first.out_features).unbind()
         products = torch.cat([v @ weight for v, weight in zip(vectors, weights, strict=True)])
-        return F.embedding_bag(places, products, mode="sum") + first.bias
+        return sum_rows(products, places) + first.bias

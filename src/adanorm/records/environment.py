@@ -17,7 +17,13 @@ CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numb
 
 
 def describe(
-    *, device: torch.device, precision: str, processes: int, threads: int, norm_backend: str | None = None
+    *,
+    device: torch.device,
+    precision: str,
+    processes: int,
+    threads: int,
+    norm_backend: str | None = None,
+    numerics_version: int | None = None,
 ) -> dict[str, Any]:
     """Return commit, versions and hardware as plain values; no path and no host name."""
     return {
@@ -32,6 +38,7 @@ def describe(
         "processes": processes,
         "threads": threads,
         **({"norm_backend": norm_backend} if norm_backend else {}),
+        **({"numerics_version": numerics_version} if numerics_version else {}),
     }
 
 

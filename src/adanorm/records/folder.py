@@ -8,14 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 from filelock import FileLock, Timeout
 
+from adanorm.config.digest import sha256
 from adanorm.config.paths import PROJECT
 from adanorm.files import sweep, write_whole
 from adanorm.records import reader
+from adanorm.records.check import FILES
 from adanorm.records.result import Ended, as_json
 
 
@@ -30,8 +33,9 @@ class Recording:
 class RunFolder:
     """The files of one run; the presence of result.json says that it has ended.
 
-    config.yaml environment.json metrics.jsonl result.json predictions.txt.gz, and while it runs
-    checkpoint.pt and the one before it; afterwards weights.pt. An analysis has `rows` of another name.
+    config.yaml environment.json metrics.jsonl test_metrics.jsonl result.json predictions.txt.gz, code/
+    of a norm from outside, and while it runs checkpoint.pt and the one before it; afterwards weights.pt.
+    An analysis has `rows` of another name.
     """
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
@@ -48,20 +52,32 @@ class RunFolder:
         return self.path / "weights.pt"
 
     @contextmanager
-    def recording(self, identity: dict[str, Any], environment: dict[str, Any]) -> Iterator[Recording]:
+    def recording(
+        self,
+        identity: dict[str, Any],
+        environment: dict[str, Any],
+        code: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> Iterator[Recording]:
         """Lock the folder during a block; write what the record is of first, and its result at the end.
 
+        `code` are the source files, by relative path, of what comes from another package.
         The block gives the result. Without one, as after an interruption, the record stays
         unfinished: the next start continues it. Nothing is written where it is complete, as another
-        process may have made it just before. Raises ValueError where another process is writing it.
+        process may have made it just before. Raises ValueError where another process is writing it, or
+        a later version of the suite has.
         """
         with self.locked():
             recording = Recording(reader.is_complete(self.path))
             if recording.is_complete:
                 yield recording
                 return
+            reader.check_replaceable(self.path)
             write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
             write_whole(self.path / "environment.json", as_json(environment))
+            for name, content in code.items():
+                copy = self.path / "code" / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(copy, content)
             try:
                 yield recording
             finally:
@@ -69,7 +85,8 @@ class RunFolder:
                     self._end(recording.result)
 
     def _end(self, result: Ended) -> None:
-        write_whole(self.path / "result.json", result.to_json())
+        files = {name: sha256(self.path / name) for name in FILES if (self.path / name).is_file()}
+        write_whole(self.path / "result.json", result.sealed(files))
         if result.is_complete:
             for leftover in (*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")):
                 leftover.unlink(missing_ok=True)
@@ -89,9 +106,23 @@ class RunFolder:
         except Timeout:
             raise ValueError(f"{shown(self.path)} is being written by another process") from None
 
+    @property
+    def test_rows(self) -> Path:
+        """The test scores of every evaluation, which choose nothing."""
+        return self.path / "test_metrics.jsonl"
+
     def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write all rows so far: a resumed run goes on after those that its checkpoint knows."""
         write_whole(self.rows, "".join(map(_line, rows)).encode())
+
+    def write_test_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write all rows of test scores so far, for the same reason."""
+        write_whole(self.test_rows, "".join(map(_line, rows)).encode())
+
+    def add_test_row(self, row: Mapping[str, Any]) -> None:
+        """Append a row of test scores."""
+        with self.test_rows.open("a") as file:
+            file.write(_line(row))
 
     def add_row(self, row: Mapping[str, Any]) -> None:
         """Append a row of metrics or of observations."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+import yaml
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
@@ -13,27 +16,38 @@ from adanorm.config.paths import PROJECT
 Row = dict[str, int | float]
 
 
-@contextmanager
-def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Callable[[Row], None]]:
-    """Yield what takes a row of metrics to the configured logger, if it is used in this process.
+class Log(NamedTuple):
+    """Where a run's rows of metrics go, and its test scores at the end, with the update they are of."""
 
-    For `files` a row goes nowhere else than into the run's folder. The runs of a study are one group
-    of wandb, or one folder of TensorBoard; without a study each run logs into its own folder.
+    row: Callable[[Row], None]
+    test: Callable[[Mapping[str, float], int], None]
+
+
+@contextmanager
+def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]:
+    """Yield what takes rows and test scores to the configured logger, if it is used in this process.
+
+    For `files` they go nowhere else than into the run's folder. The logger has the configuration too.
+    The runs of a study are one group of wandb, or one folder of TensorBoard; without a study each run
+    logs into its own folder.
     """
     logger = experiment.logger
     if logger.name == "files" or not used:
-        yield lambda row: None
+        yield Log(lambda row: None, lambda scores, update: None)
     elif logger.name == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
-        writer = SummaryWriter(str(_events(experiment, folder)))
+        with SummaryWriter(str(_events(experiment, folder))) as writer:
+            identity = yaml.safe_dump(experiment.identity(), sort_keys=False)
+            writer.add_text("configuration", f"```\n{identity}```")
 
-        def to_tensorboard(row: Row) -> None:
-            for name, value in row.items():
-                writer.add_scalar(name, value, row["update"])
+            def add(values: Mapping[str, float], update: int) -> None:
+                for name, value in values.items():
+                    writer.add_scalar(name, value, update)
 
-        yield to_tensorboard
-        writer.close()
+            yield Log(
+                lambda row: add(row, int(row["update"])), lambda scores, update: add(_test(scores), update)
+            )
     else:
         import wandb
 
@@ -48,7 +62,14 @@ def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Call
             config=experiment.identity(),
             settings=wandb.Settings(silent=True),
         ) as run:
-            yield lambda row: run.log(row, step=int(row["update"]))
+            yield Log(
+                lambda row: run.log(row, step=int(row["update"])),
+                lambda scores, update: run.summary.update(_test(scores)),
+            )
+
+
+def _test(scores: Mapping[str, float]) -> dict[str, float]:
+    return {f"test_{name}": score for name, score in scores.items()}
 
 
 def _events(experiment: Experiment, folder: Path) -> Path:

@@ -1,24 +1,29 @@
-"""Reading records back."""
+"""Reading records back; what is broken is said in a warning, once, and not counted."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import warnings
+import zlib
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from adanorm.records.result import AnalysisResult, Ended, Result
+from adanorm.config.experiment import Experiment
+from adanorm.records.check import FILES, problem, read_rows
+from adanorm.records.result import AnalysisResult, Ended, Result, checksum_of
 
 R = TypeVar("R", bound=Ended)
+SCHEMA = 1
 
 
 def result(folder: Path) -> Result | None:
     """Return the result of a run, or None where it has not ended.
 
-    Warns of, and does not count, a result that cannot be read or has another schema.
+    Warns of, and does not count, a result that cannot be read, has another schema, or is not whole.
     """
     return _read(folder, Result)
 
@@ -29,38 +34,97 @@ def analysis_result(folder: Path) -> AnalysisResult | None:
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether a run or an analysis need not be run again: what failed is tried again."""
-    found = _read(folder, Ended)
+    """Return whether a run or an analysis need not be run again: what failed or is broken is."""
+    values = _values(folder / "result.json")
+    kind = AnalysisResult if isinstance(values, dict) and "analysis" in values else Result
+    found = _read(folder, kind)
     return found is not None and found.is_complete
 
 
-def _read(folder: Path, kind: type[R]) -> R | None:
+def check_replaceable(folder: Path) -> None:
+    """Raise ValueError where a later version of the suite has written the record of a folder."""
     path = folder / "result.json"
-    if not path.exists():
+    values = _values(path)
+    schema = values.get("schema") if isinstance(values, dict) else None
+    if isinstance(schema, int | float) and schema > SCHEMA:
+        raise ValueError(f"{path}: of schema {schema}, from a later version of the suite: left as it is")
+
+
+def _read(folder: Path, kind: type[R]) -> R | None:
+    files = [folder / name for name in ("result.json", *FILES)]
+    if not files[0].exists():
         return None
+    # Checked once, unless something has changed.
+    stats = [path.stat() if path.exists() else None for path in files]
+    state = tuple(stat and (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size) for stat in stats)
+    found, wrong = _checked(folder, kind, state)
+    if wrong is not None:
+        warnings.warn(f"{files[0]} is not counted: {wrong}", stacklevel=1)  # once, whoever asks
+    return cast(R | None, found)
+
+
+@lru_cache(maxsize=4096)
+def _checked(folder: Path, kind: type[Ended], state: object) -> tuple[Ended | None, str | None]:
+    """Return the result in a folder, or None and why it does not count."""
+    values = _values(folder / "result.json")
+    if not isinstance(values, dict):
+        return None, "it is no JSON object"
+    if values.get("schema") != SCHEMA:
+        return None, f"schema {values.get('schema')!r} is not {SCHEMA}"
+    checksum = values.pop("checksum", None)
+    if checksum is not None and checksum != checksum_of(values):
+        return None, "it is not what was written"
     try:
-        return kind.model_validate_json(path.read_bytes())
+        found = kind.model_validate(values)
     except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"])) or "it"
-        warnings.warn(f"{path} is not counted: {where}: {problem['msg'].lower()}", stacklevel=3)
+        wrong = error.errors()[0]
+        return None, f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}"
+    reason = problem(folder, found)
+    return (None, reason) if reason else (found, None)
+
+
+def _values(path: Path) -> Any:
+    """Return what a JSON file says, None where it says nothing."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
         return None
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
-    """Return the rows of a run's metrics.jsonl, one an evaluation; none if it broke off before the first."""
-    return _rows(folder / "metrics.jsonl")
+    """Return the rows of a run's metrics.jsonl, one an evaluation; none if it broke off before the first.
+
+    Raises ValueError naming the file and a line that is none.
+    """
+    return read_rows(folder / "metrics.jsonl")
 
 
 def observations(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of an analysis' rows.jsonl, one an observation."""
-    return _rows(folder / "rows.jsonl")
+    """Return the rows of an analysis' rows.jsonl, one an observation; raises ValueError as `metrics` does."""
+    return read_rows(folder / "rows.jsonl")
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+def outputs(folder: Path, *, examples: int | None = None) -> list[str]:
+    """Return the test set's outputs, one an example.
+
+    Raises ValueError, naming the file, where they cannot be read or are not of so many examples.
+    """
+    path = folder / "predictions.txt.gz"
+    try:
+        if not (packed := path.read_bytes()):
+            raise EOFError("it is empty")
+        # Only a line feed ends a line: a translation may hold what else ends one for Python.
+        found = gzip.decompress(packed).decode().split("\n")[:-1]
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read ({error})") from None
+    if examples not in (None, len(found)):
+        raise ValueError(f"{path}: has {len(found):,} lines, the test set {examples:,} examples")
+    return found
 
 
-def outputs(folder: Path) -> list[str]:
-    """Return the test set's outputs, one an example."""
-    return gzip.decompress((folder / "predictions.txt.gz").read_bytes()).decode().splitlines()
+def runs_on_record(run: Experiment) -> list[Experiment]:
+    """Return the runs that differ from a run in nothing but their seed and have a folder, by seed."""
+    siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
+    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings}
+    alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
+    return [other for other in alike if other.folder().exists()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any, Literal, get_args
 
@@ -18,6 +19,8 @@ class Ended(BaseModel):
 
     version: Literal[1] = Field(default=1, alias="schema")
     status: Status
+    # At the end of the file; a record of older times lacks both.
+    files: dict[str, str] | None = Field(default=None, exclude=True)  # SHA-256 of the record's other files
 
     @property
     def is_complete(self) -> bool:
@@ -29,6 +32,11 @@ class Ended(BaseModel):
         values = self.model_dump(by_alias=True)
         written = {key: value for key, value in values.items() if value is not None or key in self._nulls()}
         return as_json(written)
+
+    def sealed(self, files: dict[str, str]) -> bytes:
+        """Return the content of result.json with the SHA-256 of the record's other files, and its own."""
+        values = {**json.loads(self.to_json()), "files": files}
+        return as_json({**values, "checksum": checksum_of(values)})
 
     def _nulls(self) -> tuple[str, ...]:
         return ()
@@ -98,6 +106,11 @@ class AnalysisResult(Ended):
     places: dict[str, dict[str, float]]
     valid: dict[str, float] | None = None  # at the end, where the analysis asks for it
     diverged: str | None = None  # why
+
+
+def checksum_of(values: dict[str, Any]) -> str:
+    """Return the SHA-256 of what a result says, without its checksum, however it is laid out."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def as_json(value: dict[str, Any]) -> bytes:

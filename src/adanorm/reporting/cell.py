@@ -11,8 +11,11 @@ from statistics import fmean, stdev
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
+from adanorm.records.baselines import has_learned
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
+from adanorm.reporting.verdicts.prediction import place
+from adanorm.reporting.verdicts.variance import Spread
 from adanorm.studies.grid import Candidate
 
 
@@ -27,6 +30,7 @@ class Cell:
     results: tuple[Result, ...]
     paper: Published | None
     folders: tuple[Path, ...] = ()
+    unlearned: tuple[int, ...] = ()  # seeds whose runs are no better than a trivial baseline
 
     @property
     def scores(self) -> list[float]:
@@ -35,8 +39,8 @@ class Cell:
 
     @property
     def by_seed(self) -> dict[int, float]:
-        """The test scores of the runs that ended well, by seed."""
-        done = (result for result in self.results if result.status == "done")
+        """The test scores of the runs that ended well and learned something, by seed."""
+        done = (r for r in self.results if r.status == "done" and r.seed not in self.unlearned)
         return {result.seed: result.test_score(self.metric) for result in done}
 
     def count(self, status: Status) -> int:
@@ -58,48 +62,49 @@ class Cell:
         digits = METRICS[self.metric].decimals(mean)
         spread = f" ± {stdev(self.scores):.{digits}f}" if len(self.scores) > 1 else ""
         lacking = f" ({len(self.scores)}/{self.wanted} seeds)" if len(self.scores) < self.wanted else ""
-        return f"{mean:.{digits}f}{spread}{lacking}"
+        nothing = f", did not learn ({len(self.unlearned)}/{ended})" if self.unlearned else ""
+        return f"{mean:.{digits}f}{spread}{lacking}{nothing}"
 
-    @property
-    def verdict(self) -> str:
-        """Whether the paper's number, one seed's, may come from the runs' distribution.
+    def verdict(self, spread: Spread | None) -> str:
+        """Return whether the paper's number, one seed's, may come from the runs' distribution.
 
-        *reproduced*: within two standard deviations of the mean, rounding included; *differs*:
-        outside the 95 % prediction interval of one more run, mean ± t(n-1) s sqrt(1 + 1/n);
-        *cannot be told apart*: between the two, or fewer than three runs.
+        `spread` is that of one more run. *consistent*, *inconclusive* or *differs*, and the number's
+        percentile; none against a number that is recollected.
         """
         if not self.results or self.paper is None:
             return "not run" if not self.results else ""
+        if not self.paper.confirmed:
+            return "no verdict"
         diverged = self.count("diverged")
         if diverged or self.paper.value is None:
             agree = diverged == len(self.results) and self.paper.value is None
-            return "reproduced" if agree else f"diverges ({diverged}/{len(self.results)})"
-        count = len(self.scores)
-        if count < 3:
-            return "cannot be told apart"
-        from scipy.stats import t
-
-        distance = max(0.0, abs(self.paper.value - fmean(self.scores)) - self.paper.rounding)
-        spread = stdev(self.scores)
-        if distance <= 2 * spread:
-            return "reproduced"
-        reach = float(t.ppf(0.975, count - 1)) * spread * math.sqrt(1 + 1 / count)
-        return "differs" if distance > reach else "cannot be told apart"
+            return "consistent" if agree else f"differs: diverges {diverged}/{len(self.results)}"
+        if self.unlearned:
+            return f"did not learn ({len(self.unlearned)}/{len(self.results)})"
+        if not self.scores or spread is None or spread.sd == 0:
+            return "inconclusive"
+        number, count = self.paper, len(self.scores)
+        found = place(
+            number.value or 0.0, rounding=number.rounding, mean=fmean(self.scores), count=count, spread=spread
+        )
+        return f"{found.verdict} ({found.percentile:.0f} %)"
 
 
 def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cell:
-    """Return the cell of runs that differ in nothing but their seed.
+    """Return the cell of runs that differ in nothing but their seed, and of all such on record.
 
     Each run is looked up by its digest, so no other run can enter. Another `metric` than the task's
     is shown where the runs have it, and is not compared with the paper.
     """
     first = experiments[0]
-    folders = [experiment.folder() for experiment in experiments]
-    made = [(folder, found) for folder in folders if (found := reader.result(folder)) is not None]
+    asked = {experiment.seed for experiment in experiments}
+    alike = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in asked)]
+    made = [(run, found) for run in alike if (found := reader.result(run.folder())) is not None]
     shown_metric = first.task.metric
     if metric is not None and any(metric in (result.test or {}) for _, result in made):
         shown_metric = metric
     comparable = first.scale == "paper" and not first.own_data and shown_metric == first.task.metric
+    done = [(run, result) for run, result in made if result.status == "done"]
     return Cell(
         first.task.name,
         first.norm.name,
@@ -107,7 +112,8 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
         len(experiments),
         tuple(result for _, result in made),
         published(first.task.name, first.norm.name) if comparable else None,
-        tuple(folder for folder, _ in made),
+        tuple(run.folder() for run, _ in made),
+        tuple(run.seed for run, result in done if not has_learned(run, result.test_score(first.task.metric))),
     )
 
 

@@ -34,12 +34,12 @@ def trace(address: str) -> list[str]:
     if found is None:
         raise ValueError(f"{address}: the study has no runs there")
     lines = [f"{study.title}: {title(row)}, {title(task)}"]
-    paper = f"; the paper has {found.paper.text}: {found.verdict}" if found.paper else ""
+    paper = f"; the paper has {found.paper.text}: {table.verdict(row, task)}" if found.paper else ""
     lines.append(f"test {found.metric} {table.ours(row, task)}{paper}")
     results = {
         result.seed: (folder, result) for folder, result in zip(found.folders, found.results, strict=True)
     }
-    for seed in study.seeds:
+    for seed in sorted({*study.seeds, *results}):
         command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
         if seed in results:
             lines += ["", *_lines(*results[seed], found.metric, command)]

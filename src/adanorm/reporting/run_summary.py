@@ -8,19 +8,12 @@ from adanorm.records.folder import shown
 from adanorm.records.outcome import outcome
 from adanorm.records.published import Published, published
 from adanorm.reporting.cell import Cell, cell
-
-
-def completed_seeds(experiment: Experiment) -> list[Experiment]:
-    """Return the runs like this one, of every seed, that have a folder, and this one itself."""
-    siblings = experiment.folder().parent.glob(f"{experiment.scale}-seed*-*")
-    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings} | {experiment.seed}
-    alike = [experiment.model_copy(update={"seed": seed}) for seed in sorted(seeds)]
-    return [run for run in alike if run.seed == experiment.seed or run.folder().exists()]
+from adanorm.reporting.verdicts.evidence import verdict_of
 
 
 def run_summary(experiment: Experiment) -> str:
     """Return what a run came to, its cell over the seeds made, and the paper's number, in lines."""
-    runs = [run for run in completed_seeds(experiment) if reader.result(run.folder()) is not None]
+    runs = [run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None]
     found = cell(runs)
     result = reader.result(experiment.folder())
     assert result is not None, "asked only after a run has ended"
@@ -39,4 +32,4 @@ def _paper(experiment: Experiment, found: Cell, paper: Published | None) -> str:
     if found.paper is None:
         reason = "own data" if experiment.own_data else f"{experiment.scale} scale"
         return f"; the paper has {paper.text} (not comparable: {reason})"
-    return f"; the paper has {paper.text}: {found.verdict}"
+    return f"; the paper has {paper.text}: {verdict_of(found, experiment)}"

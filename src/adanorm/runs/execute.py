@@ -76,7 +76,7 @@ def _recording(
     if not world.is_main:
         return nullcontext()
     environment = describe_environment(experiment, prepared, processes=world.size)
-    return folder.recording(experiment.identity(), environment)
+    return folder.recording(experiment.identity(), environment, experiment.norm.code)
 
 
 def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outcome:
@@ -84,18 +84,24 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
     is_main = trainer.context.world.is_main
     if is_main:
         folder.write_rows(trainer.state.rows)
+        if experiment.track_test:
+            folder.write_test_rows(trainer.state.test_rows)
     batches = len(trainer.task.train_batches(0))
     with (
         Progress(experiment.training, batches, trainer.selection.name, shown=is_main) as progress,
-        loggers.opened(experiment, folder.path, used=is_main) as log_elsewhere,
+        loggers.opened(experiment, folder.path, used=is_main) as logger,
     ):
 
         def log(row: Row) -> None:
             folder.add_row(row)
-            log_elsewhere(row)
+            logger.row(row)
             progress.print(_line(experiment, row))
 
-        return trainer.train(folder.checkpoint, log, progress)
+        log_test = folder.add_test_row if experiment.track_test else None
+        outcome = trainer.train(folder.checkpoint, log, progress, log_test=log_test)
+        if outcome.test is not None:
+            logger.test(outcome.test.metrics, outcome.state.best_update)
+        return outcome
 
 
 def _line(experiment: Experiment, row: Row) -> str:

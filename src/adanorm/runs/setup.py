@@ -17,8 +17,11 @@ from adanorm.records import environment
 from adanorm.tasks.base import TrainingTask
 from adanorm.training.distributed import ALONE, World
 from adanorm.training.loop import Trainer
+from adanorm.training.numerics import NUMERICS_VERSION
 from adanorm.training.seeding import seed_everything
 from adanorm.training.state import ComputeContext, SelectionMetric
+
+BATCHES_AHEAD = 4  # on a GPU
 
 
 class Prepared(NamedTuple):
@@ -58,7 +61,13 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
         prepared.model,
         SelectionMetric(experiment.task.selection_metric, experiment.task.selects_highest),
         experiment.training,
-        ComputeContext(prepared.device, experiment.precision, world, 60 * experiment.checkpoint_minutes),
+        ComputeContext(
+            prepared.device,
+            experiment.precision,
+            world,
+            60 * experiment.checkpoint_minutes,
+            batches_ahead=BATCHES_AHEAD if prepared.device.type == "cuda" else 0,
+        ),
     )
 
 
@@ -70,6 +79,7 @@ def describe_environment(experiment: Experiment, prepared: Prepared, *, processe
         processes=processes,
         threads=experiment.threads,
         norm_backend=prepared.norm_backend,
+        numerics_version=NUMERICS_VERSION,
     )
 
 

@@ -66,7 +66,7 @@ def _candidates(
         return ()
     chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides, *row.overrides)
     found = []
-    for setting in study.budget or (None,):
+    for setting in study.budget_of(label) or (None,):
         overrides = (*chosen, setting) if setting else chosen
         first = _composed(label, overrides, runs, settings)
         by_seed = {seed: first.model_copy(update={"seed": seed}) for seed in study.seeds}

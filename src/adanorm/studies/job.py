@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -36,7 +37,7 @@ def job(config: DictConfig) -> int:
     plan = json.loads((folder / "plan.json").read_text())
     if plan["local"] and lifeline.is_over(folder):
         return 1
-    with exclusive_devices(plan["devices"], config.gpus) as devices:
+    with reserved_devices(plan["devices"], config.gpus, plan["runs_a_device"]) as devices:
         places = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
         code = _run(plan, config.index, config.gpus, folder, {**os.environ, **places})
     write_whole(folder / f"{config.index}.ended", str(code).encode())
@@ -61,16 +62,18 @@ def _run(plan: dict[str, object], index: int, gpus: int, folder: Path, environme
 
 
 @contextmanager
-def exclusive_devices(devices: Sequence[str], count: int) -> Iterator[list[str]]:
-    """Yield `count` of the devices, which no other job of this machine has meanwhile; wait for them.
+def reserved_devices(devices: Sequence[str], count: int, runs_a_device: int = 1) -> Iterator[list[str]]:
+    """Yield `count` of the devices, each shared with fewer than `runs_a_device` other jobs of this machine.
 
-    Without devices there are none to wait for.
+    Those with fewer jobs come first; waits for them. Without devices there are none to wait for.
     """
     taken: list[str] = []
     while devices:
         with ExitStack() as locks:
-            for device in devices:
-                name = f"adanorm-{os.getuid()}-device-{device}.lock"
+            for place, device in itertools.product(range(runs_a_device), devices):
+                name = f"adanorm-{os.getuid()}-device-{device}-{place}.lock"
+                if device in taken:
+                    continue
                 try:
                     locks.enter_context(FileLock(Path(tempfile.gettempdir()) / name, timeout=0))
                 except Timeout:

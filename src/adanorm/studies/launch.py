@@ -31,6 +31,7 @@ def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Plann
     plan = {
         "cwd": os.getcwd(),
         "devices": launch.devices if launch.facts.local else [],
+        "runs_a_device": launch.runs_a_device,
         "aloud": launch.aloud,
         "local": launch.facts.local,
         "runs": [run.arguments for run in runs],

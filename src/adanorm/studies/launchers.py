@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -52,6 +53,11 @@ class Launch:
     def aloud(self) -> bool:
         """Whether runs speak for themselves: several at once would be unreadable."""
         return self.facts.aloud and self.workers == 1
+
+    @property
+    def runs_a_device(self) -> int:
+        """How many runs share a device of this machine: as many as `workers` asks for."""
+        return max(1, math.ceil(self.workers * self.gpus / max(1, len(self.devices))))
 
     def overrides(self) -> list[str]:
         """Return the command line of the jobs but for their plan."""

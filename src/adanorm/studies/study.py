@@ -37,6 +37,7 @@ class StudyRow(Config):
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
     undefined: str | None = None  # why there can be no runs of it
+    budget: Overrides = ()  # overrides tried in its cells, as many as in every row that has its own
 
 
 class Study(Config):
@@ -85,10 +86,28 @@ class Study(Config):
                 raise ValueError(f"column {task!r}: two rows have one norm, by which curves are told apart")
         return self
 
+    @model_validator(mode="after")
+    def _no_row_is_tried_more_often(self) -> Study:
+        counts = {len(self.budget_of(label)) for label in self.rows}
+        if len(counts) > 1:
+            raise ValueError(
+                f"rows with budgets of {', '.join(map(str, sorted(counts)))} settings: give each as many"
+            )
+        return self
+
+    def budget_of(self, label: str) -> tuple[str, ...]:
+        """Return the overrides tried in the cells of a row; none without a budget."""
+        return self.rows[label].budget or self.budget
+
+    @property
+    def tries(self) -> int:
+        """How many settings are tried in a cell; 0 without a budget."""
+        return max(len(self.budget_of(label)) for label in self.rows)
+
     @property
     def varies(self) -> bool:
         """Whether some run has other settings than its task's and its norm's own."""
-        return bool(self.overrides or self.budget or any(row.overrides for row in self.rows.values()))
+        return bool(self.overrides or self.tries or any(row.overrides for row in self.rows.values()))
 
 
 def load_study(name: str) -> Study:

@@ -37,6 +37,7 @@ class Classification(TrainingTask):
         self.checksums = self.splits.checksums
         self._settings = experiment.model
         self._seed = experiment.seed
+        self._smoothing = experiment.training.label_smoothing or 0.0
 
     @property
     def inspection(self) -> Inspection:
@@ -55,9 +56,13 @@ class Classification(TrainingTask):
         return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the cross-entropy summed over the batch in nats, and its size."""
-        logits = model(batch.inputs)
-        return Loss(F.cross_entropy(logits.float(), batch.targets, reduction="sum"), len(batch.targets))
+        """Return the cross-entropy summed over the batch in nats, and its size.
+
+        With label smoothing e the target is 1 - e at the label, and e spread over all (Szegedy et al. 2016).
+        """
+        logits = model(batch.inputs).float()
+        total = F.cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=self._smoothing)
+        return Loss(total, len(batch.targets))
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return accuracy (%) and loss (nats an example), and the predicted label of each example."""

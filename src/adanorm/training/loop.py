@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -19,11 +19,13 @@ from adanorm.training.averaging import keep_weights, mean_weights
 from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, wrap
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.pending_loss import PendingLoss
+from adanorm.training.prefetch import ahead, pinned
 from adanorm.training.progress import Progress
 from adanorm.training.run_checkpoints import RunCheckpoints
 from adanorm.training.seeding import random_state, restore_random_state
 from adanorm.training.state import ComputeContext, Outcome, Row, SelectionMetric, State
 
+Log = Callable[[Row], None]
 CHECK_EVERY = 20  # updates after which the loss is fetched, to see whether it is still finite
 
 
@@ -49,30 +51,37 @@ class Trainer:
         self._checkpoints = RunCheckpoints(context)
         self._updates_an_epoch: int | None = None  # known once an epoch's batches are
 
-    def train(self, path: Path, log: Callable[[Row], None], progress: Progress) -> Outcome:
+    def train(
+        self,
+        path: Path,
+        log: Log,
+        progress: Progress,
+        *,
+        log_test: Log | None = None,
+    ) -> Outcome:
         """Train from where the run is to its end, with checkpoints at `path`; score the best weights.
 
-        `log` gets a row at each evaluation, on the first process.
+        `log` gets a row at each evaluation, on the first process, and `log_test`, if given, a test row.
         """
         self.model.train()
         state, saved = self.state, time.monotonic()
         started = saved - state.seconds
-        rest = self.batches()
-        while not self.finished():
-            self.update(next(rest))
-            if state.update % CHECK_EVERY == 0:
-                self._fetch_loss()
-            progress.show(state)
-            state.seconds = time.monotonic() - started
-            due = self._evaluation_due()
-            if due:
-                self._evaluate(log, path.parent)
-            if due or self._checkpoint_due(saved):
-                self.save(path)
-                saved = time.monotonic()
+        with closing(self.batches()) as rest:
+            while not self.finished():
+                self.update(next(rest))
+                if state.update % CHECK_EVERY == 0:
+                    self._fetch_loss()
+                progress.show(state)
+                state.seconds = time.monotonic() - started
+                due = self._evaluation_due()
+                if due:
+                    self._evaluate(log, log_test, path.parent)
+                if due or self._checkpoint_due(saved):
+                    self.save(path)
+                    saved = time.monotonic()
         return self._score(path.parent)
 
-    def batches(self) -> Iterator[list[Shardable]]:
+    def batches(self) -> Generator[list[Shardable], None, None]:
         """Yield the micro-batches of each update from where the run is, epoch after epoch, without end."""
         while True:
             batches = self.task.train_batches(self.state.epoch)
@@ -83,8 +92,9 @@ class Trainer:
         """Yield the micro-batches of each update that this epoch still has."""
         size = self.settings.accumulate
         rest = islice(iter(batches), self.state.position * size, None)
-        while group := list(islice(rest, size)):
-            yield group
+        groups = iter(lambda: list(islice(rest, size)), [])
+        count = self.context.batches_ahead
+        yield from ahead(groups, pinned, count=count) if count else groups
 
     def update(self, micro_batches: list[Shardable]) -> Loss:
         """Do one update on the sum of these batches' losses, and return it as this process sees it."""
@@ -152,21 +162,12 @@ class Trainer:
             return False  # the processes must agree, and asking costs a message
         return broadcast(time.monotonic() - saved > self.context.checkpoint_seconds, world)
 
-    def _evaluate(self, log: Callable[[Row], None], folder: Path) -> None:
+    def _evaluate(self, log: Log, log_test: Log | None, folder: Path) -> None:
         state, world = self.state, self.context.world
         self._fetch_loss()
         if state.diverged is not None:
             return
-        train_loss = state.loss_sum / state.loss_units
-        state.loss_sum, state.loss_units = 0.0, 0
-        assert state.first_loss is not None
-        worse = train_loss > state.first_loss
-        state.worse_than_start = state.worse_than_start + 1 if worse else 0
-        if state.worse_than_start >= self.settings.diverge_after:
-            state.diverged = (
-                f"training loss above its start at {state.worse_than_start} evaluations in a row,"
-                f" the last at update {state.update}"
-            )
+        train_loss = state.mean_loss(diverge_after=self.settings.diverge_after)
         valid = broadcast(self.measure("valid").metrics if world.is_main else {}, world)
         if not all(math.isfinite(value) for value in valid.values()):
             state.diverged = f"validation loss not finite at update {state.update}"
@@ -186,6 +187,10 @@ class Trainer:
             row |= {"lr": learning_rate(self.settings, state.update), "seconds": round(state.seconds, 1)}
             state.rows.append(row)
             log(row)
+            if log_test is not None:
+                scores, place = self.measure("test").metrics, {"update": state.update, "epoch": state.epoch}
+                state.test_rows.append(place | {f"test_{name}": value for name, value in scores.items()})
+                log_test(state.test_rows[-1])
 
     def measure(self, split: str) -> Evaluation:
         """Return the score of the model as it is, on `valid` or `test`."""

@@ -11,13 +11,18 @@ from adanorm.config.sections import TrainingConfig
 
 
 def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
-    """Return the optimizer of a model's parameters: Adam with decoupled weight decay."""
+    """Return the optimizer of a model's parameters: Adam with decoupled weight decay.
+
+    On the CPU a step is one pass over memory.
+    """
+    on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
     return torch.optim.AdamW(
         model.parameters(),
         lr=settings.lr,
         betas=settings.betas,
         eps=settings.eps,
         weight_decay=settings.weight_decay,
+        fused=on_cpu or None,
     )
 
 

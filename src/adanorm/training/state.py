@@ -23,6 +23,7 @@ class ComputeContext(NamedTuple):
     precision: str
     world: World
     checkpoint_seconds: float
+    batches_ahead: int = 0  # updates whose batches a thread collates ahead; on a CPU it would take its time
 
     def autocast(self) -> Any:
         """Return the context that forward passes run in."""
@@ -59,11 +60,28 @@ class State:
     best_update: int = 0
     worse_than_start: int = 0  # evaluations in a row
     rows: list[dict[str, Any]] = field(default_factory=list)  # logged, by the first process
+    test_rows: list[dict[str, Any]] = field(default_factory=list)  # as many, if test scores are tracked
     diverged: str | None = None
     loss_sum: float = 0.0
     loss_units: int = 0
     valid: dict[str, float] = field(default_factory=dict)  # at the best update
     kept: list[tuple[float, int]] = field(default_factory=list)  # scores and updates to average over
+
+    def mean_loss(self, *, diverge_after: int) -> float:
+        """Return the mean training loss since the last evaluation, and begin anew.
+
+        A run diverges whose loss lies above its start at so many evaluations in a row.
+        """
+        assert self.first_loss is not None
+        loss = self.loss_sum / self.loss_units
+        self.loss_sum, self.loss_units = 0.0, 0
+        self.worse_than_start = self.worse_than_start + 1 if loss > self.first_loss else 0
+        if self.worse_than_start >= diverge_after:
+            self.diverged = (
+                f"training loss above its start at {self.worse_than_start} evaluations in a row,"
+                f" the last at update {self.update}"
+            )
+        return loss
 
 
 class Outcome(NamedTuple):

@@ -41,10 +41,10 @@ def runs(tmp_path: Path) -> Path:
     """Runs done, diverged, failed, half-written, of an older schema, and one of no study."""
     for seed, score in ((1, 75.0), (2, 76.0), (3, 77.0)):
         run = compose_experiment(["task=rt", "norm=layernorm", f"seed={seed}", f"runs={tmp_path}"])
-        record(run, test={"accuracy": score}, seconds=12.5, data={"rt.train": "ab" * 32})
-        rows = [{"update": u, "valid_accuracy": 60 + u} for u in range(5)]
-        (run.folder() / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        (run.folder() / "config.yaml").write_text("task: <rt>\n")
+        rows = [{"valid_accuracy": 60.0 + u} for u in range(5)]
+        record(run, test={"accuracy": score}, rows=rows, seconds=12.5, data={"rt.train": "ab" * 32})
+        config = run.folder() / "config.yaml"
+        config.write_text(f"# <rt>\n{config.read_text()}")
         (run.folder() / "environment.json").write_text(
             json.dumps(
                 {"commit": "c0ffee", "dirty": True, "device": "CPU", "precision": "fp32", "packages": {}}
@@ -82,7 +82,7 @@ def test_every_number_leads_to_its_runs_and_nothing_leads_outside(runs: Path) ->
     ):
         assert text.count(fact) == 3, "once a run, however many tables show it"
     assert "adanorm run task=rt norm=layernorm scale=paper seed=2" in text
-    assert "task: &lt;rt&gt;" in text
+    assert "# &lt;rt&gt;" in text
     assert "3 runs done, 1 diverged,\n1 failed" in text
     assert "Diverge (1/1)" in text
     assert "<b>broke" not in text

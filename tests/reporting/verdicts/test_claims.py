@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adanorm.config.compose import compose_experiment
+from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
 from adanorm.reporting.provenance import trace
@@ -18,7 +17,6 @@ from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.verdicts.claims import ClaimResult, claims_of_the_paper, evaluated
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
-from tests.conftest import Command
 from tests.reporting.records import record
 
 ADANORM = Claim(
@@ -30,7 +28,8 @@ UNIT = {"rt": 1.0, "sst5": 1.0, "enwik8": 0.01}
 
 
 def run_of(folder: Path, task: str, norm: str, seed: int) -> Experiment:
-    return compose_experiment([f"task={task}", f"norm={norm}", f"seed={seed}", f"runs={folder}"])
+    first = cached_experiment([f"task={task}", f"norm={norm}", "scale=paper"], runs=str(folder))
+    return first.model_copy(update={"seed": seed})
 
 
 def made(folder: Path, task: str, norm: str, scores: list[float | None]) -> None:
@@ -197,8 +196,7 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
         made(tmp_path, "ptb", norm, [80.0, 80.0, 80.0])
         for seed in (1, 2, 3):
             rows = [{"valid_loss": 9.0}, {"valid_loss": 1 + seed / 50 + lift * (1 + seed / 100)}]
-            path = run_of(tmp_path, "ptb", norm, seed).folder() / "metrics.jsonl"
-            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+            record(run_of(tmp_path, "ptb", norm, seed), rows=rows, test={"uas": 80.0})
     found = judged(claim, tmp_path)
     assert found.verdict == "supported"
     assert found.tasks[0].pair is not None
@@ -261,7 +259,7 @@ def test_a_cell_is_traced_to_its_runs_and_their_commands() -> None:
         ("table4", "name a cell as STUDY/NORM/TASK"),
     ],
 )
-def test_a_cell_that_is_not_there_is_one_line(command: Command, address: str, message: str) -> None:
-    done = command("trace", address)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert message in done.stderr
+def test_a_cell_that_is_not_there_is_one_line(address: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        trace(address)
+    assert "\n" not in str(raised.value)

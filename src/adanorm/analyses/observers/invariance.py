@@ -68,7 +68,8 @@ def make(record: AnalysisRecord) -> None:
         threads=torch.get_num_threads(),
         norm_backend=backends.describe(trial, run.norm.backend, "cpu", torch.float64),
     )
-    with RunFolder(record.folder()).recording(record.identity(), described) as recording:
+    folder = RunFolder(record.folder())
+    with folder.recording(record.identity(), described, run.norm.code) as recording:
         if recording.is_complete:
             return
         found = differences(run.norm, seed=run.seed, eps=float(record.analysis.options["eps"]))

@@ -11,8 +11,8 @@ from adanorm.metrics.table import Metric
 from adanorm.reporting.cell import Cell
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
 from adanorm.reporting.names import title
-from adanorm.reporting.statistics import t_interval
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.variance import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,8 @@ def norm_scores(name: str, table: Table) -> NamedFigure | None:
             for height, norm in enumerate(study.rows):
                 if cell := ended.get((norm, task)):
                     paper = cell.paper.value if cell.paper and table.comparable else None
-                    needs |= _draw(axes, height, cell, paper, look[norm])
+                    spread = table.variance(task).within
+                    needs |= _draw(axes, height, cell, paper, look[norm], spread)
             _label(axes, task, table.metric_of(task), list(study.rows))
         for axes in grid.flat[len(tasks) :]:
             axes.set_axis_off()
@@ -57,18 +58,22 @@ def norm_scores(name: str, table: Table) -> NamedFigure | None:
     return NamedFigure(name, _caption(table, tasks), figure)
 
 
-def _draw(axes: Axes, height: int, cell: Cell, paper: float | None, look: NormStyle) -> set[str]:
+def _draw(
+    axes: Axes, height: int, cell: Cell, paper: float | None, look: NormStyle, spread: Spread | None
+) -> set[str]:
     """Draw a cell and return which entries of the legend it needs."""
     needs = set()
     dot: dict[str, Any] = {"color": look.color, "marker": look.marker}
     if diverged := cell.count("diverged"):
         text = f"diverges ({diverged}/{len(cell.results)})"
         axes.text(0.02, height, text, transform=axes.get_yaxis_transform(), va="center")
-    elif interval := t_interval(cell.scores):
-        axes.plot(interval, [height, height], color=look.color)
+    elif len(cell.scores) > 1:
+        if spread is not None:  # none where no run of the column learned
+            axes.plot(_interval(cell.scores, spread), [height, height], color=look.color)
+            needs.add("mean, 95 % interval")
         axes.plot(fmean(cell.scores), height, **dot)
         axes.scatter(cell.scores, [height + 0.3] * len(cell.scores), s=4, color=SEED, linewidths=0)
-        needs |= {"mean, 95 % interval", "seed"}
+        needs.add("seed")
     elif cell.scores:
         axes.plot(cell.scores, [height], **dot)
         needs.add("one seed")
@@ -76,6 +81,14 @@ def _draw(axes: Axes, height: int, cell: Cell, paper: float | None, look: NormSt
         axes.plot(paper, height, **LEGEND["paper"])
         needs.add("paper")
     return needs
+
+
+def _interval(scores: Sequence[float], spread: Spread) -> tuple[float, float]:
+    """Return the 95 % interval of a mean, by the spread over seeds of all norms of the task."""
+    from scipy.stats import t
+
+    reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(len(scores))
+    return fmean(scores) - reach, fmean(scores) + reach
 
 
 def _label(axes: Axes, task: str, metric: Metric, norms: Sequence[str]) -> None:
@@ -94,7 +107,8 @@ def _caption(table: Table, tasks: Sequence[str]) -> str:
     study = table.study
     sentences = [
         f"{study.title}. Test scores, at {study.scale} scale, of the weights best in validation:"
-        " the mean over seeds with its 95 % confidence interval (Student's t), and below it each seed."
+        " the mean over seeds with its 95 % confidence interval (Student's t, the spread pooled over norms),"
+        " and below it each seed."
     ]
     if table.comparable:
         sentences.append(

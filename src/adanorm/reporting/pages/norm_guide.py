@@ -11,8 +11,9 @@ from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.analysis_cell import unchanged_with
 from adanorm.reporting.names import title
-from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.paired import corrected_by, paired
+from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import study_of_role
 
@@ -71,8 +72,8 @@ def _scores(table: Table, norm: str) -> list[str]:
             continue
         seeds = sorted(ours.by_seed.keys() & base.by_seed.keys())
         if seeds:
-            compared[task] = difference([base.by_seed[s] for s in seeds], [ours.by_seed[s] for s in seeds])
-    corrected = holm_by({task: found.p for task, found in compared.items()})
+            compared[task] = paired([base.by_seed[s] for s in seeds], [ours.by_seed[s] for s in seeds])
+    corrected = corrected_by({task: found.p for task, found in compared.items()})
     lines = []
     for task in table.study.columns:
         line = f"{title(task)}: {table.ours(norm, task)}"
@@ -87,7 +88,7 @@ def _scores(table: Table, norm: str) -> list[str]:
 def _verdict(gap: float, p: float | None, *, better_below: bool) -> str:
     if p is None:
         return "one seed cannot tell"
-    if p >= 1 - CONFIDENCE:
+    if p >= preregistration().level:
         return f"undecided (p {p:.2f})"
     return f"{'won' if (gap < 0) == better_below else 'lost'} (p {p:.3f})"
 

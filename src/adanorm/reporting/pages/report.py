@@ -17,7 +17,8 @@ from adanorm.records.folder import shown
 from adanorm.records.result import STATUSES, Result
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
-from adanorm.reporting.tables.formats import notes
+from adanorm.reporting.tables.formats import baseline_text
+from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
@@ -122,6 +123,7 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
                     "anchor": groups.anchor(table, norm, task) if has_runs else None,
                     "paper": table.paper(norm, task),
                     "verdict": table.verdict(norm, task) if has_runs else "",
+                    "class": table.verdict(norm, task).partition(" ")[0].rstrip(":") if has_runs else "",
                 }
             )
         rows.append({"title": title(norm), "cells": cells})
@@ -130,6 +132,7 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
         "title": study.title,
         "columns": [f"{title(task)} ({table.metric_of(task).label})" for task in study.columns],
         "rows": rows,
+        "baselines": [baseline_text(table, task) for task in study.columns],
         "notes": [note.replace("*", "").replace("`", "") for note in notes(table)],
     }
 

@@ -4,65 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import re
+import textwrap
 from statistics import fmean
 
-from adanorm.config.paths import CONF, choices
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_row
-from adanorm.reporting.tables.table import UNCONFIRMED, Table
+from adanorm.reporting.tables.notes import notes
+from adanorm.reporting.tables.table import Table
 
-
-def notes(table: Table) -> list[str]:
-    """Return what a reader of the table must know, a paragraph each."""
-    found = [
-        f"Test score at the best validation step, mean ± standard deviation over seeds"
-        f" {', '.join(map(str, table.study.seeds))}; `-`: not run. Scale: {table.study.scale}."
-    ]
-    if any(table.metric_of(task) == METRICS["bleu"] for task in table.study.columns):
-        found.append(
-            "BLEU: on the corpus's own words, without smoothing, as multi-bleu and fairseq-score count it"
-            " (sacrebleu: tok:none, smooth:none). `adanorm tables NAME metric=sacrebleu` prints"
-            " that of running text, `metric=compound_bleu` that with compounds split."
-        )
-    if any(table.best(task) for task in table.study.columns):
-        found.append(
-            "**Bold**: better than every other norm of the column by paired t-tests over seeds, corrected for"
-            " their number (Holm 1979), at 0.05."
-        )
-    if assumed := {task: _assumed_settings(task) for task in table.study.columns if task in choices("task")}:
-        counts = ", ".join(f"{title(task)} {count}" for task, count in assumed.items() if count)
-        found.append(f"Settings that the paper leaves open, marked *assumed* in `conf/task/`: {counts}.")
-    if table.study.budget:
-        found.append(
-            f"The same budget for every cell: {', '.join(table.study.budget)}. Shown is the best by mean"
-            " validation score over the seeds, in brackets which; test scores had no part in it."
-        )
-    undefined = {row.undefined: None for row in table.study.rows.values() if row.undefined}
-    found += [f"*undefined*: {reason}." for reason in undefined]
-    if not table.comparable:
-        why = "its numbers are not comparable."
-        found.append(f"Not the paper's data or settings: {table.study.quote or why}")
-    if table.comparable:
-        found.append(
-            "*reproduced*: the paper's number lies within two standard deviations of our mean; *differs*:"
-            " outside the 95 % prediction interval of one more run; *cannot be told apart*: between, or under"
-            " three seeds."
-        )
-    if any(UNCONFIRMED in table.paper(norm, task) for norm, task in table.cells):
-        found.append(f"{UNCONFIRMED} from a recollection of the paper; no public source confirms the row.")
-    return found
-
-
-def _assumed_settings(task: str) -> int:
-    """Return how many lines of a task's configuration carry the word assumed."""
-    files = [CONF / "task" / f"{task}.yaml"]
-    files += [CONF / "task" / f"{name}.yaml" for name in _SHARED.findall(files[0].read_text())]
-    return sum("# assumed" in line for file in files for line in file.read_text().splitlines())
-
-
-_SHARED = re.compile(r"^  - (shared/\S+)", re.MULTILINE)
+WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
 
 
 def _grid(table: Table, *, bold: str) -> list[list[str]]:
@@ -85,7 +36,47 @@ def _grid(table: Table, *, bold: str) -> list[list[str]]:
         rows.append([f"{title(after)} over {title(before)}", *(ours for ours, _ in both)])
         if table.shows_paper:
             rows.append(["· paper", *(theirs for _, theirs in both)])
+    if any(table.baseline(task) for task in study.columns):
+        rows.append(["Trivial baseline", *(baseline_text(table, task) for task in study.columns)])
     return rows
+
+
+def baseline_text(table: Table, task: str) -> str:
+    """Return the best trivial baseline of a column; nothing where none is recorded."""
+    found = table.baseline(task)
+    return f"{table.metric_of(task).text(found.score)} ({found.name})" if found else ""
+
+
+def _validation(table: Table) -> list[str]:
+    """Return the validation scores in Markdown: the best epoch's, which is chosen, beside the level."""
+    tasks = [task for task in _run(table) if any(table.validation(norm, task) for norm in table.study.rows)]
+    if not tasks:
+        return []
+    header = ["Model"]
+    for task in tasks:
+        runs = next(plan.runs for (_, column), plan in table.grid.items() if column == task and plan.runs)
+        header.append(f"{title(task)} ({METRICS[runs[0].task.selection_metric].label})")
+    lines = ["## Validation scores: the best evaluation, and the level", ""]
+    lines += [markdown_row(header), markdown_row(["---"] * len(header))]
+    for norm in table.study.rows:
+        fields = [_best_and_level(table, norm, task) for task in tasks]
+        if any(field != "-" for field in fields):
+            lines.append(markdown_row([title(norm), *fields]))
+    return [*lines, "", LEVEL_NOTE, ""]
+
+
+LEVEL_NOTE = (
+    "Means over seeds: of the best evaluation, whose weights are tested, and of the last third of the"
+    " evaluations. Where the two order norms differently, the best evaluation is the best of a swing."
+)
+
+
+def _best_and_level(table: Table, norm: str, task: str) -> str:
+    found = table.validation(norm, task)
+    if found is None:
+        return "-"
+    metric = METRICS[table.grid[norm, task].runs[0].task.selection_metric]
+    return f"{metric.text(found[0])}, {metric.text(found[1])}"
 
 
 def table_markdown(table: Table) -> str:
@@ -94,7 +85,7 @@ def table_markdown(table: Table) -> str:
     header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in study.columns)]
     lines = [f"# {study.title}", "", markdown_row(header), markdown_row(["---"] * len(header))]
     lines += [markdown_row(row) for row in _grid(table, bold="**{}**")]
-    return "\n".join([*lines, "", "\n\n".join(notes(table)), ""])
+    return "\n".join([*lines, "", *_validation(table), "\n\n".join(notes(table)), ""])
 
 
 def _run(table: Table) -> list[str]:
@@ -108,7 +99,8 @@ def table_csv(table: Table) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     header = "task norm metric scale scores mean diverged failed paper paper_source confirmed verdict"
-    budget = bool(table.study.budget)
+    header += " seeds unlearned baseline valid_best valid_level"
+    budget = bool(table.study.tries)
     writer.writerow([*header.split(), *(["chosen"] if budget else [])])
     for (norm, task), found in table.cells.items():
         number = table.published(norm, task)
@@ -126,10 +118,24 @@ def table_csv(table: Table) -> str:
                 *counts,
                 *quoted,
                 table.verdict(norm, task),
+                *_more(table, norm, task),
                 *([table.chosen.get((norm, task), "")] if budget else []),
             ]
         )
     return file.getvalue()
+
+
+def _more(table: Table, norm: str, task: str) -> list[str]:
+    """Return what the CSV has of a cell beside its scores: seeds, what did not learn, validation."""
+    found, baseline, valid = table.cells[norm, task], table.baseline(task), table.validation(norm, task)
+    seeds = [r.seed for r in found.results if r.status == "done"] if found else []
+    return [
+        " ".join(map(str, seeds)),
+        " ".join(map(str, found.unlearned)) if found else "",
+        f"{baseline.score:.4f}" if baseline else "",
+        *(f"{score:.4f}" for score in valid or ()),
+        *([] if valid else ["", ""]),
+    ]
 
 
 def table_latex(table: Table) -> str:
@@ -175,8 +181,12 @@ def table_text(table: Table) -> str:
         lines.append(f"{title(task)}, test {table.metric_of(task).label}, {table.study.scale}")
         for norm in study.rows:
             paper = table.paper(norm, task)
-            quoted = f"paper {paper:<8} {table.verdict(norm, task)}" if paper else ""
-            lines.append(f"  {title(norm):<18} {table.ours(norm, task):<26} {quoted}".rstrip())
+            quoted = f"paper {paper:<7} {table.verdict(norm, task)}" if paper else ""
+            label = title(norm)
+            if len(label) > LABEL:  # on lines of its own
+                lines += textwrap.wrap(label, WIDTH, initial_indent="  ", subsequent_indent="    ")
+                label = ""
+            lines.append(f"  {label:<{LABEL}} {table.ours(norm, task):<24} {quoted}".rstrip())
     empty = [task for task in study.columns if task not in _run(table)]
     if empty:
         lines.append(f"no runs yet: {', '.join(map(title, empty))}")

@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from adanorm.metrics.table import METRICS, Metric
+from adanorm.records import reader
+from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import Published, published
 from adanorm.reporting.cell import Cell, best, cell
 from adanorm.reporting.names import task_metric
-from adanorm.reporting.statistics import significantly_best
+from adanorm.reporting.verdicts.evidence import Evidence, evidence
+from adanorm.reporting.verdicts.paired import significantly_best
+from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.reporting.verdicts.selection import level
+from adanorm.reporting.verdicts.variance import TaskVariance
 from adanorm.studies.grid import StudyGrid
 from adanorm.studies.study import Study
 
@@ -29,6 +35,7 @@ class Table:
         self.comparable = study.scale == "paper" and not study.varies and metric is None
         # The paper's numbers may be shown without being compared with.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
+        self._evidence: dict[str, Evidence] = {}
         self.cells: dict[tuple[str, str], Cell | None] = {}
         self.chosen: dict[tuple[str, str], str] = {}
         self.lines: dict[tuple[str, str], Sequence[str]] = {}  # what makes a cell's runs, but for the seed
@@ -71,15 +78,56 @@ class Table:
     def verdict(self, norm: str, task: str) -> str:
         """Return the verdict of a cell; none at another scale than the paper's."""
         found = self.cells[norm, task]
-        return (found.verdict if found else "not run") if self.comparable else ""
+        if not self.comparable or found is None:
+            return "not run" if self.comparable else ""
+        return found.verdict(self.evidence(task).variance.within)
+
+    def evidence(self, task: str) -> Evidence:
+        """Return what the records of the table's folder say of a task under the registered norms."""
+        if task not in self._evidence:
+            runs = [plan.runs[0] for (_, column), plan in self.grid.items() if column == task and plan.runs]
+            folder = runs[0].runs if runs else None
+            self._evidence[task] = evidence(task, self.study.scale, runs=folder)
+        return self._evidence[task]
+
+    def variance(self, task: str) -> TaskVariance:
+        """Return the variance over seeds of a column's cells, larger scores being better."""
+        sign = 1 if self.metric_of(task).higher_is_better else -1
+        cells = {
+            row: cell for (row, column), cell in self.cells.items() if column == task and cell is not None
+        }
+        scores = {row: {seed: sign * x for seed, x in cell.by_seed.items()} for row, cell in cells.items()}
+        return TaskVariance(scores, preregistration().prior_df_at_most)
 
     def best(self, task: str) -> str | None:
         """Return the norm that is significantly better on a task than every other; None where none is."""
-        found = {norm: self.cells[norm, task] for norm in self.study.rows}
-        if any(c is None or len(c.scores) < len(c.results) or not c.scores for c in found.values()):
+        found = [self.cells[norm, task] for norm in self.study.rows]
+        if any(c is None or len(c.by_seed) < len(c.results) or not c.scores for c in found):
             return None
-        scores = {norm: c.by_seed for norm, c in found.items() if c is not None}
-        return significantly_best(scores, lower_is_better=not self.metric_of(task).higher_is_better)
+        return significantly_best(self.variance(task))
+
+    def baseline(self, task: str) -> Baseline | None:
+        """Return the best trivial baseline of a column's data; None where none is recorded."""
+        runs = [plan.runs[0] for (_, column), plan in self.grid.items() if column == task and plan.runs]
+        metric = self.metric if self.metric else runs[0].task.metric if runs else ""
+        return best_baseline(runs[0], metric) if runs and metric in METRICS else None
+
+    def validation(self, norm: str, task: str) -> tuple[float, float] | None:
+        """Return a cell's mean validation score at the best epoch, and its level: of the last third of them.
+
+        None where no run has both.
+        """
+        found, plan = self.cells[norm, task], self.grid[norm, task]
+        if found is None or not found.scores:
+            return None
+        criterion = plan.runs[0].task.selection_metric
+        pairs = []
+        for folder, result in zip(found.folders, found.results, strict=True):
+            rows = reader.metrics(folder) if result.status == "done" else []
+            curve = [row[f"valid_{criterion}"] for row in rows if f"valid_{criterion}" in row]
+            if (mean := level(curve)) is not None and criterion in (result.valid or {}):
+                pairs.append((result.valid_score(criterion), mean))
+        return (fmean(best for best, _ in pairs), fmean(mean for _, mean in pairs)) if pairs else None
 
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
         """Return by how much `after` is better than `before`: ours, then the paper's."""

@@ -13,7 +13,7 @@ from adanorm.reporting.verdicts.comparison import Comparison, PaperGap
 from adanorm.reporting.verdicts.evidence import Evidence, NormRuns, Quantity, lower_is_better
 from adanorm.reporting.verdicts.planning import Prospect, prospect
 from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.sequential import levels_at
+from adanorm.reporting.verdicts.sequential import fixed_levels, look_levels
 from adanorm.reporting.verdicts.variance import TaskVariance
 
 Answer = Literal["better", "worse", "equivalent", "open", "not run"]
@@ -80,11 +80,18 @@ class Pair:
 
 
 def pair(
-    found: Evidence, better: str, worse: str, *, margin: float, paper: PaperGap | None = None
+    found: Evidence,
+    better: str,
+    worse: str,
+    *,
+    margin: float,
+    paper: PaperGap | None = None,
+    goes_on: bool = False,
 ) -> Pair | None:
     """Return what is on record of two norms; None where the task is not there.
 
-    Over all seeds that the two share, up to the most of the plan.
+    Over all seeds that the two share, up to the most of the plan. If it `goes_on`, the planned seeds are
+    the first look of several.
     """
     if better not in found.norms or worse not in found.norms:
         return None
@@ -95,14 +102,16 @@ def pair(
     noise = None
     if gaps and found.quantity == "test":
         noise = read_comparison(*(side.runs[0] for side in sides))
-    comparison = compared(found.variance, better, worse, gaps, margin=margin, paper=paper, noise=noise)
+    comparison = compared(
+        found.variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on
+    )
     seconds = [side.seconds for side in sides]
-    ahead = None
-    if comparison is not None:
+    ahead, spread = None, found.variance.of_difference(worse, better)
+    if comparison is not None and spread is not None:
         ahead = prospect(
             registered,
-            sd=comparison.sd,
-            prior_df=comparison.df - len(gaps) + 1,
+            sd=spread.sd,
+            prior_df=spread.df - len(gaps) + 1,
             margin=margin,
             paper=paper.value if paper else None,
             example_error=comparison.example_error,
@@ -130,13 +139,22 @@ def compared(
     margin: float,
     paper: PaperGap | None = None,
     noise: ComparisonRecord | None = None,
+    goes_on: bool = False,
 ) -> Comparison | None:
-    """Return a comparison of gaps, one a seed; None without a variance. `noise` is that of examples."""
-    spread = variance.of_difference(worse, better) if gaps else None
+    """Return a comparison of gaps, one a seed; None without a variance. `noise` is that of examples.
+
+    More gaps than planned, or as many if it `goes_on`, are a look of a sequential plan, whose levels are of
+    tests by the comparison's own variance.
+    """
+    registered = preregistration()
+    plan = registered.stopping
+    is_look = len(gaps) > plan.planned or (goes_on and len(gaps) == plan.planned)
+    spread = variance.of_difference(worse, better, borrowing=not is_look) if gaps else None
     if spread is None:
         return None
-    registered = preregistration()
-    levels = levels_at(len(gaps), level=registered.level, **registered.stopping.model_dump())
+    levels = fixed_levels(registered.level)
+    if is_look:
+        levels = look_levels(len(gaps), level=registered.level, **plan.model_dump())
     read = Comparison(
         fmean(gaps), spread.sd, spread.df, len(gaps), margin, levels, registered.level, paper=paper
     )

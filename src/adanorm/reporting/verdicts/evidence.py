@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -16,19 +16,12 @@ from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
 from adanorm.records.result import Result
+from adanorm.reporting.cell import Cell
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.selection import level
 from adanorm.reporting.verdicts.variance import TaskVariance
 
 Quantity: TypeAlias = Literal["test", "last_train_loss", "last_valid_loss", "valid_best", "valid_level"]
-
-
-def seeds_on_record(run: Experiment) -> list[Experiment]:
-    """Return the runs that differ from a run in nothing but their seed and have a folder, by seed."""
-    siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
-    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings}
-    alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
-    return [other for other in alike if other.folder().exists()]
 
 
 @dataclass(frozen=True)
@@ -42,8 +35,29 @@ class NormRuns:
     diverged: tuple[int, ...]
     failed: tuple[int, ...]
     unlearned: tuple[int, ...]
-    seconds: float | None  # the median of a run
+    durations: dict[int, float]  # seconds by seed, of the runs that learned
     runs: tuple[Experiment, ...]
+
+    @property
+    def seconds(self) -> float | None:
+        """The median of a run's seconds; None where no run says its own."""
+        return median(self.durations.values()) if self.durations else None
+
+    def of_seeds(self, seeds: Collection[int]) -> NormRuns:
+        """Return the runs of some seeds alone."""
+        return NormRuns(
+            scores={seed: x for seed, x in self.scores.items() if seed in seeds},
+            diverged=tuple(seed for seed in self.diverged if seed in seeds),
+            failed=tuple(seed for seed in self.failed if seed in seeds),
+            unlearned=tuple(seed for seed in self.unlearned if seed in seeds),
+            durations={seed: x for seed, x in self.durations.items() if seed in seeds},
+            runs=tuple(run for run in self.runs if run.seed in seeds),
+        )
+
+    @property
+    def recorded(self) -> set[int]:
+        """The seeds whose runs have ended, failed ones left out."""
+        return {run.seed for run in self.runs} - {*self.failed}
 
     @property
     def ended(self) -> int:
@@ -61,9 +75,10 @@ class Evidence:
     norms: dict[str, NormRuns]
     variance: TaskVariance
 
-    def side(self, norm: str) -> NormRuns:
-        """Return the runs of a norm."""
-        return self.norms[norm]
+    def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> Evidence:
+        """Return the same with the norms that are named held to some of their seeds."""
+        norms = {norm: side.of_seeds(seeds.get(norm, side.recorded)) for norm, side in self.norms.items()}
+        return replace(self, norms=norms, variance=variance_of(norms, self.quantity))
 
 
 def lower_is_better(run: Experiment, quantity: Quantity) -> bool:
@@ -111,9 +126,9 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
     """Return the runs on record that differ from a run in nothing but their seed."""
     scores: dict[int, float] = {}
     ended: dict[str, list[int]] = {"diverged": [], "failed": [], "unlearned": []}
-    seconds, made = [], []
+    durations, made = {}, []
     sign = -1 if lower_is_better(first, quantity) else 1
-    for run in seeds_on_record(first):
+    for run in reader.runs_on_record(first):
         result = reader.result(run.folder())
         if result is None:
             continue
@@ -125,7 +140,7 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
             ended["unlearned"].append(run.seed)
             continue
         if result.seconds is not None:
-            seconds.append(result.seconds)
+            durations[run.seed] = result.seconds
         value = _value(run, result, quantity)
         if value is not None:
             scores[run.seed] = sign * value
@@ -134,7 +149,7 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
         diverged=tuple(ended["diverged"]),
         failed=tuple(ended["failed"]),
         unlearned=tuple(ended["unlearned"]),
-        seconds=median(seconds) if seconds else None,
+        durations=durations,
         runs=tuple(made),
     )
 
@@ -163,3 +178,8 @@ def resolution(run: Experiment, quantity: Quantity) -> float:
 def _accuracy_step(task: str, scale: str, folder: str) -> float:
     path = Path(folder)
     return 100 / len(reader.outputs(path)) if (path / "predictions.txt.gz").exists() else 0.0
+
+
+def verdict_of(found: Cell, run: Experiment) -> str:
+    """Return the verdict of a cell on the paper's number, by the spread of the task's norms."""
+    return found.verdict(evidence(run.task.name, run.scale, runs=run.runs).variance.within)

@@ -14,7 +14,8 @@ from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
 from adanorm.reporting.analysis_cell import analysis_results
-from adanorm.reporting.statistics import CONFIDENCE, difference, holm_by
+from adanorm.reporting.verdicts.paired import corrected_by, paired
+from adanorm.reporting.verdicts.preregistration import preregistration
 
 
 class Finding(Config):
@@ -64,10 +65,10 @@ def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[F
                 gaps.append((task, quantity, [[found[seed] for seed in seeds] for found in pairs]))
     by_ratio = [_shown(analysis, quantity).log for _, quantity, _ in gaps]
     differences = [
-        difference(*([math.log(number) for number in side] for side in values) if ratio else values)
+        paired(*([math.log(number) for number in side] for side in values) if ratio else values)
         for (_, _, values), ratio in zip(gaps, by_ratio, strict=True)
     ]
-    ps = holm_by({index: gap.p for index, gap in enumerate(differences)})
+    ps = corrected_by({index: gap.p for index, gap in enumerate(differences)})
     return [
         FindingRow(
             task,
@@ -86,7 +87,7 @@ def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[F
 
 def verdict(gap: float, p: float | None, expected: str | None) -> str:
     """Return *supported*, *contradicted* or *undecided* for a difference and its p."""
-    if p is None or p >= 1 - CONFIDENCE:
+    if p is None or p >= preregistration().level:
         return "undecided"
     is_lower = gap < 0
     return "supported" if is_lower == (expected == "lower") else "contradicted"

@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Grid: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+Numbers: TypeAlias = NDArray[np.float64]
+BINS = 100  # of the integration: all looks together have `level` within 1 % of it
 
 
 class Levels(NamedTuple):
@@ -26,59 +27,93 @@ def fixed_levels(level: float) -> Levels:
     return Levels(level, 2 * level)
 
 
-def levels_at(seeds: int, *, level: float, planned: int, most: int, spending: float) -> Levels:
-    """Return the levels at which a comparison of so many seeds is read.
-
-    Of at most `planned` seeds: as a fixed plan. Of more: as a group-sequential test, looked at
-    after each seed from `planned` to `most`. Raises ValueError beyond `most`.
-    """
-    if seeds <= planned:
-        return fixed_levels(level)
-    if seeds > most:
-        raise ValueError(f"{seeds} seeds: the plan reads at most {most}")
-    return look_levels(seeds, level=level, planned=planned, most=most, spending=spending)
-
-
 def look_levels(seeds: int, *, level: float, planned: int, most: int, spending: float) -> Levels:
-    """Return the levels of the look after so many seeds of a plan with looks from `planned` to `most`."""
+    """Return the levels of the look after so many seeds of a plan with looks from `planned` to `most`.
+
+    They are of tests by the comparison's own variance. Raises ValueError where the plan has no such look.
+    """
+    if not planned <= seeds <= most:
+        raise ValueError(f"{seeds} seeds: the plan has looks after {planned} to {most}")
     looks = nominal_levels(planned, most, level, spending), nominal_levels(planned, most, 2 * level, spending)
     return Levels(*(found[seeds - planned] for found in looks))
 
 
 @cache
 def nominal_levels(first: int, most: int, level: float, spending: float) -> tuple[float, ...]:
-    """Return the two-sided level of each look after `first`, first + 1, ... `most` seeds.
+    """Return the two-sided level of Student's t at each look, after `first`, first + 1, ... `most` seeds.
 
     The looks together reject a true hypothesis with probability `level`, level * (n / most)^spending
-    of it by the look after n seeds (power family of Kim & DeMets 1987). For normal scores of known
-    variance, by numerical integration (Armitage, McPherson & Rowe 1969; gsdesign's grid); the
-    levels are then used with Student's t (Jennison & Turnbull 2000, section 4.4).
+    of it by the look after n seeds (power family of Kim & DeMets 1987). `first` is at least 2. Exact for
+    normal gaps, whatever their variance, up to the BINS of the numerical integration: with S the sum of the
+    gaps less their true mean and Q that of their squares, r = S / sqrt(Q) is a Markov chain, since Q is
+    independent of all r so far (Basu 1955), and |t| = sqrt(n - 1) |r| / sqrt(n - r^2).
     """
-    from gsdesign import h1, hupdate
     from scipy.optimize import brentq
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
-    information = np.arange(first, most + 1) / most
-    spent = np.diff(level * information**spending, prepend=0.0)
-    bound = float(norm.isf(spent[0] / 2))
-    grid, bounds = h1(info=information[0], a=-bound, b=bound), [bound]
-    for look in range(1, len(information)):
-        before, now = information[look - 1], information[look]
-        bound = float(brentq(_excess, 0, 20, args=(grid, before, now, spent[look])))
-        grid = hupdate(18, 0.0, now, -bound, bound, 0.0, before, grid)
-        bounds.append(bound)
-    return tuple(2 * float(norm.sf(bound)) for bound in bounds)
+    looks = np.arange(first, most + 1)
+    spent = np.diff(level * (looks / most) ** spending, prepend=0.0)
+    levels = [float(spent[0])]
+    edges, middles = _bins(first, levels[0])
+    mass = 2 * np.diff(ndtr(_scores(levels[0])))  # of the paths within all bounds so far, by |r|
+    for seeds, error in zip(looks[1:].tolist(), spent[1:].tolist(), strict=True):
+        known = (mass, middles, seeds, error)
+        levels.append(float(brentq(_excess, 1e-12, level, args=known, xtol=1e-10)))
+        edges, after = _bins(seeds, levels[-1])
+        mass, middles = mass @ np.diff(_inside(middles, edges, seeds - 1), axis=1), after
+    return tuple(levels)
 
 
-def _excess(bound: float, grid: Grid, before: float, now: float, error: float) -> float:
-    """Return by how much the probability of first crossing ± bound at a look exceeds `error`.
+def _excess(p: float, mass: Numbers, middles: Numbers, seeds: int, error: float) -> float:
+    """Return by how much the probability of first crossing the bound of level p exceeds `error`."""
+    bound = _of_scores(_scores(p)[-1:], seeds)
+    return float(mass @ (1 - _inside(middles, bound, seeds - 1)[:, 0])) - error
 
-    `grid` holds the density of the normal score at the look before, within its bounds.
+
+def _bins(seeds: int, p: float) -> tuple[Numbers, Numbers]:
+    """Return the edges and the middles of bins of |r| from 0 to the bound of level p.
+
+    They are as wide as each other in normal scores.
     """
-    from scipy.stats import norm
+    scores = _scores(p)
+    return _of_scores(scores, seeds), _of_scores((scores[1:] + scores[:-1]) / 2, seeds)
 
-    scores, _, density = grid
-    step = np.sqrt(now - before)
-    above = norm.sf((bound * np.sqrt(now) - scores * np.sqrt(before)) / step)
-    below = norm.cdf((-bound * np.sqrt(now) - scores * np.sqrt(before)) / step)
-    return float((above + below) @ density) - error
+
+def _scores(p: float) -> Numbers:
+    from scipy.special import ndtri
+
+    found: Numbers = np.linspace(0, -ndtri(p / 2), BINS + 1)
+    return found
+
+
+def _of_scores(scores: Numbers, seeds: int) -> Numbers:
+    """Return the |r| that are as improbable at a look as these normal scores."""
+    from scipy.special import ndtr, stdtrit
+
+    values = -stdtrit(seeds - 1, ndtr(-scores))
+    found: Numbers = values * np.sqrt(seeds / (seeds - 1 + values**2))
+    return found
+
+
+def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
+    """Return P(|r| < bound) after one gap more, (before, bounds), of r after `seeds` gaps.
+
+    The new r is r cos(a) + sin(a) with tan(a) = x / sqrt(Q), x the new gap: sqrt(n) tan(a) is Student's
+    t on n degrees of freedom.
+    """
+    return _below(before, bounds, seeds) - _below(before, -bounds, seeds)
+
+
+def _below(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
+    """Return P(r < bound) after one gap more: of all angles a with sin(a + c) < bound / sqrt(1 + r^2)."""
+    from scipy.special import stdtr
+
+    def angle_below(angle: Numbers) -> Numbers:
+        clipped = np.clip(angle, -np.pi / 2 + 1e-12, np.pi / 2 - 1e-12)
+        found: Numbers = stdtr(seeds, np.sqrt(seeds) * np.tan(clipped))
+        return found
+
+    shift = np.arctan(before)[:, None]
+    reached = np.arcsin(np.clip(bounds / np.sqrt(1 + before**2)[:, None], -1, 1))
+    ends = angle_below(reached - shift) - angle_below(-np.pi - reached - shift)
+    return ends + 1 - angle_below(np.pi - reached - shift)

@@ -46,20 +46,21 @@ class TaskVariance:
         seeds = self.shared(first, second)
         return [self.scores[second][seed] - self.scores[first][seed] for seed in seeds]
 
-    def of_difference(self, first: str, second: str) -> Spread | None:
+    def of_difference(self, first: str, second: str, *, borrowing: bool = True) -> Spread | None:
         """Return the spread of a seed's difference between two norms; None where nothing tells it.
 
         Moderated after Smyth (2004): with r the sum of squares that the difference leaves in all
         norms' residuals, f its degrees of freedom, and d = min(prior_df, f),
-        s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d), on n - 1 + d degrees of freedom.
+        s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d), on n - 1 + d degrees of freedom. Without
+        `borrowing` the difference's own, d = 0.
         """
         gaps = self.gaps(first, second)
         if not gaps:
             return None
         own, own_df = float(np.var(gaps)) * len(gaps) / 2, len(gaps) - 1
-        squares, df = self._residual
+        squares, df = self._residual if borrowing else (own, own_df)
         rest, rest_df = max(0.0, squares - own), df - own_df
-        borrowed = min(self.prior_df, rest_df)
+        borrowed = min(self.prior_df, rest_df) if rest_df else 0
         if own_df + borrowed <= 0:
             return None
         squares = own + (rest * borrowed / rest_df if borrowed else 0.0)

@@ -1,0 +1,149 @@
+"""Whether a record is what its folder says, and whole: what is not is named, and counts nowhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from adanorm.config.digest import digest_of, sha256
+from adanorm.metrics.table import METRICS
+from adanorm.records.result import AnalysisResult, Ended, Result
+
+ROWS = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
+FILES = (
+    "config.yaml",
+    "environment.json",
+    "predictions.txt.gz",
+    "test_metrics.jsonl",
+    *ROWS.values(),
+)  # beside the result
+NAME = re.compile(r"(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # of a record's folder: scale, seed, digest
+
+Identity = Mapping[str, Any]
+Rows = Sequence[Mapping[str, Any]]
+
+
+def problem(folder: Path, result: Ended) -> str | None:
+    """Return why a result does not count, in a few words; None where it does.
+
+    A file that has changed since it was written, a folder of another run, a score that cannot be,
+    rows that lack.
+    """
+    try:
+        if found := _of_files(folder, result):
+            return found
+        identity = _identity(folder)
+        if found := _of_the_folder(folder, identity, result):
+            return found
+        rows = read_rows(folder / ROWS[AnalysisResult if isinstance(result, AnalysisResult) else Result])
+    except (OSError, ValueError) as error:
+        return " ".join(str(error).split())
+    if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
+        return f"rows.jsonl has {len(rows)} rows, not {result.observations}"
+    if not isinstance(result, Result) or result.status != "done":
+        return None
+    return _of_scores(identity, result) or _of_rows(identity, rows, result)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of JSON lines, none where it does not exist.
+
+    Raises ValueError naming the line that is none, or that has a number which is not finite.
+    """
+    rows = []
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise ValueError(f"{path.name}, line {number}: no JSON object")
+        rows.append(row)
+    return rows
+
+
+def _identity(folder: Path) -> Identity:
+    text = (folder / "config.yaml").read_bytes()
+    try:
+        identity = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"config.yaml: {error}") from None
+    return identity if isinstance(identity, dict) else {}
+
+
+def _of_files(folder: Path, result: Ended) -> str | None:
+    for name, written in (result.files or {}).items():
+        if not (folder / name).is_file():
+            return f"{name} is missing"
+        if sha256(folder / name) != written:
+            return f"{name} is not what was written"
+    return None
+
+
+def _of_the_folder(folder: Path, identity: Identity, result: Ended) -> str | None:
+    """Return in what the result is of another run than its folder, which is named by run and digest."""
+    named = NAME.fullmatch(folder.name)
+    if named is None:
+        return "its folder is named as no record's"
+    scale, seed, digest = named.groups()
+    if digest_of(dict(identity)) != digest:
+        return "config.yaml has another digest than its folder"
+    wanted = {"seed": int(seed), "norm": folder.parent.name}
+    if scale is not None:
+        wanted |= {"scale": scale, "task": folder.parent.parent.name}
+    for key, value in wanted.items():
+        if getattr(result, key, value) not in (value, None):
+            return f"{key} is {getattr(result, key)!r}, its folder is of {value!r}"
+    return None
+
+
+def _of_scores(identity: Identity, result: Result) -> str | None:
+    target = identity["task"]
+    selection = target.get("selected_by") or target["metric"]
+    for split, scores, asked in (("valid", result.valid, selection), ("test", result.test, target["metric"])):
+        if asked not in (scores or {}):
+            return f"{split} lacks {asked}"
+        for name, score in (scores or {}).items():
+            if score < 0 or (name in METRICS and score > METRICS[name].largest):
+                return f"{split}.{name} is {score}, which cannot be"
+    return None
+
+
+def _of_rows(identity: Identity, rows: Rows, result: Result) -> str | None:
+    """Return what the rows, one an evaluation, lack."""
+    updates = [row.get("update") for row in rows]
+    if not rows or not all(isinstance(update, int) for update in updates):
+        return "metrics.jsonl has no row of an update"
+    if not all(math.isfinite(value) for row in rows for value in row.values() if isinstance(value, float)):
+        return "metrics.jsonl has a value that is not finite"
+    if updates[-1] != result.steps:
+        return f"metrics.jsonl ends at update {updates[-1]}, the run at {result.steps}"
+    if not _follow(identity, rows):
+        return "metrics.jsonl lacks rows of some evaluations"
+    return _of_the_best(rows, result)
+
+
+def _follow(identity: Identity, rows: Rows) -> bool:
+    """Return whether the rows are of one evaluation after the other; the last may come early, at the end."""
+    every = identity["training"].get("evaluate_every")
+    *found, last = (row.get("update" if every else "epoch", 0) for row in rows)
+    expected = [(every or 1) * count for count in range(1, len(rows) + 1)]
+    grows = all(a["update"] < b["update"] for a, b in pairwise(rows))
+    return grows and found == expected[:-1] and last <= expected[-1]
+
+
+def _of_the_best(rows: Rows, result: Result) -> str | None:
+    best = next((row for row in rows if row["update"] == result.best_step), None)
+    if best is None:
+        return f"metrics.jsonl has no row of the best step, {result.best_step}"
+    measured = {name: best.get(f"valid_{name}") for name in result.valid or {}}
+    if not result.averaged and measured != result.valid:
+        return "valid is not what metrics.jsonl has at the best step"
+    return None

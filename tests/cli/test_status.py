@@ -1,0 +1,51 @@
+"""What a study still takes, and where; labels of any length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adanorm.cli import status
+from adanorm.cli.command import parse_arguments
+from adanorm.reporting.tables.formats import table_text
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
+from tests.reporting.records import record, score
+
+LONG = "AdaNorm behind the last layer of the encoder and nowhere else, with a larger share of the factor"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        f"title: t\nrows: {{{LONG!r}: {{norm: adanorm}}, LayerNorm: {{norm: layernorm}}}}\n"
+        "columns: [rt, de-en]\nscale: paper\nseeds: [1]\n"
+    )
+    return path
+
+
+def test_what_needs_a_gpu_is_said_with_its_hours_there(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status.main(parse_arguments("status", status.USAGE, [str(own), f"runs={tmp_path}"]))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    runs = [plan.runs[0] for plan in study_grid(load_study(str(own))).values() if plan.task == "de-en"]
+    assert [run.cost.cpu_hours > 8 for run in runs] == [True, True]
+    hours = sum(run.cost.cuda_hours for run in runs)
+    assert lines[-1] == f"need a GPU: De-En 2 runs, about {hours:,.0f} hours on one"
+    assert lines[-2].startswith("time left: about ")
+
+
+def test_a_long_label_has_lines_of_its_own(own: Path, tmp_path: Path) -> None:
+    study = load_study(str(own)).model_copy(update={"columns": ["rt"]})
+    grid = study_grid(study, runs=str(tmp_path))
+    for plan in grid.values():
+        record(plan.runs[0], **score(75.0))
+    lines = table_text(Table(study, grid)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert " ".join(" ".join(lines[2:4]).split()) == LONG
+    assert lines[4].index("75.00") == lines[5].index("75.00")

@@ -1,0 +1,100 @@
+"""What comes from another package is identified by its source, wherever in the package that lies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.outside_code import source_of
+from adanorm.config.paths import choices
+
+CLASS = "class Own:\n    scale = 1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that Python imports from, its modules read again after every test."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source_of.cache_clear()
+    yield tmp_path
+    source_of.cache_clear()
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/').replace('/init', '/__init__')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def digest() -> str:
+    source_of.cache_clear()  # as a new process would
+    return compose_experiment(["task=rt", "scale=smoke", "norm=own.norms:Own"]).digest()
+
+
+def test_a_norm_whose_code_is_edited_makes_another_run(folder: Path) -> None:
+    write(folder, own__init="", own__norms="from .kernels import fast\n" + CLASS, own__kernels="fast = 1\n")
+    write(folder, own__unused="raise RuntimeError\n")
+    before = digest()
+    assert digest() == before
+    write(folder, own__unused="raise ValueError\n")
+    assert digest() == before, "of what the norm does not import nothing depends"
+    write(folder, own__kernels="fast = 2\n")
+    after = digest()
+    assert after != before
+    write(folder, own__norms="from .kernels import fast\n" + CLASS.replace("1", "2"))
+    assert digest() not in (before, after)
+    assert not {"own", "own.norms", "own.kernels"} & {*sys.modules}, "nothing was run"
+
+
+def test_every_spelling_of_an_import_is_followed_within_the_package(folder: Path) -> None:
+    imports = (
+        "import a.one\nfrom a import two\nfrom .three import x\nfrom . import four\nimport json, torch, b\n"
+    )
+    write(
+        folder,
+        a__init="from .five import x\n",
+        a__norms=imports + "def later():\n    from .deep.six import y\n",
+    )
+    names = ("one", "two", "three", "four", "five", "seven")
+    write(folder, **{f"a__{name}": "x = 1\n" for name in names}, b="x = 1\n")
+    write(folder, a__deep__init="", a__deep__six="from ..seven import x\n")
+    expected = {f"a/{name}.py" for name in (*names, "norms", "__init__", "deep/__init__", "deep/six")}
+    assert {*source_of("a.norms")} == expected
+
+
+def test_modules_in_no_package_count_with_what_lies_beside_them(folder: Path) -> None:
+    write(folder, lone="import beside, json\n" + CLASS, beside="x = 1\n", other="x = 2\n")
+    assert source_of("lone") == {name: (folder / name).read_bytes() for name in ("beside.py", "lone.py")}
+
+
+def test_a_package_without_init_is_one(folder: Path) -> None:
+    write(folder, bare__deep__norms="from bare.kernels import x\n", bare__kernels="x = 1\n")
+    assert {*source_of("bare.deep.norms")} == {"bare/deep/norms.py", "bare/kernels.py"}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere.norms:Own", "no module named 'nowhere.norms'"),
+        ("builtins:print", "module 'builtins' has no source file"),
+        ("broken:Own", "invalid syntax"),
+        ("my norms:Own", "write it as package.module:Class"),
+        ("norms.py:Own:x", "write it as package.module:Class"),
+    ],
+)
+def test_what_is_no_module_is_refused_in_a_line(folder: Path, path: str, message: str) -> None:
+    write(folder, broken="class :\n")
+    with pytest.raises(ValueError, match=r"norm\.path=") as refused:
+        compose_experiment([f"++norm.path='{path}'"]).digest()
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_suites_own_norms_have_no_code_in_their_identity() -> None:
+    for norm in choices("norm"):
+        assert "code" not in compose_experiment(["task=rt", f"norm={norm}"]).identity()["norm"]

@@ -1,0 +1,154 @@
+"""What the models compute in ways of their own on the CPU: against PyTorch's, and against chance."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from adanorm.models import kernels
+from adanorm.models.fast_layers import Dropout, Linear, replace_layers
+from adanorm.models.kernels.products import WORTHWHILE, linear
+from adanorm.models.kernels.row_sums import sum_rows
+
+# The first is too small for oneDNN; the others have fewer, as many and more outputs than inputs.
+SHAPES = [((3, 5), 4), ((1100, 40), 24), ((20, 70, 32), 32), ((2, 3, 200, 20), 50)]
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def test_float32_on_the_cpu_alone_is_computed_otherwise() -> None:
+    x = torch.zeros(2)
+    assert kernels.usable(x)
+    assert not kernels.usable(x.double())
+    assert not kernels.usable(x.bfloat16())
+    assert not kernels.usable(x.to("meta"))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not kernels.usable(x)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("shape", "outputs"), SHAPES)
+def test_a_linear_layer_and_its_gradients_are_those_in_float64(
+    shape: tuple[int, ...], outputs: int, bias: bool
+) -> None:
+    given = [drawn(*shape), drawn(outputs, shape[-1], seed=1), *([drawn(outputs, seed=2)] if bias else [])]
+    wide = [x.detach().double().requires_grad_() for x in given]
+    ours, theirs = linear(*given), F.linear(*wide)
+    assert (type(ours.grad_fn).__name__ == "ViewBackward0") == (math.prod(shape) * outputs >= WORTHWHILE)
+    weight = drawn(*ours.shape, seed=9).detach()
+    found = [ours, *torch.autograd.grad((ours * weight).sum(), given)]
+    wanted = [theirs, *torch.autograd.grad((theirs * weight.double()).sum(), wide)]
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.double() - other).abs().max() <= 1e-5 * (1 + other.abs().max())
+
+
+def test_a_linear_layer_takes_what_lies_anyhow_in_memory_and_may_be_changed_in_place() -> None:
+    layer, x = Linear(24, 400), drawn(50, 24, 7)
+    y = layer(x.transpose(1, 2))
+    torch.testing.assert_close(y, F.linear(x.transpose(1, 2), layer.weight, layer.bias), rtol=1e-5, atol=1e-5)
+    y *= 2
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(gradient, (2 * layer.weight.sum(0))[None, :, None].expand_as(x))
+
+
+def test_a_gradient_penalty_reaches_the_weights() -> None:
+    x, weight = drawn(600, 50), drawn(60, 50, seed=1)
+    penalties = []
+    for product in (linear, F.linear):
+        (gradient,) = torch.autograd.grad(product(x, weight).tanh().sum(), x, create_graph=True)
+        penalties.append(torch.autograd.grad(gradient.square().sum(), weight)[0])
+    assert (penalties[0] - penalties[1]).abs().max() <= 1e-4 * penalties[1].abs().max()
+
+
+def test_layers_are_replaced_with_their_parameters_and_no_others() -> None:
+    class Special(nn.Linear):
+        pass
+
+    model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.3), Special(4, 2), nn.Dropout(0.1, inplace=True))
+    before = copy.deepcopy(model)
+    replace_layers(model)
+    assert [type(layer) for layer in model] == [Linear, Dropout, Special, nn.Dropout]
+    assert all(torch.equal(w, before.state_dict()[name]) for name, w in model.state_dict().items())
+    x = drawn(5, 3)
+    torch.testing.assert_close(model.eval()(x), before.eval()(x))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.2, 0.5, 0.9])
+def test_dropout_keeps_its_share_and_the_mean(p: float) -> None:
+    torch.manual_seed(0)
+    x = torch.ones(1000, 1000)
+    y = Dropout(p)(x)
+    kept = y != 0
+    error = math.sqrt(p * (1 - p) / x.numel())
+    assert abs(kept.float().mean().item() - (1 - p)) < 4 * error
+    assert torch.equal(y[kept], torch.full_like(y[kept], 1 / (1 - p)))
+    # Rows and columns are alike: their shares vary as those of independent elements do.
+    for axis in (0, 1):
+        shares = kept.float().mean(axis)
+        assert shares.var().item() == pytest.approx(p * (1 - p) / 1000, rel=0.2)
+
+
+def correlation(one: Tensor, other: Tensor) -> float:
+    return float(torch.corrcoef(torch.stack([one.flatten().float(), other.flatten().float()]))[0, 1])
+
+
+def test_elements_of_a_mask_do_not_tell_of_one_another() -> None:
+    torch.manual_seed(1)
+    kept = Dropout(0.3)(torch.ones(1 << 20)) != 0
+    for distance in (1, 2, 3, 8, 16, 64, 128, 1000, 1 << 16):
+        assert abs(correlation(kept[:-distance], kept[distance:])) < 5 / math.sqrt(len(kept)), distance
+
+
+def test_masks_of_layers_and_of_steps_do_not_tell_of_one_another() -> None:
+    torch.manual_seed(2)
+    x = torch.ones(200_000)
+    masks = [Dropout(0.2)(x) != 0 for _ in range(9)]
+    for i, one in enumerate(masks):
+        for other in masks[:i]:
+            assert abs(correlation(one, other)) < 5 / math.sqrt(len(x))
+
+
+def test_the_gradient_of_dropout_is_its_mask_times_its_scale() -> None:
+    x = drawn(31, 17)
+    y = Dropout(0.25)(x.t())  # not as it lies in memory
+    weight = drawn(17, 31, seed=2).detach()
+    (dx,) = torch.autograd.grad((y * weight).sum(), x)
+    assert torch.equal(dx.t(), torch.where(y != 0, weight * (1 / 0.75), 0.0))
+
+
+def test_masks_follow_from_the_seed() -> None:
+    x, layer = torch.ones(1000), Dropout(0.5)
+    torch.manual_seed(3)
+    first, second = layer(x), layer(x)
+    torch.manual_seed(3)
+    assert torch.equal(layer(x), first)
+    assert torch.equal(layer(x), second)
+    assert not torch.equal(first, second)
+    assert torch.equal(layer.eval()(x), x)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_dropout_of_nothing_and_of_all_is_pytorchs(p: float) -> None:
+    x = drawn(4, 5)
+    assert torch.equal(Dropout(p)(x), F.dropout(x, p))
+
+
+@pytest.mark.parametrize(("sums", "terms", "rows"), [(1, 1, 1), (64, 36, 11), (50, 5, 400)])
+def test_sums_of_rows_are_those_of_an_embedding_bag(sums: int, terms: int, rows: int) -> None:
+    places = torch.randint(rows, (sums, terms), generator=torch.Generator().manual_seed(5))
+    given = drawn(rows, 24)
+    ours, theirs = sum_rows(given, places), F.embedding_bag(places, given, mode="sum")
+    weight = drawn(*ours.shape, seed=3).detach()
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(
+        *(torch.autograd.grad((value * weight).sum(), given) for value in (ours, theirs)),
+        rtol=1e-4,
+        atol=1e-4,
+    )

@@ -1,0 +1,47 @@
+"""The encoder's settings that the paper leaves open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from adanorm.config.experiment import Experiment
+from adanorm.models.sentence_encoder import PADDING
+from adanorm.runs.setup import prepare
+
+Smoke = Callable[..., Experiment]
+
+
+def test_glorots_initialization_fills_its_interval_and_leaves_padding_and_biases_at_zero(
+    smoke: Smoke,
+) -> None:
+    model = prepare(smoke("model.init=xavier", "model.dim=64", "model.ffn_dim=256")).model
+    for name, weight in model.named_parameters():
+        if weight.dim() > 1:
+            bound = math.sqrt(6 / sum(weight.shape))
+            assert 0.9 * bound < weight.abs().max() <= bound, name
+    assert not model.get_parameter("embedding.weight")[PADDING].any()
+    assert torch.equal(
+        model.get_parameter("layers.0.ffn_input.bias"),
+        prepare(smoke("model.dim=64", "model.ffn_dim=256")).model.get_parameter("layers.0.ffn_input.bias"),
+    )
+
+
+def test_dropout_in_attention_is_of_training_alone(smoke: Smoke) -> None:
+    prepared = prepare(smoke("model.attention_dropout=0.5", "model.dropout=0"))
+    tokens = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    model = prepared.model.eval()
+    assert torch.equal(model(tokens), model(tokens))
+    model.train()
+    assert not torch.equal(model(tokens), model(tokens))
+
+
+def test_label_smoothing_adds_the_mean_loss_of_all_labels(smoke: Smoke) -> None:
+    smoothed = prepare(smoke("training.label_smoothing=0.1"))
+    (batch, *_) = smoothed.task.train_batches(0)
+    log_p = smoothed.model.eval()(batch.inputs).log_softmax(1).double()
+    at_label = -log_p[torch.arange(len(batch.targets)), batch.targets]
+    expected = (0.9 * at_label - 0.1 * log_p.mean(1)).sum()
+    torch.testing.assert_close(smoothed.task.loss(smoothed.model, batch).total.double(), expected)

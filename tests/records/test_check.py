@@ -1,0 +1,171 @@
+"""A record that is not what its folder says, or not whole, is named in one line and not counted."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import ANALYSES, RUNS
+from adanorm.records import reader
+from adanorm.records.folder import RunFolder
+from adanorm.records.result import Result
+from adanorm.reporting.cell import cell
+from tests.reporting.records import record
+
+ROWS = [{"valid_accuracy": 70.0, "train_loss": 1.0}, {"train_loss": 0.9}, {"train_loss": 0.8}]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Experiment:
+    """A run on record, written as runs write it: with the checksums of its files and its own."""
+    made = compose_experiment(["task=rt", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"])
+    record(made, rows=ROWS, test={"accuracy": 75.0})
+    folder = RunFolder(made.folder())
+    (folder.path / "result.json").rename(folder.path / "written.json")
+    with folder.recording(made.identity(), {"commit": "0" * 40}) as recording:
+        recording.result = Result.model_validate_json((folder.path / "written.json").read_bytes())
+        folder.write_outputs(["0", "1"])
+    return made
+
+
+def complaint(run: Experiment) -> str:
+    """What is said of a run that is not counted; nothing where it is."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = reader.result(run.folder())
+    assert (found is None) == bool(said)
+    return str(said[0].message).partition(" is not counted: ")[2] if said else ""
+
+
+def test_committed_records_are_all_whole() -> None:
+    paths = sorted(RUNS.glob("*/*/*/result.json"))
+    analyses = sorted(ANALYSES.rglob("result.json"))
+    if not paths:
+        pytest.skip(f"no records in {RUNS}")
+    assert all(reader.result(path.parent) is not None for path in paths)
+    assert all(reader.analysis_result(path.parent) is not None for path in analyses)
+
+
+def test_a_record_as_it_was_written_is_counted(run: Experiment) -> None:
+    assert complaint(run) == ""
+    assert reader.is_complete(run.folder())
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz"])
+@pytest.mark.parametrize("change", ["cut", "flipped", "emptied", "removed"])
+def test_a_file_that_is_not_what_was_written_takes_the_record_out(
+    run: Experiment, name: str, change: str
+) -> None:
+    path = run.folder() / name
+    content = path.read_bytes()
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    changed = {"cut": content[:-1], "flipped": flipped, "emptied": b""}
+    path.unlink() if change == "removed" else path.write_bytes(changed[change])
+    assert complaint(run) == f"{name} is {'missing' if change == 'removed' else 'not what was written'}"
+
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def edited(folder: Path, edit: Edit, *, sealed: bool) -> None:
+    """Change what result.json says; without its checksums it is a record of older times."""
+    values = json.loads((folder / "result.json").read_bytes())
+    edit(values)
+    if not sealed:
+        del values["checksum"], values["files"]
+    (folder / "result.json").write_text(json.dumps(values))
+
+
+EDITS: dict[str, Edit] = {
+    "seed is 2, its folder is of 1": lambda values: values.update(seed=2),
+    "norm is 'layernorm', its folder is of 'adanorm'": lambda values: values.update(norm="layernorm"),
+    "task is 'mnist', its folder is of 'rt'": lambda values: values.update(task="mnist"),
+    "scale is 'paper', its folder is of 'smoke'": lambda values: values.update(scale="paper"),
+    "test.accuracy is 999.0, which cannot be": lambda values: values.update(test={"accuracy": 999}),
+    "valid.accuracy is -1.0, which cannot be": lambda values: values.update(valid={"accuracy": -1}),
+    "test lacks accuracy": lambda values: values.update(test={}),
+    "valid lacks accuracy": lambda values: values.update(valid=None),
+    "metrics.jsonl ends at update 30, the run at 40": lambda values: values.update(steps=40),
+    "metrics.jsonl has no row of the best step, 7": lambda values: values.update(best_step=7),
+    "valid is not what metrics.jsonl has at the best step": lambda values: values.update(best_step=20),
+    "test.accuracy: input should be a finite number": lambda values: values["test"].update(accuracy=1e999),
+    "seed: input should be a valid integer, unable to parse string as an integer": (
+        lambda values: values.update(seed="one")
+    ),
+}
+
+
+@pytest.mark.parametrize("expected", EDITS)
+def test_a_result_that_cannot_be_the_folders_is_not_counted(run: Experiment, expected: str) -> None:
+    edited(run.folder(), EDITS[expected], sealed=False)
+    assert complaint(run) == expected
+
+
+@pytest.mark.parametrize("score", [75.5, "75.0"])
+def test_a_result_that_was_edited_is_not_counted(run: Experiment, score: Any) -> None:
+    edited(run.folder(), lambda values: values["test"].update(accuracy=score), sealed=True)
+    assert complaint(run) == "it is not what was written"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], "metrics.jsonl has no row of an update"),
+        (["{"], "metrics.jsonl, line 1: no JSON object"),
+        (["[1]"], "metrics.jsonl, line 1: no JSON object"),
+        (["{}"], "metrics.jsonl has no row of an update"),
+        ([0, 1], "metrics.jsonl ends at update 20, the run at 30"),
+        ([0, 2], "metrics.jsonl lacks rows of some evaluations"),
+        ([1, 2], "metrics.jsonl lacks rows of some evaluations"),
+        ([0, 1, 1, 2], "metrics.jsonl lacks rows of some evaluations"),
+    ],
+)
+def test_rows_that_lack_take_the_record_out(run: Experiment, rows: list[int | str], expected: str) -> None:
+    path = run.folder() / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    edited(run.folder(), lambda values: None, sealed=False)
+    path.write_text("".join(f"{lines[row] if isinstance(row, int) else row}\n" for row in rows))
+    assert complaint(run) == expected
+
+
+def test_a_folder_of_another_run_is_not_counted(run: Experiment) -> None:
+    folder = run.folder()
+    for name, expected in (
+        ("smoke-seed1-00000000", "config.yaml has another digest than its folder"),
+        (f"smoke-seedX-{run.digest()}", "its folder is named as no record's"),
+    ):
+        copy = folder.with_name(name)
+        folder.rename(copy)
+        with pytest.warns(UserWarning, match=expected):
+            assert reader.result(copy) is None
+        copy.rename(folder)
+
+
+def test_a_broken_record_is_left_out_of_its_cell_and_made_again(run: Experiment) -> None:
+    (run.folder() / "metrics.jsonl").write_text("")
+    with pytest.warns(UserWarning, match="not counted"):
+        assert (cell([run]).text, reader.is_complete(run.folder())) == ("-", False)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"no gzip", None])
+def test_outputs_that_cannot_be_read_are_an_error_that_names_the_file(
+    run: Experiment, content: bytes | None
+) -> None:
+    path = run.folder() / "predictions.txt.gz"
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"predictions\.txt\.gz: cannot be read"):
+        reader.outputs(run.folder())
+
+
+def test_outputs_of_other_examples_than_the_test_sets_are_an_error(run: Experiment) -> None:
+    assert reader.outputs(run.folder(), examples=2) == ["0", "1"]
+    with pytest.raises(ValueError, match=r"predictions\.txt\.gz: has 2 lines, the test set 3 examples"):
+        reader.outputs(run.folder(), examples=3)

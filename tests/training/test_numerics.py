@@ -1,0 +1,108 @@
+"""Our way of computing a run's numbers against PyTorch's own: the same to rounding, or in distribution."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from scipy.stats import ks_2samp
+from torch import nn
+
+from adanorm.config.experiment import Experiment
+from adanorm.models.fast_layers import Dropout, Linear
+from adanorm.runs.setup import describe_environment, prepare, start_trainer
+from adanorm.training.loop import Trainer
+from adanorm.training.numerics import NUMERICS_VERSION
+from adanorm.training.optimizer import learning_rate, make_optimizer
+
+Smoke = Callable[..., Experiment]
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.05])
+@pytest.mark.parametrize("clip_norm", [None, 0.3])
+def test_the_optimizer_is_adamw_to_rounding(
+    smoke: Smoke, weight_decay: float, clip_norm: float | None
+) -> None:
+    settings = smoke(
+        f"training.weight_decay={weight_decay}", "training.warmup_updates=10",
+        "+training.schedule=inverse_sqrt", "training.lr=0.01",
+    ).training  # fmt: skip
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Linear(7, 50), nn.Tanh(), nn.Linear(50, 3))
+    theirs = copy.deepcopy(ours).double()
+    x, y = torch.randn(64, 7), torch.randn(64, 3)
+    optimizers = make_optimizer(ours, settings), pytorchs_optimizer(theirs, settings)
+    for update in range(1, 51):
+        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
+            wanted = next(model.parameters()).dtype
+            optimizer.zero_grad()
+            (model(x.to(wanted)) - y.to(wanted)).square().mean().backward()
+            if clip_norm is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(settings, update)
+            optimizer.step()
+    for weight, wide in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(weight.double(), wide, rtol=1e-4, atol=2e-5)
+
+
+def pytorchs_optimizer(model: nn.Module, settings: object) -> torch.optim.Optimizer:
+    names = "lr", "betas", "eps", "weight_decay"
+    return torch.optim.AdamW(
+        model.parameters(), foreach=False, **{name: getattr(settings, name) for name in names}
+    )
+
+
+def pytorchs_way(trainer: Trainer) -> None:
+    """Give a trainer PyTorch's own layers and optimizer."""
+    for module in trainer.model.modules():
+        if type(module) is Linear:
+            module.__class__ = nn.Linear  # type: ignore[assignment]
+        elif type(module) is Dropout:
+            module.__class__ = nn.Dropout  # type: ignore[assignment]
+    trainer.optimizer = pytorchs_optimizer(trainer.model, trainer.settings)
+
+
+def last_loss(experiment: Experiment, *, reference: bool) -> float:
+    """Return the mean training loss of the last ten updates of a short run."""
+    trainer = start_trainer(experiment, prepare(experiment))
+    if reference:
+        pytorchs_way(trainer)
+    trainer.model.train()
+    batches = trainer.batches()
+    losses = [trainer.update(next(batches)) for _ in range(20)]
+    return sum(float(loss.total) / loss.units for loss in losses[-10:]) / 10
+
+
+# Large enough a model that oneDNN computes its products.
+SETTINGS = "norm=adanorm", "model.dim=64", "model.ffn_dim=256", "data.batch_tokens=128"
+
+
+def test_losses_are_distributed_as_pytorchs_own_operations_give_them(smoke: Smoke) -> None:
+    """Other masks of dropout and another rounding, the same chances: twenty seeds of each, none in both."""
+    experiment = smoke("model.dropout=0.3", *SETTINGS)
+    found = {
+        reference: [
+            last_loss(experiment.model_copy(update={"seed": seed}), reference=reference)
+            for seed in range(1 + 100 * reference, 21 + 100 * reference)
+        ]
+        for reference in (False, True)
+    }
+    assert ks_2samp(found[False], found[True]).pvalue > 0.01
+
+
+def test_without_dropout_only_rounding_is_left(smoke: Smoke) -> None:
+    """So the test above compares the masks' chances alone."""
+    experiment = smoke("model.dropout=0", *SETTINGS)
+    ours, theirs = (last_loss(experiment, reference=reference) for reference in (False, True))
+    assert ours == pytest.approx(theirs, rel=1e-3)
+    assert ours != theirs
+
+
+def test_the_record_names_the_version_of_the_numerics_and_the_digest_does_not(smoke: Smoke) -> None:
+    experiment = smoke()
+    described = describe_environment(experiment, prepare(experiment), processes=1)
+    assert described["numerics_version"] == NUMERICS_VERSION == 2
+    assert "numerics_version" not in str(experiment.identity())

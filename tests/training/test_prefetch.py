@@ -1,0 +1,98 @@
+"""Batches that a thread collates ahead."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from adanorm.config.experiment import Experiment
+from adanorm.runs.setup import prepare, start_trainer
+from adanorm.training.loop import Trainer
+from adanorm.training.prefetch import ahead
+from adanorm.training.progress import Progress
+from adanorm.training.state import Row
+
+Smoke = Callable[..., Experiment]
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "batches-ahead"]
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_items_come_prepared_and_in_their_order(count: int) -> None:
+    assert list(ahead(iter(range(20)), double, count=count)) == list(range(0, 40, 2))
+    assert threads() == []
+
+
+def test_an_error_is_raised_after_what_came_before_it() -> None:
+    def breaks() -> Iterator[int]:
+        yield 1
+        raise OSError("the disk is gone")
+
+    items, found = ahead(breaks(), double, count=2), []
+    found.append(next(items))
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(items)
+    assert found == [2]
+    assert threads() == []
+
+
+def test_no_more_than_so_many_are_ready_ahead() -> None:
+    started: list[int] = []
+
+    def counted(number: int) -> int:
+        started.append(number)
+        return number
+
+    items = ahead(iter(range(1000)), counted, count=3)
+    assert next(items) == 0
+    time.sleep(0.2)
+    assert len(started) <= 1 + 3 + 1  # given out, ready, and one that waits for its place
+    items.close()  # type: ignore[attr-defined]
+    assert threads() == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_no_thread_is_left_where_training_is_interrupted(
+    smoke: Smoke, tmp_path: Path, error: type[BaseException]
+) -> None:
+    trainer = started(smoke("task=mnist"), batches_ahead=2)
+
+    def interrupted(row: Row) -> None:
+        raise error
+
+    with pytest.raises(error), Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
+        trainer.train(tmp_path / "c.pt", interrupted, progress)
+    assert threads() == []
+
+
+def started(experiment: Experiment, *, batches_ahead: int) -> Trainer:
+    trainer = start_trainer(experiment, prepare(experiment))
+    trainer.context = trainer.context._replace(batches_ahead=batches_ahead)
+    return trainer
+
+
+@pytest.mark.parametrize("task", ["rt", "mnist", "de-en", "enwik8", "ptb"])
+def test_a_run_with_batches_ahead_is_the_same_run(smoke: Smoke, tmp_path: Path, task: str) -> None:
+    experiment = smoke(f"task={task}", "training.accumulate=2")
+    found = []
+    for count in (0, 3):
+        trainer = started(experiment, batches_ahead=count)
+        rows: list[Row] = []
+        with Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
+            outcome = trainer.train(tmp_path / f"{count}.pt", rows.append, progress)
+        found.append((outcome, [{**row, "seconds": 0} for row in rows]))
+    (one, rows_of_one), (other, rows_of_other) = found
+    assert rows_of_one == rows_of_other
+    assert one.test == other.test
+    assert all(torch.equal(weight, other.weights[name]) for name, weight in one.weights.items())
