@@ -3,9 +3,9 @@
 Ours, LayerNorm with gain and bias, the eager backend where there is one, the authors' formulation of the
 paper's norms and a copy take turns on the same tensors, forward and backward. Norms over positions see 4
 examples; PowerNorm is past its first batches. WeightNorm costs nothing at its site and is not measured.
-`teams` are the numbers of threads on the CPU; on CUDA too where there is such a device, or on `devices=cuda` alone;
-`norms=rmsnorm,adanorm` for some. The ratios are of seconds, ours : the other, `processor_to_layernorm` of
-the seconds of all threads, and of bandwidth, ours : the copy's.
+`teams` are the numbers of threads on the CPU; on CUDA too where there is such a device, or on
+`devices=cuda` alone; `norms=rmsnorm,adanorm` for some. The ratios are of seconds, ours : the other,
+`processor_to_layernorm` of the seconds of all threads, and of bandwidth, ours : the copy's.
 """
 
 from __future__ import annotations
