@@ -25,18 +25,24 @@ def writing(path: Path) -> Iterator[BinaryIO]:
     the leftover of a process that was killed. An OSError names `path`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
+    with naming(path), _created(temporary) as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name a path in the OSErrors of a block that name none, as that of a full disk does."""
     try:
-        with _created(temporary) as file:
-            try:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-                temporary.replace(path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+        yield
     except OSError as error:
-        if error.filename is None and error.errno is not None:  # a full disk names no file
+        if error.filename is None and error.errno is not None:
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 

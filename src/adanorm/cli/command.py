@@ -91,6 +91,8 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         if equals and key in spellings:
             if spellings[key] in values:
                 raise ValueError(f"{key} is given twice")
+            if not value:
+                raise ValueError(f"{key}=: needs a value")
             values[spellings[key]] = value
         elif equals and usage.settings:
             settings.append(argument)
@@ -111,10 +113,13 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
     return Arguments(names, {**defaults, **values}, settings, frozenset(values))
 
 
-def whole_number(key: str, text: str, *, at_least: int = 1) -> int:
-    """Return the number that a key's value is; raises ValueError where it is none or too small."""
-    if not (text.isascii() and text.isdecimal()) or int(text) < at_least:
+def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:
+    """Return the number that a key's value is; raises ValueError where it is none or out of bounds."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= 20
+    if not is_number or int(text) < at_least:
         raise ValueError(f"{key}={text}: must be a whole number of at least {at_least}")
+    if int(text) > at_most:
+        raise ValueError(f"{key}={text}: must be at most {at_most}")
     return int(text)
 
 
@@ -122,7 +127,7 @@ def seed_list(text: str) -> list[int]:
     """Return the seeds of `seeds=1,2,3`; raises ValueError where they are not numbers or one is twice."""
     if not all(seed.isascii() and seed.isdecimal() for seed in text.split(",")):
         raise ValueError(f"seeds={text}: write whole numbers, such as seeds=1,2,3")
-    seeds = [int(seed) for seed in text.split(",")]
+    seeds = [whole_number("seeds", seed, at_least=0) for seed in text.split(",")]
     twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
     if twice:
         raise ValueError(f"seeds={text}: seed {twice[0]} is named twice")
@@ -227,7 +232,9 @@ def main() -> NoReturn:
         print("interrupted: the next start resumes from the last checkpoint", file=sys.stderr)
         raise SystemExit(130) from None
     except Exception as error:
-        line = _mistake(error)
+        from adanorm.config.errors import mistake
+
+        line = mistake(error)
         if line is None:
             raise
         if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
@@ -240,14 +247,3 @@ def _as_line(
 ) -> str:
     """Return a warning as a line: where in the code it was given says nothing to the user."""
     return f"warning: {message}\n"
-
-
-def _mistake(error: Exception) -> str | None:
-    """Return the line that tells the user of a mistake, a full disk among them; None for a bug."""
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-
-    from adanorm.config.errors import one_line
-
-    mistakes = (ValueError, HydraException, OmegaConfBaseException, OSError)
-    return one_line(error) if isinstance(error, mistakes) else None

@@ -19,6 +19,8 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Write the report, and print where it is."""
     runs = folder_of(arguments.keys["runs"])
+    if runs and not Path(runs).is_dir():
+        raise ValueError(f"runs={arguments.keys['runs']}: no such folder")
     folder = Path(runs) / "report" if runs else PROJECT / "results" / "report"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "index.html"

@@ -10,6 +10,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import NoReturn
 
 from adanorm.cli.command import WIDTH, Usage, help_text
 from adanorm.config.compose import compose_config, compose_experiment, prepare_overrides
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     if not any(argument.startswith("-") for argument in arguments):
         _run(compose_experiment(arguments))
         return 0
+    _check_flags(arguments)
     import hydra
     from omegaconf import DictConfig
 
@@ -51,6 +53,18 @@ def main(arguments: Sequence[str]) -> int:
     sys.argv = ["adanorm run", *arguments]
     job()
     return 0
+
+
+def _check_flags(arguments: Sequence[str]) -> None:
+    """Raise ValueError for flags that Hydra would answer with its usage."""
+    from hydra._internal.utils import get_args_parser
+
+    def refuse(message: str) -> NoReturn:
+        raise ValueError(f"{message}; `adanorm run --help` shows what it takes")
+
+    parser = get_args_parser()
+    parser.error = refuse  # type: ignore[method-assign]
+    parser.parse_args(arguments)
 
 
 def _help(overrides: Sequence[str]) -> str:

@@ -32,10 +32,9 @@ def main(arguments: Arguments) -> None:
     given = arguments.keys
     length, draw = whole_number("length", given["length"]), whole_number("draw", given["draw"], at_least=0)
     top_k = whole_number("top_k", given["top_k"], at_least=0)
-    if not re.fullmatch(r"\d*\.?\d+", given["temperature"]) or float(given["temperature"]) == 0:
-        raise ValueError(f"temperature={given['temperature']}: must be a number above 0")
-    if not given["prompt"]:
-        raise ValueError("prompt: must hold at least one byte")
+    written = re.fullmatch(r"\d*\.?\d+", given["temperature"])
+    if not written or not 0.001 <= float(given["temperature"]) <= 1000:
+        raise ValueError(f"temperature={given['temperature']}: must be a number from 0.001 to 1000")
     with redirect_stdout(sys.stderr):  # progress is no sample
         experiment = experiment_of(arguments.settings)
         if experiment.task.kind != "char_lm":

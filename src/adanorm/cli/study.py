@@ -66,7 +66,7 @@ def main(arguments: Arguments) -> int:
     most = most_seeds(arguments)
     name, study, table_name = chosen_study(arguments)
     runs_folder, workers = runs_of(arguments), workers_of(arguments)
-    gpus = whole_number("gpus", arguments.keys["gpus"])
+    gpus = whole_number("gpus", arguments.keys["gpus"], at_most=1024)
     grid = study_grid(study, runs=runs_folder)
     rows = compared_in(study, grid, runs_folder) if most else {}
     of_launcher = [entry for entry in arguments.settings if entry.startswith("launcher.")]

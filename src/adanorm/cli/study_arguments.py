@@ -62,7 +62,7 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
 def workers_of(arguments: Arguments) -> int | None:
     """Return `workers=`, or None where it is left to the machine."""
     text = arguments.keys["workers"]
-    return whole_number("workers", text) if text else None
+    return whole_number("workers", text, at_most=1024) if text else None
 
 
 def runs_of(arguments: Arguments) -> str | None:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from adanorm.config.sections import Config, Fraction, Positive
+from adanorm.config.sections import Config, EachOnce, Fraction, Positive
 from adanorm.config.user_files import (
     IDX_NAMES,
     SPLITS,
@@ -134,7 +134,7 @@ class ParallelConfig(DataConfig):
 
     kind = "translation"
     reader: Literal["parallel"]
-    languages: tuple[str, str]
+    languages: Annotated[tuple[str, str], EachOnce]
     path: str | None
     train: str | None
     valid: str | None

@@ -6,7 +6,8 @@ import re
 from difflib import get_close_matches
 
 from hydra import compose, initialize_config_dir
-from hydra.errors import MissingConfigException
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf.errors import OmegaConfBaseException
 
 from adanorm.config.paths import CONF
 
@@ -21,6 +22,20 @@ def one_line(error: Exception) -> str:
     if unknown:
         return f"unknown key {unknown[2]!r}{_suggestion(unknown[2])}"
     return " ".join(text.split())
+
+
+def mistake(error: Exception) -> str | None:
+    """Return the line that tells the user of a mistake, a full disk or memory among them; None for a bug."""
+    if is_out_of_memory(error):
+        return f"out of memory: {' '.join(str(error).split())[:200]}"
+    mistakes = (ValueError, HydraException, OmegaConfBaseException, OSError)
+    return one_line(error) if isinstance(error, mistakes) else None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory was lacking, a GPU's or the machine's, for which torch has no exception."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
 def _suggestion(key: str) -> str:

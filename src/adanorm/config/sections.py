@@ -14,7 +14,8 @@ from adanorm.config.outside_norms import find_outside, outside_code
 from adanorm.metrics.table import METRICS
 
 Param = bool | int | float | str
-Positive = Annotated[int, Field(gt=0)]
+Positive = Annotated[int, Field(gt=0, lt=2**31)]
+Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]  # it becomes that of a folder
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -61,7 +62,7 @@ def _types(annotation: Any) -> frozenset[Any]:
 class TaskConfig(Config):
     """What is solved, and the validation metric that picks the best weights."""
 
-    name: str
+    name: Name
     kind: str
     metric: str
     goal: Literal["max", "min"]
@@ -81,7 +82,7 @@ class TaskConfig(Config):
 class NormConfig(Config):
     """Which norm, with which parameters, at which sites, in whose numerics, computed by what."""
 
-    name: str
+    name: Name
     path: str | None
     params: dict[str, Param]
     placement: str | list[str]
@@ -172,12 +173,12 @@ class AverageConfig(Config):
 class TrainingConfig(Config):
     """Optimization, evaluation and the rule of divergence."""
 
-    lr: Annotated[float, Field(gt=0)]
+    lr: Annotated[float, Field(gt=0, le=1e30)]  # the largest numbers of single precision are 3e38
     betas: tuple[Fraction, Fraction]
-    eps: Annotated[float, Field(gt=0)]
-    weight_decay: Annotated[float, Field(ge=0)]
-    warmup_updates: Annotated[int, Field(ge=0)]
-    clip_norm: Annotated[float, Field(gt=0)] | None
+    eps: Annotated[float, Field(gt=0, le=1e30)]
+    weight_decay: Annotated[float, Field(ge=0, le=1e6)]
+    warmup_updates: Annotated[int, Field(ge=0, lt=2**31)]
+    clip_norm: Annotated[float, Field(gt=0, le=1e30)] | None
     accumulate: Positive
     max_epochs: Positive | None
     max_updates: Positive | None

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from adanorm.config.digest import sha256
 from adanorm.config.paths import PROJECT
-from adanorm.files import sweep, write_whole
+from adanorm.files import naming, sweep, write_whole
 from adanorm.records import reader
 from adanorm.records.check import FILES
 from adanorm.records.result import Ended, as_json
@@ -74,6 +74,8 @@ class RunFolder:
             reader.check_replaceable(self.path)
             write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
             write_whole(self.path / "environment.json", as_json(environment))
+            if (self.path / "code").is_symlink():
+                (self.path / "code").unlink()
             for name, content in code.items():
                 copy = self.path / "code" / name
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +128,7 @@ class RunFolder:
 
     def add_row(self, row: Mapping[str, Any]) -> None:
         """Append a row of metrics or of observations."""
-        with self.rows.open("a") as file:
+        with naming(self.rows), self.rows.open("a") as file:
             file.write(_line(row))
 
     def write_outputs(self, outputs: list[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
 from adanorm.data.inspection import Inspection
 from adanorm.metrics.table import METRICS
@@ -48,6 +49,8 @@ def execute(experiment: Experiment) -> None:
             except (OSError, KeyboardInterrupt):
                 raise  # the run can go on from its checkpoint
             except Exception as error:
+                if is_out_of_memory(error):
+                    raise  # as well
                 if record is not None:
                     message = f"{type(error).__name__}: {error}"
                     record.result = Result(status="failed", **facts, error=message)

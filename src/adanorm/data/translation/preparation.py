@@ -27,7 +27,7 @@ from adanorm.data.translation.cleaning import clean
 from adanorm.data.translation.corpora import Pairs, Splits, corpus_files, read_corpus
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.fairseq_library import fairseq
-from adanorm.files import write_whole
+from adanorm.files import naming, write_whole
 
 VERSION = 2  # of this preparation: another one is another folder
 SPLITS = ("train", "valid", "test")
@@ -62,7 +62,8 @@ def prepared_corpus(data: ParallelConfig, say: Say = print) -> tuple[Path, dict[
             part = folder.with_suffix(".part")
             part.mkdir()
             try:
-                _prepare(read_corpus(data, files), data, part, say)
+                with naming(folder):
+                    _prepare(read_corpus(data, files), data, part, say)
                 write_whole(part / CHECKSUMS, json.dumps(_checksums(part), indent=1).encode())
                 part.rename(folder)
             finally:

@@ -131,7 +131,7 @@ def _frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
 def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tensor]:
     """Return the vectors of wanted words by id, from lines `word v1 v2 ...`, as word2vec and GloVe write.
 
-    Raises ValueError naming the line that has not `dim` numbers.
+    Raises ValueError naming the line that has not `dim` finite numbers, and where there is none.
     """
     found: dict[int, Tensor] = {}
     for number, line in enumerate(lines_of(packed.content(path), path.name), 1):
@@ -146,6 +146,10 @@ def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tens
             raise ValueError(
                 f"{path.name}, line {number}: {len(vector)} numbers, model.embedding_dim is {dim}"
             )
+        if not vector.isfinite().all():
+            raise ValueError(f"{path.name}, line {number}: a number that is not finite")
         if word in wanted:
             found[wanted[word]] = vector
+    if not found:
+        raise ValueError(f"{path.name}: holds no vector of a word of the training data")
     return found

@@ -1,0 +1,1 @@
+"""Faults put in on purpose: bad inputs, kills, corrupted files."""

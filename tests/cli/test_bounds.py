@@ -1,0 +1,70 @@
+"""Numbers and names out of all bounds are one line, before any work; so is a lack of memory."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from adanorm.cli.command import dispatch, seed_list, whole_number
+from adanorm.config.compose import compose_experiment
+from adanorm.config.errors import mistake
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.dim=1000000000000", "model.dim=1000000000000: input should be less than 2147483648"),
+        ("training.accumulate=99999999999999999999", "training.accumulate=99999999999999999999: input"),
+        ("training.lr=1e300", "training.lr=1e"),
+        ("task.name=../../x", "choose with task=NAME"),
+        ("+task.name=mnist", "choose with task=NAME"),
+        ("norm.name=../x", "norm.name='../x': string should match"),
+    ],
+)
+def test_a_setting_out_of_bounds_is_refused(override: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        compose_experiment(["task=rt", "scale=smoke", override])
+
+
+def test_two_languages_are_two() -> None:
+    with pytest.raises(ValueError, match=r"data\.languages: 'de' is named twice"):
+        compose_experiment(["task=de-en", "scale=smoke", "data.languages=[de,de]"])
+
+
+def test_numbers_of_keys_have_bounds() -> None:
+    for text in ("0", "x", "1.5", "-1", "9" * 21, str(2**31)):
+        with pytest.raises(ValueError, match=f"workers={text}: must be"):
+            whole_number("workers", text)
+    with pytest.raises(ValueError, match="seeds=99999999999: must be at most 2147483647"):
+        seed_list("1,99999999999")
+    assert whole_number("workers", "7") == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "runs=/nowhere/x"], "runs=/nowhere/x: no such folder"),
+        (["sample", "temperature=0." + 46 * "0" + "1"], "must be a number from 0.001 to 1000"),
+        (["analyze", "gradients", "norm="], "norm=: needs a value"),
+        (["run", "-x"], "unrecognized arguments: -x; `adanorm run --help` shows what it takes"),
+        (["run", "--cfg"], "argument --cfg/-c: expected one argument"),
+    ],
+)
+def test_what_a_command_cannot_do_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        dispatch(arguments)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_lack_of_memory_is_a_line_and_a_bug_is_none() -> None:
+    for lack in (lambda: torch.empty(1 << 50), lambda: np.empty(1 << 58)):
+        with pytest.raises((RuntimeError, MemoryError)) as lacking:
+            lack()
+        line = mistake(lacking.value)
+        assert line is not None
+        assert line.startswith("out of memory: ")
+        assert "\n" not in line
+    assert mistake(RuntimeError("a bug")) is None
