@@ -32,7 +32,7 @@ ROOMS = {
     "metrics": ("tests/metrics", "tests/tasks/test_parsing.py"),
     "training": ("tests/training", "tests/cli/test_bounds.py"),
     "reporting/verdicts": ("tests/reporting/verdicts",),
-    "records": ("tests/records", "tests/reporting/test_cell.py"),
+    "records": ("tests/records", "tests/studies/test_study.py"),
     "config": (
         "tests/config",
         "tests/records/test_digests.py",
