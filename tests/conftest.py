@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, mirrors_of
+from tests import commands
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -40,12 +42,33 @@ def smoke(tmp_path: Path) -> Callable[..., Experiment]:
     return make
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # one server for all workers
+        stack = ExitStack()
+        stack.enter_context(commands.server())
+        config.add_cleanup(stack.close)
+
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
 def command() -> Command:
-    """Runs `adanorm <name> <arguments>` from the project's root and returns what it printed."""
+    """Runs `adanorm <name> <arguments>` from the project's root, as a fork that need not import, and returns
+    what it printed.
+    """
+
+    def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return commands.run("adanorm", name, *arguments)
+
+    return run
+
+
+@pytest.fixture
+def new_process() -> Command:
+    """Runs `adanorm <name> <arguments>` from the project's root in an interpreter of its own, and returns
+    what it printed.
+    """
 
     def run(
         name: str, *arguments: str, launcher: Sequence[str] = (sys.executable, "-m")
@@ -60,3 +83,10 @@ def command() -> Command:
         )
 
     return run
+
+
+@pytest.fixture
+def _quick_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the runs that a study starts done by forks that need not import."""
+    folders = [str(Path(__file__).parent / "quick_start"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, folders)))

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -47,10 +48,15 @@ def documented() -> list[str]:
     return [line for line in found if line]
 
 
+@cache
 def of_make(line: str) -> list[list[str]]:
     """Return the command lines of `adanorm` that a target of make runs, without running them."""
     printed = subprocess.run(
-        ["make", "-n", "-s", *shlex.split(line)[1:]], cwd=PROJECT, capture_output=True, text=True, check=True
+        ["make", "-n", "-s", "PYTHON=python3", *shlex.split(line)[1:]],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     lines = [shlex.split(found) for found in printed.splitlines() if " -m adanorm " in found]
     return [words[words.index("adanorm") + 1 :] for words in lines]
@@ -163,6 +169,7 @@ def at_smoke_scale(arguments: list[str], folder: Path) -> list[str]:
     return [*changed, "scale=smoke", f"runs={folder / 'runs'}"]
 
 
+@pytest.mark.usefixtures("_quick_start")
 @pytest.mark.parametrize("line", command_lines())
 def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     command, *arguments = shlex.split(line)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 from pathlib import Path
 
 import torch
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
-from adanorm.config.paths import PROJECT
 from adanorm.data.translation.preparation import prepared_corpus
+from tests import commands
 
 SMALL = [
     f"--{side}-{name}={size}"
@@ -22,14 +21,7 @@ SMALL = [
 
 
 def fairseq_command(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", f"fairseq_cli.{module}", *arguments],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    return commands.run(f"fairseq_cli.{module}", *arguments, imported="libraries", timeout=200)
 
 
 def test_fairseq_trains_and_generates_with_a_norm_of_the_suite(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ class FairseqSide:
             for indices in order:
                 self.trainer.train_step([dataset.collater([dataset[int(index)] for index in indices])])
 
-    def generate(self, dataset: Any, chosen: Indices, experiment: Experiment) -> None:
-        """Translate sentences as fairseq-generate does."""
+    def generate(self, dataset: Any, chosen: Indices, experiment: Experiment) -> dict[int, str]:
+        """Return the translations of sentences by their numbers, made as fairseq-generate does."""
         from fairseq import utils
         from fairseq.dataclass.configs import GenerationConfig
 
@@ -59,10 +59,12 @@ class FairseqSide:
         self.model.eval()
         if self._generator is None:  # once: the post-processing below adds words to its dictionary
             self._generator = self.task.build_generator([self.model], options)
+        translations: dict[int, str] = {}
         for indices in dataset.batch_by_size(chosen, max_tokens=DECODED_TOKENS):
             sample = dataset.collater([dataset[int(index)] for index in indices])
-            for found in self.task.inference_step(self._generator, [self.model], sample):
-                utils.post_process_prediction(
+            hypotheses = self.task.inference_step(self._generator, [self.model], sample)
+            for number, found in zip(sample["id"].tolist(), hypotheses, strict=True):
+                _, translations[number], _ = utils.post_process_prediction(
                     hypo_tokens=found[0]["tokens"].int().cpu(),
                     src_str="",
                     alignment=None,
@@ -71,6 +73,7 @@ class FairseqSide:
                     remove_bpe="subword_nmt",
                 )
         self.model.train()
+        return translations
 
 
 def training_arguments(experiment: Experiment) -> list[str]:

@@ -155,9 +155,9 @@ def where_and_when() -> dict[str, Any]:
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows to a CSV; some may lack a column that others have."""
+    """Write rows to a CSV; some may lack a column that others have, or say another number of threads."""
     facts = where_and_when()
-    written = [{**flat(row), **facts} for row in rows]
+    written = [{**facts, **flat(row)} for row in rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         names = dict.fromkeys(name for row in written for name in row if name not in facts)

@@ -2,13 +2,15 @@
 
 Ours, LayerNorm with gain and bias, the eager backend where there is one, the authors' formulation of the
 paper's norms and a copy take turns on the same tensors, forward and backward. Norms over positions see 4
-examples. WeightNorm costs nothing at its site and is not measured. As many threads as torch takes; on CUDA
-too where there is such a device, or on `devices=cuda` alone; `norms=rmsnorm,adanorm` for some. The ratios are
-of seconds, ours : the other, and of bandwidth, ours : the copy's.
+examples; PowerNorm is past its first batches. WeightNorm costs nothing at its site and is not measured.
+`teams` are the numbers of threads on the CPU; on CUDA too where there is such a device, or on
+`devices=cuda` alone; `norms=rmsnorm,adanorm` for some. The ratios are of seconds, ours : the other,
+`processor_to_layernorm` of the seconds of all threads, and of bandwidth, ours : the copy's.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -16,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms import NORMS, LayerNorm, NormChoice, backends, norm_factory
+from adanorm.cli.command import whole_number
+from adanorm.norms import NORMS, LayerNorm, NormChoice, NormFactory, backends, norm_factory
 from adanorm.records.environment import describe
 from scripts.benchmarks.child_process import added_peak_mb, fresh_process
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns, timed
@@ -28,6 +31,7 @@ CASES = {  # what the tasks have: translation, RT, a wide encoder; on a GPU long
 }
 MEASURED = [name for name in NORMS if name not in ("none", "layernorm", "weightnorm")]
 DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+PARAMS = {"powernorm": {"warmup": 0}}
 Case = tuple[str, int, int, torch.dtype, torch.device]
 Work = Callable[[], Any]
 
@@ -38,12 +42,16 @@ def measure(options: Options) -> Iterator[Row]:
     for key, given, known in (("norms", names, MEASURED), ("devices", devices, DEVICES)):
         if unknown := [name for name in given if name not in known]:
             raise ValueError(f"{key}={unknown[0]}: choose from {', '.join(known)}")
-    for device in devices:
+    teams = [whole_number("teams", count) for count in options.keys["teams"].split(",")]
+    # How many threads a CPU's norms have says nothing of a GPU's.
+    places = [(device, count) for device in devices for count in (teams if device == "cpu" else teams[:1])]
+    for device, threads in places:
+        torch.set_num_threads(threads)
         cases = [(name, *shape, torch.device(device)) for shape in CASES[device] for name in names]
         # Their peaks in one process, which hands memory back.
         peaks = fresh_process(_peaks, cases, environment={"MALLOC_MMAP_THRESHOLD_": "65536"})
         for case, added in zip(cases, peaks, strict=True):
-            yield {**_compared(*case, options.rounds), **added}
+            yield {**_compared(*case, options.rounds), **added, "threads": threads}
 
 
 def _peaks(cases: list[Case]) -> list[dict[str, float]]:
@@ -76,6 +84,9 @@ def _compared(
     """Return the row of one norm for x (rows, features): times in microseconds, ratios ours : other."""
     works = _works(name, torch.randn(rows, features, device=device, dtype=dtype, requires_grad=True))
     found = take_turns({key: _side(work, device) for key, work in works.items()}, rounds, warm_up=2)
+    processor = take_turns(
+        {side: timed(works[side, "both"], clock=time.process_time) for side in ("ours", "layernorm")}, rounds
+    )
     forward, both = found.median(("ours", "forward")), found.median(("ours", "both"))
     sides = [side for side, part in works if part == "both"]
     ratios = {side: found.ratio(("ours", "both"), (side, "both")) for side in sides}
@@ -92,11 +103,12 @@ def _compared(
         "features": features,
         "dtype": str(dtype).removeprefix("torch."),
         "device": describe(device=device, precision="", processes=1, threads=1)["device"],
-        "computed_by": backends.describe(norm_factory(NormChoice(name)).trial, "auto", device.type),
+        "computed_by": backends.describe(_made(name).trial, "auto", device.type),
         "forward_us": round(1e6 * forward, 1),
         "backward_us": round(1e6 * (both - forward), 1),
         "both_us": round(1e6 * both, 1),
         **{f"to_{side}": ratios[side] for side in ("layernorm", "eager", "authors") if side in ratios},
+        "processor_to_layernorm": processor.ratio("ours", "layernorm"),
         "of_copy_bandwidth": Spread.of(bandwidths),
         **{f"{side}_saved_bytes_a_row": count for side, count in saved.items()},
     }
@@ -153,15 +165,15 @@ def saved_bytes(forward: Work) -> int:
 def _works(name: str, x: Tensor) -> dict[tuple[str, str], Work]:
     """Return what is timed, by side and part."""
     features = x.shape[-1]
-    ours: Any = norm_factory(NormChoice(name))(features, site="bench").to(x)
+    ours: Any = _made(name)(features, site="bench").to(x)
     if ours.depends_on_positions:
         x = x.detach().view(4, -1, features).requires_grad_()
     dz = torch.randn_like(x)
     sides: dict[str, Callable[[Tensor], Tensor]] = {"ours": ours, "layernorm": LayerNorm(features).to(x)}
     if hasattr(ours, "backend"):
-        sides["eager"] = norm_factory(NormChoice(name, backend="eager"))(features, site="bench").to(x)
+        sides["eager"] = _made(name, backend="eager")(features, site="bench").to(x)
     if ours.reference(x) is not None:
-        authors: Any = norm_factory(NormChoice(name, numerics="released"))(features, site="bench")
+        authors: Any = _made(name, numerics="released")(features, site="bench")
         sides["authors"] = authors.reference
     works: dict[tuple[str, str], Work] = {}
     for side, norm in sides.items():
@@ -177,14 +189,19 @@ def _works(name: str, x: Tensor) -> dict[tuple[str, str], Work]:
     return works
 
 
+def _made(name: str, **choices: str) -> NormFactory:
+    return norm_factory(NormChoice(name, PARAMS.get(name, {}), **choices))
+
+
 def shown(row: Row) -> str:
     """Return a row as it is printed."""
     others = [
         f"to {side} {row[f'to_{side}'].median:.2f}" for side in ("eager", "authors") if f"to_{side}" in row
     ]
     parts = [
-        "{norm:<17}({rows}, {features}) {dtype:<9}{both_us:>8.0f} us ({forward_us:.0f} + {backward_us:.0f})",
-        "to LayerNorm {to_layernorm}",
+        "{norm:<17}({rows}, {features}) {dtype:<9} threads {threads}",
+        "{both_us:.0f} us ({forward_us:.0f} + {backward_us:.0f})",
+        "to LayerNorm {to_layernorm}, of processor time {processor_to_layernorm.median:.2f}",
         *others,
         "of copy bandwidth {of_copy_bandwidth.median:.2f}",
         "saved {ours_saved_bytes_a_row} B a row against {layernorm_saved_bytes_a_row}",
@@ -199,7 +216,7 @@ if __name__ == "__main__":
             measure,
             rounds=21,
             threads=None,
-            keys={"devices": ",".join(DEVICES), "norms": ",".join(MEASURED)},
+            keys={"teams": "1,2", "devices": ",".join(DEVICES), "norms": ",".join(MEASURED)},
             shown=shown,
         )
     )

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.figures.style import STYLE
 
+ACROSS = 3  # panels
 SIDES = {"ours": "as used", "to_eager": "eager", "to_authors": "as published"}
 
 
@@ -20,9 +21,10 @@ def draw(costs: Path) -> None:
     cases = list(dict.fromkeys(_case(row) for row in rows))
     # The same CSV gives the same bytes.
     with mpl.rc_context({"svg.hashsalt": STYLE["svg.hashsalt"]}):
-        figure = Figure(figsize=(5 * len(cases), 3.8), layout="constrained")
-        panels = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
-        for panel, case in zip(panels, cases, strict=True):
+        lines = -(-len(cases) // ACROSS)
+        figure = Figure(figsize=(5 * min(len(cases), ACROSS), 3.8 * lines), layout="constrained")
+        panels = figure.subplots(lines, min(len(cases), ACROSS), sharey=True, squeeze=False).flat
+        for panel, case in zip(panels, cases, strict=False):
             of_case = [row for row in rows if _case(row) == case]
             for place, (side, label) in enumerate(SIDES.items()):
                 heights = {i: times for i, row in enumerate(of_case) if (times := _times(row, side))}
@@ -47,7 +49,7 @@ def _times(row: dict[str, str], side: str) -> float | None:
 
 
 def _case(row: dict[str, str]) -> str:
-    return f"{row['device']}\n({row['rows']}, {row['features']}) {row['dtype']}"
+    return f"{row['device']}, {row['threads']} thread(s)\n({row['rows']}, {row['features']}) {row['dtype']}"
 
 
 if __name__ == "__main__":

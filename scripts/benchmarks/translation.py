@@ -125,14 +125,21 @@ def _decoding(experiment: Experiment, task: Translation, rounds: int, *, trained
     dataset = pairs.dataset
     chosen = dataset.ordered_indices()[:: len(pairs) // SENTENCES]
 
-    def ours() -> None:
+    def ours() -> dict[int, str]:
         model.eval()
+        found: dict[int, str] = {}
         for indices in batches_within(chosen, pairs.sizes, DECODED_TOKENS):
-            task.translate(model, pairs.sources(indices))
+            found |= dict(zip(indices.tolist(), task.translate(model, pairs.sources(indices)), strict=True))
+        return found
 
-    sides = {"fairseq": timed(lambda: other.generate(dataset, chosen, experiment)), "ours": timed(ours)}
-    found = take_turns(sides, rounds, warm_up=0)
-    return _row("decoding", "sentences/s", found, "ours", "fairseq", amount=len(chosen))
+    def theirs() -> dict[int, str]:
+        return other.generate(dataset, chosen, experiment)
+
+    mine = ours()
+    same = sum(mine[number] == translation for number, translation in theirs().items())
+    found = take_turns({"fairseq": timed(theirs), "ours": timed(ours)}, rounds, warm_up=0)
+    row = _row("decoding", "sentences/s", found, "ours", "fairseq", amount=len(chosen))
+    return row | {"same_translations": same, "sentences": len(chosen)}
 
 
 def _norms(task: Translation, updates: int) -> Iterator[Row]:

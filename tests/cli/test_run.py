@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-import time
+from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
 from filelock import FileLock
 
+from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_experiment
-from adanorm.config.paths import PROJECT, choices
+from adanorm.config.paths import choices
 from adanorm.runs.execute import execute
+from tests import commands
 from tests.conftest import Command
 from tests.defined import corners
 
@@ -32,9 +37,11 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key != "seconds"} for row in found]
 
 
-def test_a_run_leaves_its_record_and_is_not_made_twice(tmp_path: Path, command: Command) -> None:
+def test_a_run_leaves_its_record_and_is_not_made_twice(
+    tmp_path: Path, command: Command, new_process: Command
+) -> None:
     arguments = ("task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}")
-    first = command("run", *arguments)
+    first = new_process("run", *arguments)
     assert first.returncode == 0, first.stderr
     folder = only_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} - {"run.lock"} == {
@@ -114,8 +121,8 @@ def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
     assert not runs.exists()
 
 
-def test_mistakes_in_a_sweep_are_one_line_too(tmp_path: Path, command: Command) -> None:
-    done = command("run", "-m", "task=rt,rtt", "norm=adanorm", f"runs={tmp_path / 'runs'}")
+def test_mistakes_in_a_sweep_are_one_line_too(tmp_path: Path, new_process: Command) -> None:
+    done = new_process("run", "-m", "task=rt,rtt", "norm=adanorm", f"runs={tmp_path / 'runs'}")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "unknown task 'rtt'" in done.stderr
 
@@ -151,11 +158,13 @@ def test_a_run_made_by_another_process_meanwhile_is_not_made_again(tmp_path: Pat
     }
 
 
-def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, command: Command) -> None:
+def test_a_full_disk_is_one_line_and_the_run_goes_on_later(
+    tmp_path: Path, command: Command, new_process: Command
+) -> None:
     arguments = ["task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"]
     # A limit on the size of a file stands in for the disk: the checkpoint does not fit.
     limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 24; exec "$0" -m "$@"', sys.executable]
-    full = command("run", *arguments, "model.channels=[8,16]", launcher=limited)
+    full = new_process("run", *arguments, "model.channels=[8,16]", launcher=limited)
     assert full.returncode == 2
     assert full.stderr.count("\n") == 1
     assert "File too large" in full.stderr
@@ -166,28 +175,37 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, comma
     assert json.loads((folder / "result.json").read_text())["status"] == "done"
 
 
-@pytest.mark.parametrize("task", ["rt", "mnist", "de-en", "enwik8", "enwik8-lstm", "ptb"])
-def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, command: Command, task: str) -> None:
-    arguments = [f"task={task}", "norm=layernorm", "scale=smoke", "training.max_epochs=12"]
-    arguments += ["training.max_updates=600"] if task.startswith("enwik8") else []
-    arguments += ["checkpoint_minutes=1e-9"]
-    whole = command("run", *arguments, f"runs={tmp_path / 'whole'}")
-    assert whole.returncode == 0, whole.stderr
-    broken = tmp_path / "broken"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "adanorm", "run", *arguments, f"runs={broken}"],
-        cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+def run_to_be_killed(folder: Path, task: str, moment: str, times: int) -> subprocess.CompletedProcess[str]:
+    """A run of a few updates, each with a checkpoint, killed just before it does something the n-th time."""
+    length = [] if task.startswith("enwik8") else ["training.max_epochs=4"]
+    return commands.run(
+        "tests.killed", str(folder / "moments"), moment, str(times), "run", f"task={task}", "norm=layernorm",
+        "scale=smoke", *length, "checkpoint_minutes=1e-9", f"runs={folder}",
     )  # fmt: skip
-    metrics = compose_experiment([*arguments, f"runs={broken}"]).folder() / "metrics.jsonl"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (metrics.exists() and metrics.read_text().count("\n") >= 2):
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (metrics.parent / "result.json").exists(), "killed too late to show anything"
-    (metrics.parent / "checkpoint.tmp").write_bytes(b"what a kill within a checkpoint's writing leaves")
-    assert command("run", *arguments, f"runs={broken}").returncode == 0
-    folders = only_folder(tmp_path / "whole"), only_folder(broken)
+
+
+# Of one task every kind of moment, of the others one within training, one between epochs and the last.
+SAMPLE = ("rename to checkpoint.pt", "open metrics.jsonl", "rename to result.json")
+
+
+@pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-lstm", "ptb"])
+def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, task: str) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    whole.mkdir()
+    broken.mkdir()
+    assert run_to_be_killed(whole, task, "never", 0).returncode == 0
+    moments = Counter((whole / "moments").read_text().splitlines())
+    before_the_end = list(moments)[: list(moments).index("rename to result.json") + 1]
+    assert {*SAMPLE} < {*before_the_end}
+    for moment in before_the_end if task == "mnist" else SAMPLE:
+        killed = run_to_be_killed(broken, task, moment, 5 if moments[moment] > 20 else 1)
+        assert killed.returncode == -signal.SIGKILL, f"{moment}: {killed.stderr}"
+        assert not list(broken.glob("*/*/*/result.json"))
+        for folder in broken.glob("*/*/*"):
+            (folder / "checkpoint.pt.tmp").write_bytes(b"what a kill within a checkpoint's writing leaves")
+    ended = run_to_be_killed(broken, task, "never", 0)
+    assert ended.returncode == 0, ended.stderr
+    folders = only_folder(whole), only_folder(broken)
     assert rows(folders[0]) == rows(folders[1])
     results = [json.loads((folder / "result.json").read_text()) for folder in folders]
     for result in results:
@@ -196,6 +214,27 @@ def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, command: 
     predictions = [[path.read_bytes() for path in folder.glob("predictions.txt.gz")] for folder in folders]
     assert predictions[0] == predictions[1]
     assert len(predictions[0]) == (0 if task.startswith("enwik8") else 1)
+
+
+def by_torchrun(*arguments: str) -> list[str]:
+    """What two processes of torchrun's say in which something went wrong."""
+    torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "adanorm", "run")
+    done = commands.run(*torchrun, *arguments)
+    return [done.stderr] if done.returncode else []
+
+
+def by_forks(*arguments: str) -> list[str]:
+    """The same of two processes with the environment that torchrun gives its own."""
+    with socket.create_server(("localhost", 0)) as free:
+        address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    with TemporaryFile("w+") as errors:
+        places = [{**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+        both = [
+            commands.start("adanorm", "run", *arguments, errors=errors, environment=place) for place in places
+        ]
+        codes = [process.wait(200) for process in both]
+        errors.seek(0)
+        return [errors.read()] if any(codes) else []
 
 
 @pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-gru", "ptb", "gaussian"])
@@ -207,9 +246,9 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str)
         task, []
     )
     one = command("run", *arguments, f"runs={tmp_path / 'one'}")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
-    two = command("run", *arguments, f"runs={tmp_path / 'two'}", launcher=torchrun)
-    assert one.returncode == two.returncode == 0, two.stderr
+    assert one.returncode == 0, one.stderr
+    start_two = by_torchrun if task == "mnist" else by_forks
+    assert start_two(*arguments, f"runs={tmp_path / 'two'}") == []
     first, second = (rows(only_folder(tmp_path / name)) for name in ("one", "two"))
     assert len(first) == (4 if task.startswith("enwik8") else 3)
     for row, other in zip(first, second, strict=True):
@@ -258,6 +297,13 @@ def test_the_list_says_where_a_norm_is_not_defined_and_why(command: Command) -> 
     assert re.search(r"not batchnorm, [^:]* in de-en, en-de, en-vi: its sites do not say", listed)
     assert re.search(r"not instancenorm in gaussian, ptb: its statistics are over positions", listed)
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_starts_where_nothing_of_the_suite_is_imported(name: str) -> None:
+    done = commands.run("adanorm", name, "--help", imported="libraries")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: adanorm {name}")
 
 
 def test_the_doors_import_torch_only_when_they_use_it() -> None:

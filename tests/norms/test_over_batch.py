@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, distributed, nn
 from torch.multiprocessing.spawn import spawn
 
+from adanorm.norms.kernels import numba_noise
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 
 H = 7
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "fused"])
 
 
 def batches(count: int, *shape: int) -> list[Tensor]:
@@ -140,8 +144,64 @@ def test_noise_has_a_mean_and_a_spread_of_its_own_in_every_feature_and_step() ->
     assert torch.equal(norm.eval()(x), norm(x))
 
 
-def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient() -> None:
-    norm = PowerNorm(H).double()
+def test_the_kernels_noise_is_normal_uniform_and_independent() -> None:
+    """By Kolmogorov and Smirnov, whose statistic is below 1.95/sqrt(n) 999 times in 1000."""
+    x, features = torch.zeros(400, 301), 301
+    spread, mean = torch.ones(features), torch.zeros(features)
+    noise = partial(numba_noise.noisy, spread=spread, mean=mean, jitter=0.5)
+    shift, scale = noise(x, seed=1), noise(x + 1, seed=1, shifts=False)
+    for drawn, cdf in (((scale - 1) / 0.5, torch.special.ndtr), (shift, lambda m: m + 0.5)):
+        ordered = cdf(drawn.flatten().double().sort().values)
+        steps = torch.arange(1, ordered.numel() + 1) / ordered.numel()
+        assert (ordered - steps).abs().max() < 1.95 / ordered.numel() ** 0.5
+        half = features - features // 2
+        other = noise(x, seed=2)
+        pairs = [(drawn[1:], drawn[:-1]), (drawn[:, 1:], drawn[:, :-1]), (drawn, other)]
+        pairs += [(drawn[:, half:], drawn[:, : features // 2]), (scale, shift)]
+        for first, second in pairs:  # a row, a feature, a step, the pair's other, shift beside scale
+            correlation = torch.corrcoef(torch.stack([first.flatten(), second.flatten()]))[0, 1]
+            assert correlation.abs() < 4 / first.numel() ** 0.5
+    before = torch.get_num_threads()
+    torch.set_num_threads(3 - min(before, 2))
+    again = noise(x, seed=1)
+    torch.set_num_threads(before)
+    assert torch.equal(again, shift)
+    torch.testing.assert_close(noise(x + 1, seed=1), scale + shift)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_kernel_and_torch_draw_noise_of_one_distribution(dtype: torch.dtype) -> None:
+    x, found = batches(1, 4000, H)[0].to(dtype), []
+    plain = BatchNorm(H).to(dtype)(x)
+    for backend in ("eager", "fused"):
+        torch.manual_seed(0)
+        norm = NoisyBatchNorm(H, jitter=0.1, backend=backend)
+        leaf = x.clone().requires_grad_()
+        z = norm.to(dtype)(leaf)
+        (gradient,) = torch.autograd.grad(z.sum(), leaf)
+        assert gradient.isfinite().all()
+        feature = [
+            torch.linalg.lstsq(torch.stack([y, torch.ones_like(y)], 1), part)
+            for y, part in zip(plain.T, z.T, strict=True)
+        ]
+        found.append(torch.stack([fit.solution for fit in feature]))
+    torch.testing.assert_close(*found, rtol=0.0, atol=0.02)  # each feature's scale and shift
+
+
+def test_the_kernels_gradient_has_the_noise_of_its_value() -> None:
+    """In float64 the noise is drawn alone, and autograd multiplies."""
+    found = []
+    for dtype in (torch.float64, torch.float32):
+        norm, leaf = NoisyBatchNorm(H).to(dtype), batches(1, 300, H)[0].to(dtype).requires_grad_()
+        torch.manual_seed(0)
+        found.append(torch.autograd.grad(norm(leaf).pow(3).sum(), [leaf, *norm.parameters()]))
+    for exact, kernel in zip(*found, strict=True):
+        torch.testing.assert_close(kernel.double(), exact, rtol=1e-4, atol=1e-4 * exact.abs().max().item())
+
+
+@BACKENDS
+def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient(backend: Any) -> None:
+    norm = PowerNorm(H, backend=backend).double()
     x = batches(1, 9, H)[0].requires_grad_()
     expected = x / (x.square().mean(0) + 1e-5).sqrt()
     z = norm(x)
@@ -150,18 +210,24 @@ def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient() -> None:
     torch.testing.assert_close(*gradients)
 
 
-def test_powernorm_after_warmup_follows_algorithm_2() -> None:
-    norm = PowerNorm(H, alpha=0.8, warmup=0, eps=1e-12).double()
+@BACKENDS
+@pytest.mark.parametrize("padding", [0, 3])
+def test_powernorm_after_warmup_follows_algorithm_2(backend: Any, padding: int) -> None:
+    norm = PowerNorm(H, alpha=0.8, warmup=0, eps=1e-12, backend=backend).double()
+    rows = torch.arange(9 + padding) < 9 if padding else None
     square, nu = torch.ones(H, dtype=torch.float64), torch.zeros(H, dtype=torch.float64)
     for x in batches(5, 9, H):
-        leaf = x.clone().requires_grad_()
-        z = norm(leaf)
+        leaf = torch.cat([x, torch.ones(padding, H)]).requires_grad_()
+        z = norm(leaf, rows)
         y = x / square.sqrt()
-        torch.testing.assert_close(z, y)
+        torch.testing.assert_close(z[:9], y)
         gradient = torch.cos(torch.arange(9.0 * H, dtype=torch.float64)).view(9, H)
-        z.backward(gradient)
+        norm.zero_grad()
+        z.backward(torch.cat([gradient, torch.ones(padding, H)]))
         assert leaf.grad is not None
-        torch.testing.assert_close(leaf.grad, (gradient - nu * y) / square.sqrt())
+        torch.testing.assert_close(leaf.grad[:9], (gradient - nu * y) / square.sqrt())
+        assert norm.weight is not None
+        torch.testing.assert_close(norm.weight.grad, (gradient * y).sum(0) + padding / square.sqrt())
         nu = nu * (1 - 0.2 * (y * y).mean(0)) + 0.2 * (gradient * y).mean(0)
         square = 0.8 * square + 0.2 * x.square().mean(0)
     torch.testing.assert_close(norm.running_square, square)

@@ -164,7 +164,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def test_a_table_has_the_papers_layout(table: Table) -> None:
-    lines = table_markdown(table).splitlines()
+    lines = table_markdown(table).partition("\n## ")[0].splitlines()
     header, *body = [[field.strip() for field in line.strip("|").split("|")] for line in lines if "|" in line]
     assert header[0] == "Model"
     assert header[7] == "MNIST (accuracy)"
@@ -174,6 +174,41 @@ def test_a_table_has_the_papers_layout(table: Table) -> None:
     assert cells["LayerNorm"][1] == "-"
     assert cells["AdaNorm over LayerNorm"][7] == "+0.10"
     assert cells["AdaNorm over LayerNorm· paper"][7] == "+0.22"
+
+
+def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(tmp_path: Path) -> None:
+    study = load_study("table4")
+    grid = study_grid(study, runs=str(tmp_path))
+    runs = grid["adanorm", "mnist"].runs
+    for run, accuracy in zip(runs, (99.1, 99.2, 99.3), strict=True):
+        record(run, **score(accuracy))
+    assert "99.20 ± 0.10" in table_latex(Table(study, grid)).replace(r"$\pm$", "±")
+    record(runs[0].model_copy(update={"seed": 4}), **score(99.6))
+    after = Table(study, grid)
+    for text in (table_markdown(after), table_latex(after).replace(r"$\pm$", "±"), table_text(after)):
+        assert "99.30 ± 0.22" in text
+    rows = csv.DictReader(io.StringIO(table_csv(after)))
+    assert [row["seeds"] for row in rows if row["scores"]] == ["1 2 3 4"]
+
+
+def test_the_level_stands_beside_the_best_evaluation(table: Table) -> None:
+    rows = [{"valid_accuracy": x} for x in (90.0, 91.0, 92.0, 93.0, 95.0, 99.0)]
+    for run in table.grid["adanorm", "mnist"].runs:
+        record(run, rows=rows, **score(99.0))
+    after = Table(table.study, table.grid)
+    assert "| AdaNorm | 99.00, 97.00 |" in table_markdown(after)
+    assert "AdaNorm & - & - & - & - & - & - & 99.00, 97.00 & -" in table_latex(after)
+
+
+def test_norms_over_channels_are_told_from_those_over_all_units(tmp_path: Path) -> None:
+    study = load_study("beyond")
+    grid = study_grid(study, runs=str(tmp_path))
+    for norm in ("layernorm", "batchnorm"):
+        record(grid[norm, "mnist"].runs[0], **score(98.0))
+    table = Table(study, grid)
+    assert table.ours("batchnorm", "mnist") == "98.00 (1/3 seeds) [over channels]"
+    assert table.ours("layernorm", "mnist") == "98.00 (1/3 seeds)"
+    assert "MNIST has norms of two kinds in one column" in table_markdown(table)
 
 
 def test_improvement_means_lower_for_bits_per_character(table: Table) -> None:

@@ -131,7 +131,7 @@ def _peak_of_64_mb() -> float:
 
 def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path: Path) -> None:
     costs = tmp_path / "norms.csv"
-    write(costs, list(norms.measure(Options(1, {"norms": "rmsnorm", "devices": "cpu"}))))
+    write(costs, list(norms.measure(Options(1, {"norms": "rmsnorm", "devices": "cpu", "teams": "1"}))))
     study = load_study("beyond")
     table = Table(study, study_grid(study, runs=str(tmp_path)))
     marks = "<!-- facts: rmsnorm -->\n<!-- /facts -->"
@@ -144,7 +144,7 @@ def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path:
 
 def test_a_norm_that_cannot_be_timed_is_refused() -> None:
     with pytest.raises(ValueError, match="norms=weightnorm: choose from "):
-        next(norms.measure(Options(1, {"norms": "adanorm,weightnorm", "devices": "cpu"})))
+        next(norms.measure(Options(1, {"norms": "adanorm,weightnorm", "devices": "cpu", "teams": "1"})))
 
 
 def test_a_benchmark_writes_the_file_of_its_name(

@@ -23,6 +23,8 @@ from adanorm.training import checkpoint
 from tests.conftest import Command
 from tests.reporting.records import record
 
+pytestmark = pytest.mark.usefixtures("_quick_start")
+
 MNIST = ["task=mnist", "norm=layernorm", "scale=smoke"]
 ROWS = "title: t\nrows: {ROWS}\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n"
 BROKEN = "broken: {norm: 'tests.broken_norm:RaisesInTraining'}, layernorm: {norm: layernorm}"
@@ -147,7 +149,7 @@ def test_a_study_that_is_stopped_leaves_no_process_but_checkpoints(
         time.sleep(0.05)
     assert len(processes(str(runs))) >= 3, "the study and its runs"
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=200)
     while (left := processes(str(runs))) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert left == []

@@ -18,9 +18,11 @@ from adanorm.config.compose import compose_experiment
 from adanorm.fairseq_library import fairseq
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
+from adanorm.runs.setup import prepare
 from adanorm.tasks.label_smoothing import label_smoothed_loss
 from adanorm.tasks.translation import Translation
 from adanorm.training.optimizer import learning_rate
+from scripts.benchmarks.fairseq_side import FairseqSide
 from tests.conftest import Command
 from tests.defined import norms_of
 
@@ -168,3 +170,21 @@ def test_mistakes_of_translate_are_one_line(
     done = command("translate", *arguments)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert message in done.stderr
+
+
+def test_translations_are_those_of_fairseqs_own_model_and_generator() -> None:
+    """Beams share their source, sentences end at different steps, and beams change places."""
+    experiment = compose_experiment(["task=de-en", "scale=smoke", "norm=layernorm"])
+    task = Translation(experiment)
+    model = prepare(experiment, task).model.eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(torch.randn(weight.shape) * 0.3 + (weight.dim() == 1))
+    other = FairseqSide(experiment, task, model.state_dict())
+    pairs = task.corpus.splits["test"]
+    chosen = pairs.dataset.ordered_indices()
+    theirs = other.generate(pairs.dataset, chosen, experiment)
+    ours = task.translate(model, pairs.sources(chosen))
+    assert len(set(ours)) > 2
+    assert len({translation.count(" ") for translation in ours}) > 1
+    assert dict(zip(chosen.tolist(), ours, strict=True)) == theirs

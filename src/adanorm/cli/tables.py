@@ -16,8 +16,10 @@ from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.files import write_analysis, write_table
 from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import table_text
+from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import claim_results
+from adanorm.reporting.verdicts.reproducibility import agreements
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 
@@ -51,9 +53,12 @@ def main(arguments: Arguments) -> None:
 def _write_the_others() -> None:
     """Write what is of no one study: claims, findings, the guide, the tables of the analyses."""
     folder = PROJECT / "results" / "tables"
+    columns = agreements()
     pages = {
         folder / "claims.md": claims_markdown(claim_results()),
         folder / "findings.md": findings_markdown(),
+        folder / "reproducibility.md": reproducibility_markdown(columns),
+        folder / "reproducibility.csv": reproducibility_csv(columns),
         GUIDE: guide(),
     }
     for path, text in pages.items():

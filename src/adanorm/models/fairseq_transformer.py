@@ -61,6 +61,11 @@ def _transformer() -> Any:
             logits: Tensor = self.decoder.output_layer(features[counted])
             return logits
 
+        def set_beam_size(self, beam_size: int) -> None:
+            """Let the beams of a sentence share its encoded source; fairseq's beam search calls this."""
+            for layer in self.decoder.layers:
+                layer.encoder_attn.set_beam_size(beam_size)
+
     return Transformer
 
 

@@ -45,7 +45,7 @@ class Norm(nn.Module):
             if not hasattr(self, name):
                 self.register_parameter(name, None)
 
-    def __call__(self, x: Tensor, *rows: Tensor) -> Any:
+    def __call__(self, x: Tensor, *rows: Tensor | None) -> Any:
         """Return forward's z, of an unusual x as torch's LayerNorm does.
 
         In a graph of torch.fx a norm is one node; each example of a nested tensor, which

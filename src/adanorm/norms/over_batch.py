@@ -9,8 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from adanorm.norms import backends
+from adanorm.norms.backends import Backend
+from adanorm.norms.fused import computed, has_kernel
+from adanorm.norms.running_scale import RunningScale
+from adanorm.norms.standardized import Standardized
 from adanorm.norms.statistics import Affine, check_eps, masked_moments, upcast
 
 
@@ -108,8 +112,11 @@ class NoisyBatchNorm(BatchNorm):
     Santurkar et al. 2018, section 2.2: for each feature a mean mu ~ U(-mean_range, mean_range) and
     a spread sigma ~ U(1, largest_spread) are drawn, and for each example s ~ N(sigma, jitter) and
     m ~ U(mu - jitter, mu + jitter); z is s * z + m. Their ranges 0.5, 1.25 and 0.1 are recalled
-    from the appendix. torch's generator draws it, so a run's seed does. None in evaluation (assumed).
+    from the appendix. torch's generator draws it, or the seed of the kernel that does, so a run's seed
+    does. None in evaluation (assumed).
     """
+
+    kernels = ("cpu",)
 
     def __init__(
         self,
@@ -120,8 +127,11 @@ class NoisyBatchNorm(BatchNorm):
         jitter: float = 0.1,
         eps: float = 1e-5,
         momentum: float = 0.1,
+        backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, eps=eps, momentum=momentum)
+        backends.check(backend)
+        self.backend = backend
         for name, value, least in (
             ("mean_range", mean_range, 0.0),
             ("largest_spread", largest_spread, 1.0),
@@ -133,16 +143,58 @@ class NoisyBatchNorm(BatchNorm):
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H), in training with noise."""
-        z = super().forward(x, rows)
+        z: Tensor = super().forward(x, rows)
         if not self.training:
             return z
         # In float32 whatever x is: another type would draw other numbers.
         feature = torch.rand(2, self.dim, device=x.device)
         mean = (2 * feature[0] - 1) * self.mean_range
         spread = 1 + feature[1] * (self.largest_spread - 1)
-        scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
-        shift = mean + self.jitter * (2 * torch.rand(x.shape, device=x.device) - 1)
-        return z * scale.to(z.dtype) + shift.to(z.dtype)
+        if has_kernel(self.backend, z.detach().float(), mean):
+            noise = spread, mean, self.jitter, int(torch.randint(2**62, ()))
+            if z.dtype == torch.float32:
+                found: Tensor = _Noise.apply(z, *noise)  # type: ignore[no-untyped-call]
+                return found
+            shift = _Noise.apply(torch.zeros(z.shape), *noise)  # type: ignore[no-untyped-call]
+            scale = _Noise.apply(torch.ones(z.shape), *noise) - shift  # type: ignore[no-untyped-call]
+        else:
+            scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
+            shift = mean + self.jitter * (2 * torch.rand(x.shape, device=x.device) - 1)
+        noisy: Tensor = z * scale.to(z.dtype) + shift.to(z.dtype)
+        return noisy
+
+
+class _Noise(torch.autograd.Function):
+    """z (..., H) with noise by a kernel; the gradient draws the scale again, as cheap as to keep it."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, *noise: Any) -> Tensor:
+        ctx.noise = noise
+        return _drawn(z, noise)
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor) -> tuple[Tensor | None, ...]:
+        return _NoiseGradient.apply(dz, *ctx.noise), None, None, None, None  # type: ignore[no-untyped-call]
+
+
+class _NoiseGradient(torch.autograd.Function):
+    """dl/dz, whose own gradient is scaled in the same way."""
+
+    @staticmethod
+    def forward(ctx: Any, dz: Tensor, *noise: Any) -> Tensor:
+        ctx.noise = noise
+        return _drawn(dz, noise, shifts=False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _NoiseGradient.apply(grad, *ctx.noise), None, None, None, None  # type: ignore[no-untyped-call]
+
+
+def _drawn(x: Tensor, noise: tuple[Any, ...], *, shifts: bool = True) -> Tensor:
+    from adanorm.norms.kernels import numba_noise
+
+    spread, mean, jitter, seed = noise
+    return numba_noise.noisy(x, spread, mean, jitter=jitter, seed=seed, shifts=shifts)
 
 
 class PowerNorm(Affine):
@@ -160,14 +212,25 @@ class PowerNorm(Affine):
     projection: Tensor
     batches: Tensor
 
-    def __init__(self, dim: int, *, alpha: float = 0.9, warmup: int = 100, eps: float = 1e-5) -> None:
+    kernels = ("cpu",)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        alpha: float = 0.9,
+        warmup: int = 100,
+        eps: float = 1e-5,
+        backend: Backend = "auto",
+    ) -> None:
         super().__init__(dim, gain=True, bias=True)
         check_eps(eps)
+        backends.check(backend)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha}: must be above 0 and below 1")
         if warmup < 0 or warmup != int(warmup):
             raise ValueError(f"warmup={warmup}: must be a whole number of batches, at least 0")
-        self.alpha, self.warmup, self._eps = alpha, warmup, eps
+        self.alpha, self.warmup, self._eps, self.backend = alpha, warmup, eps, backend
         self.register_buffer("running_square", torch.ones(dim))
         self.register_buffer("projection", torch.zeros(dim))  # nu of algorithm 2
         self.register_buffer("batches", torch.zeros((), dtype=torch.long))
@@ -178,41 +241,14 @@ class PowerNorm(Affine):
         running = (self.running_square + self._eps).sqrt()
         if not self.training or x.numel() == 0:
             return self.affine(x / running.to(x.dtype))
-        dims = tuple(range(x.dim() - 1))
-        counted = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if rows is None else rows
-        counted = counted.unsqueeze(-1)
-        broad = upcast(x)
-        square = (broad * counted).square().sum(dims) / counted.sum().clamp(min=1)
+        code: Standardized | RunningScale
         if self.batches < self.warmup:
-            y = broad / (square + self._eps).sqrt()
+            code = Standardized(rows, self.dim, self._eps, over_batch=True, centered=False)
         else:
-            y = _RunningScale.apply(broad, running.to(broad.dtype), self.projection, counted, self.alpha)  # type: ignore[no-untyped-call]
+            code = RunningScale(rows, running, self.projection, self.alpha)
+        z = computed(code, self.backend, x, self.weight, self.bias)
+        assert code.square is not None
         with torch.no_grad():
-            self.running_square.lerp_(square.to(self.running_square.dtype), 1 - self.alpha)
+            self.running_square.lerp_(code.square.flatten().to(self.running_square.dtype), 1 - self.alpha)
             self.batches += 1
-        return self.affine(y.to(x.dtype))
-
-
-class _RunningScale(torch.autograd.Function):
-    """x/psi with the gradient of Shen et al. 2020, algorithm 2, which moves `projection` (nu)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, psi: Tensor, projection: Tensor, counted: Tensor, alpha: float
-    ) -> Tensor:
-        y = x / psi
-        ctx.save_for_backward(y, psi, counted)
-        ctx.projection, ctx.alpha = projection, alpha
-        return y
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        y, psi, counted = ctx.saved_tensors
-        old, alpha = ctx.projection, ctx.alpha
-        dx = (grad - old.to(y.dtype) * y) / psi
-        dims, count = tuple(range(y.dim() - 1)), counted.sum().clamp(min=1)
-        square = (y * counted).square().sum(dims) / count
-        product = (grad * y * counted).sum(dims) / count
-        old.mul_(1 - (1 - alpha) * square).add_((1 - alpha) * product)
-        return dx, None, None, None, None
+        return z

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from adanorm.norms.statistics import Affine, check_eps, masked_moments, upcast
+from adanorm.norms import backends
+from adanorm.norms.backends import Backend
+from adanorm.norms.fused import computed
+from adanorm.norms.standardized import Standardized
+from adanorm.norms.statistics import Affine, check_eps
 
 
 class InstanceNorm(Affine):
@@ -20,20 +24,28 @@ class InstanceNorm(Affine):
     depends_on_positions = True
     needs_positions = True
 
-    def __init__(self, dim: int, *, eps: float = 1e-5, gain: bool = False, bias: bool = False) -> None:
+    kernels = ("cpu",)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        eps: float = 1e-5,
+        gain: bool = False,
+        bias: bool = False,
+        backend: Backend = "auto",
+    ) -> None:
         super().__init__(dim, gain=gain, bias=bias)
         check_eps(eps)
-        self._eps = eps
+        backends.check(backend)
+        self._eps, self.backend = eps, backend
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
         if x.dim() < 3:
             raise ValueError(f"InstanceNorm: x {tuple(x.shape)} has no positions between batch and features")
-        dims = tuple(range(1, x.dim() - 1))
-        broad = upcast(x)
-        mean, variance, _ = masked_moments(broad, dims, rows)
-        return self.affine(((broad - mean) * (variance + self._eps).rsqrt()).to(x.dtype))
+        return computed(Standardized(rows, self.dim, self._eps), self.backend, x, self.weight, self.bias)
 
 
 class GroupNorm(Affine):
@@ -54,24 +66,23 @@ class GroupNorm(Affine):
         eps: float = 1e-5,
         gain: bool = True,
         bias: bool = True,
+        backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, gain=gain, bias=bias)
         check_eps(eps)
+        backends.check(backend)
         if groups < 1 or groups != int(groups) or dim % groups:
             raise ValueError(f"groups={groups}: must be a whole number that divides the {dim} features")
         self.groups, self.over_positions, self._eps = int(groups), over_positions, eps
-        self.depends_on_positions = over_positions
+        self.depends_on_positions, self.backend = over_positions, backend
+        self.kernels = ("cpu",) if over_positions else ()
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
-        broad = upcast(x)
-        grouped = broad.reshape(*x.shape[:-1], self.groups, self.dim // self.groups)
-        positions = range(1, x.dim() - 1) if self.over_positions else ()
-        # A group's own rows: (B, ..., groups).
-        counted = rows.unsqueeze(-1).expand(*x.shape[:-1], self.groups) if rows is not None else None
-        mean, variance, _ = masked_moments(
-            grouped, (*positions, x.dim()), counted if self.over_positions else None
-        )
-        y = (grouped - mean) * (variance + self._eps).rsqrt()
-        return self.affine(y.flatten(-2).to(x.dtype))
+        if self.over_positions:
+            code = Standardized(rows, self.groups, self._eps)
+            return computed(code, self.backend, x, self.weight, self.bias)
+        # Each position is an example of one.
+        code = Standardized(None, self.groups, self._eps)
+        return code.eager(x.reshape(-1, 1, self.dim), self.weight, self.bias).view(x.shape)

@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, analysis_names, load_analysis
 from adanorm.config.paths import choices
+from adanorm.reporting.figures.accrual import evidence_accrual
 from adanorm.reporting.figures.bands import bands
+from adanorm.reporting.figures.claim import claim_effects
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.intervals import norm_scores
 from adanorm.reporting.figures.invariances import invariances
@@ -16,6 +18,8 @@ from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.claims import SCALES, claim_evidence, claimed_pair
+from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies
 
@@ -69,9 +73,31 @@ def _every() -> dict[str, Draw]:
         if "curves" in study.roles:
             for task in choices("task"):
                 found[f"curves-{task}-{study.scale}"] = partial(_curves, study, task)
+    for claim in preregistration().claims:
+        found[f"claim-{claim.id}"] = partial(_claim, claim)
+    for claim in _compared_claims():
+        found |= {f"evidence-{claim.id}-{scale}": partial(_evidence, claim, scale) for scale in SCALES}
     for analysis in map(load_analysis, analysis_names()):
         found |= {figure_of(analysis, t): partial(_analysis, analysis, t) for t in analysis.tasks or [""]}
     return found
+
+
+def _compared_claims() -> list[Claim]:
+    """Return a claim on test scores for every two norms that claims compare."""
+    claims = [claim for claim in preregistration().claims if claim.quantity == "test"]
+    return list({(str(claim.better), str(claim.worse)): claim for claim in reversed(claims)}.values())[::-1]
+
+
+def _claim(claim: Claim, name: str, runs: str | None) -> NamedFigure | None:
+    pairs = {
+        scale: [claimed_pair(claim, read) for read in claim_evidence(claim, scale, runs).values()]
+        for scale in SCALES
+    }
+    return claim_effects(name, claim, {scale: [p for p in some if p] for scale, some in pairs.items()})
+
+
+def _evidence(claim: Claim, scale: str, name: str, runs: str | None) -> NamedFigure | None:
+    return evidence_accrual(name, claim, claim_evidence(claim, scale, runs))
 
 
 def _scores(study: Study, name: str, runs: str | None) -> NamedFigure | None:

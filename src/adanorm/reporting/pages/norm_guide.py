@@ -54,7 +54,8 @@ def _times(path: Path) -> dict[str, str]:
     cases: dict[str, list[str]] = {}
     for row in rows:
         ratio = f"{float(row['to_layernorm']):.2f} at ({row['rows']}, {row['features']})"
-        cases.setdefault(row["norm"], []).append(ratio)
+        team = row.get("threads", "1")
+        cases.setdefault(row["norm"], []).append(ratio if team == "1" else f"{ratio} with {team} threads")
     return {
         norm: f"time, forward and backward, as a multiple of LayerNorm's: {', '.join(ratios)}"
         for norm, ratios in cases.items()

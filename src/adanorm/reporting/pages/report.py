@@ -16,17 +16,20 @@ from adanorm.config.paths import PROJECT
 from adanorm.records.folder import shown
 from adanorm.records.result import STATUSES, Result
 from adanorm.reporting.names import title
+from adanorm.reporting.tables import formats
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
-from adanorm.reporting.tables.formats import baseline_text
 from adanorm.reporting.tables.notes import notes
+from adanorm.reporting.tables.reproducibility import COLUMNS, NOTE, reproducibility_row
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
+from adanorm.reporting.verdicts.reproducibility import ColumnAgreement, agreements
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
 
 TEMPLATE = Path(__file__).with_name("report.html")
 CURVE_POINTS = 60
+OF_CLAIMS = ("claim-", "evidence-")  # figures that stand beside the claims
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,10 @@ def drawn(folder: Path) -> list[Figure]:
 
 
 def report_page(
-    tables: Mapping[str, Table], judgements: Sequence[ClaimResult], figures: Sequence[Figure] = ()
+    tables: Mapping[str, Table],
+    judgements: Sequence[ClaimResult],
+    figures: Sequence[Figure] = (),
+    columns: Sequence[ColumnAgreement] = (),
 ) -> str:
     """Return the report as HTML that needs no other file, from tables by study name and claims."""
     groups = _Groups()
@@ -65,8 +71,14 @@ def report_page(
         claims_note=CLAIMS_NOTE.replace("*", ""),
         claim_columns=CLAIM_COLUMNS,
         registered=registered_note().replace("*", "").replace("`", ""),
+        reproducibility=[reproducibility_row(column) for column in columns],
+        reproducibility_columns=COLUMNS,
+        reproducibility_note=NOTE.replace("*", ""),
         tables=shown,
-        figures=figures,
+        validation=formats.VALIDATION,
+        level_note=formats.LEVEL_NOTE,
+        figures=[figure for figure in figures if not figure.name.startswith(OF_CLAIMS)],
+        claim_figures=[figure for figure in figures if figure.name.startswith(OF_CLAIMS)],
         missing=[entry for name, table in tables.items() for entry in _missing(name, table)],
         groups=groups.entries,
     )
@@ -108,7 +120,7 @@ class _Groups:
 
 
 def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
-    study = table.study
+    study, tasks = table.study, formats.validated_tasks(table)
     best = {task: table.best(task) for task in study.columns}
     rows = []
     for norm in study.rows:
@@ -116,14 +128,15 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
         for task in study.columns:
             found = table.cells[norm, task]
             has_runs = found is not None and bool(found.results)
+            verdict = table.verdict(norm, task) if has_runs else ""
             cells.append(
                 {
                     "text": table.ours(norm, task),
                     "best": best[task] == norm,
                     "anchor": groups.anchor(table, norm, task) if has_runs else None,
                     "paper": table.paper(norm, task),
-                    "verdict": table.verdict(norm, task) if has_runs else "",
-                    "class": table.verdict(norm, task).partition(" ")[0].rstrip(":") if has_runs else "",
+                    "verdict": verdict,
+                    "class": verdict.partition(" ")[0].rstrip(":"),
                 }
             )
         rows.append({"title": title(norm), "cells": cells})
@@ -132,7 +145,9 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
         "title": study.title,
         "columns": [f"{title(task)} ({table.metric_of(task).label})" for task in study.columns],
         "rows": rows,
-        "baselines": [baseline_text(table, task) for task in study.columns],
+        "validated": [formats.validation_label(table, task) for task in tasks],
+        "validation": formats.validation_rows(table, tasks) if tasks else [],
+        "baselines": [formats.baseline_text(table, task) for task in study.columns],
         "notes": [note.replace("*", "").replace("`", "") for note in notes(table)],
     }
 
@@ -223,15 +238,12 @@ def _missing(name: str, table: Table) -> list[dict[str, Any]]:
     lacking = sum(found is None or len(found.results) < len(table.study.seeds) for found in wanted)
     if not lacking:
         return []
-    command = f"make study STUDY={name}"
-    return [{"title": table.study.title, "lacking": lacking, "wanted": len(wanted), "command": command}]
+    facts = {"lacking": lacking, "wanted": len(wanted), "command": f"make study STUDY={name}"}
+    return [{"title": table.study.title, **facts}]
 
 
 def build_report(runs: str | None = None) -> str:
-    """Return the report over the records of a folder.
-
-    Default: results/runs, with the figures of results/figures.
-    """
+    """Return the report over the records of a folder, or of results/ with its figures."""
     tables = {name: Table(study, study_grid(study, runs=runs)) for name, study in load_studies().items()}
     figures = PROJECT / "results" / "figures"
-    return report_page(tables, claim_results(runs), drawn(figures) if runs is None else ())
+    return report_page(tables, claim_results(runs), drawn(figures) if runs is None else (), agreements(runs))

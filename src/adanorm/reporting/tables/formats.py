@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
+from collections.abc import Sequence
 from statistics import fmean
 
 from adanorm.metrics.table import METRICS
@@ -47,24 +48,34 @@ def baseline_text(table: Table, task: str) -> str:
     return f"{table.metric_of(task).text(found.score)} ({found.name})" if found else ""
 
 
+def validated_tasks(table: Table) -> list[str]:
+    """Return the tasks of which some norm has a validation curve."""
+    return [task for task in _run(table) if any(table.validation(norm, task) for norm in table.study.rows)]
+
+
+def validation_rows(table: Table, tasks: Sequence[str]) -> list[list[str]]:
+    """Return each norm's mean validation scores, of the best evaluation and the level, a field a task."""
+    rows = [[title(norm), *(_best_and_level(table, norm, t) for t in tasks)] for norm in table.study.rows]
+    return [row for row in rows if {*row[1:]} != {"-"}]
+
+
+def validation_label(table: Table, task: str) -> str:
+    """Return a task with the metric of its validation."""
+    runs = next(plan.runs for (_, column), plan in table.grid.items() if column == task and plan.runs)
+    return f"{title(task)} ({METRICS[runs[0].task.selection_metric].label})"
+
+
 def _validation(table: Table) -> list[str]:
-    """Return the validation scores in Markdown: the best epoch's, which is chosen, beside the level."""
-    tasks = [task for task in _run(table) if any(table.validation(norm, task) for norm in table.study.rows)]
-    if not tasks:
+    """Return the validation scores in Markdown."""
+    if not (tasks := validated_tasks(table)):
         return []
-    header = ["Model"]
-    for task in tasks:
-        runs = next(plan.runs for (_, column), plan in table.grid.items() if column == task and plan.runs)
-        header.append(f"{title(task)} ({METRICS[runs[0].task.selection_metric].label})")
-    lines = ["## Validation scores: the best evaluation, and the level", ""]
-    lines += [markdown_row(header), markdown_row(["---"] * len(header))]
-    for norm in table.study.rows:
-        fields = [_best_and_level(table, norm, task) for task in tasks]
-        if any(field != "-" for field in fields):
-            lines.append(markdown_row([title(norm), *fields]))
+    header = ["Model", *(validation_label(table, task) for task in tasks)]
+    lines = [f"## {VALIDATION}", "", markdown_row(header), markdown_row(["---"] * len(header))]
+    lines += [markdown_row(row) for row in validation_rows(table, tasks)]
     return [*lines, "", LEVEL_NOTE, ""]
 
 
+VALIDATION = "Validation scores: the best evaluation, and the level"
 LEVEL_NOTE = (
     "Means over seeds: of the best evaluation, whose weights are tested, and of the last third of the"
     " evaluations. Where the two order norms differently, the best evaluation is the best of a swing."
@@ -161,6 +172,13 @@ def table_latex(table: Table) -> str:
     for row in _grid(table, bold=r"\textbf{{{}}}"):
         escaped = [_escape(field) for field in row]
         lines.append(" & ".join(escaped) + r" \\")
+    if tasks := validated_tasks(table):
+        heading = ["Validation: best, level", *("" for _ in columns)]
+        lines += [r"\midrule", " & ".join(heading) + r" \\"]
+        by_norm = {row[0]: dict(zip(tasks, row[1:], strict=True)) for row in validation_rows(table, tasks)}
+        for norm, fields in by_norm.items():
+            row = [norm, *(fields.get(task, "-") for task in columns)]
+            lines.append(" & ".join(map(_escape, row)) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}}", r"\end{document}", ""])
 
 

@@ -154,10 +154,9 @@ def _axes(table: Table) -> list[str]:
     found = []
     for task in table.study.columns:
         axes: dict[str, list[str]] = {}
-        for (row, column), plan in table.grid.items():
-            model = plan.runs[0].model if column == task and plan.runs else None
-            if model is not None and hasattr(model, "norm_axes"):
-                axes.setdefault(model.norm_axes, []).append(title(table.study.rows[row].norm))
+        for (row, column), kind in table.axes.items():
+            if column == task:
+                axes.setdefault(kind, []).append(title(table.study.rows[row].norm))
         if len(axes) > 1:
             of = {"channels": "over the channels", "all": "over all units of a layer"}
             said = [f"{', '.join(dict.fromkeys(norms))} {of.get(kind, kind)}" for kind, norms in axes.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from statistics import fmean
 
 from adanorm.metrics.table import METRICS, Metric
@@ -64,7 +65,19 @@ class Table:
             return "undefined"
         found = self.cells[norm, task]
         chosen = f" [{self.chosen[norm, task]}]" if (norm, task) in self.chosen else ""
-        return found.text + chosen if found else "-"
+        return found.text + chosen + self._over(norm, task) if found else "-"
+
+    def _over(self, norm: str, task: str) -> str:
+        """Return what a norm of images is over where the norms of its column are of two kinds."""
+        kinds = {row: axes for (row, column), axes in self.axes.items() if column == task}
+        kind = kinds.get(norm)
+        return f" [over {kind}]" if kind == "channels" and len({*kinds.values()}) > 1 else ""
+
+    @cached_property
+    def axes(self) -> dict[tuple[str, str], str]:
+        """What the norms of images are over, by row and task: channels, or all units of a layer."""
+        models = {place: plan.runs[0].model for place, plan in self.grid.items() if plan.runs}
+        return {place: m.norm_axes for place, m in models.items() if hasattr(m, "norm_axes")}
 
     def published(self, norm: str, task: str) -> Published | None:
         """Return the paper's number where it is shown."""

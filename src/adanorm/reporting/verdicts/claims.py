@@ -20,10 +20,11 @@ from adanorm.reporting.verdicts.conjunction import (
     sign_test,
     signed_ranks,
 )
-from adanorm.reporting.verdicts.evidence import Evidence, evidence
+from adanorm.reporting.verdicts.evidence import Evidence, Quantity, evidence
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 
 SCALES = ("paper", "mini")
+SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
 Verdict = Literal["supported", "contradicted", "no difference", "open", "not run"]
 
 
@@ -157,18 +158,45 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
 
 def _task_result(claim: Claim, task: str, read: Callable[..., Evidence]) -> TaskResult:
     better, worse = claim.norms(task)
-    margin = preregistration().margin(task, claim.quantity)
-    assert margin is not None, "checked with the file"
-    others = tuple(norm for norm in (better, worse) if norm not in preregistration().norms)
-    found = read(task, quantity=claim.quantity, norms=others)
-    result = TaskResult(
-        claim, task, pair(found, better, worse, margin=margin, paper=paper_gap(found, better, worse))
-    )
+    found = _read(claim, task, read)
+    result = TaskResult(claim, task, claimed_pair(claim, found))
     if claim.quantity != "test":
         return result
-    seen = [read(task, quantity=quantity, norms=others) for quantity in ("valid_best", "valid_level")]
+    margin = _margin(claim, task)
+    seen = [_read(claim, task, read, quantity) for quantity in SEEN]
     best_epoch, level = (pair(shown, better, worse, margin=margin) for shown in seen)
     return replace(result, best_epoch=best_epoch, level=level)
+
+
+def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
+    """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
+    found = {}
+    for task in claim.tasks:
+        read = _read(claim, task, partial(evidence, scale=scale, runs=runs))
+        both = claimed_pair(claim, read)
+        if both is not None and both.answer != "not run":
+            found[task] = read
+    return found
+
+
+def claimed_pair(claim: Claim, found: Evidence) -> Pair | None:
+    """Return the two norms of a claim on a task, by what is on record of it; None where that is nothing."""
+    better, worse = claim.norms(found.task)
+    margin, paper = _margin(claim, found.task), paper_gap(found, better, worse)
+    return pair(found, better, worse, margin=margin, paper=paper)
+
+
+def _read(
+    claim: Claim, task: str, read: Callable[..., Evidence], quantity: Quantity | None = None
+) -> Evidence:
+    others = tuple(norm for norm in claim.norms(task) if norm not in preregistration().norms)
+    return read(task, quantity=quantity or claim.quantity, norms=others)
+
+
+def _margin(claim: Claim, task: str) -> float:
+    margin = preregistration().margin(task, claim.quantity)
+    assert margin is not None, "checked with the file"
+    return margin
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,94 @@
+"""The evidence on two norms as seeds accrue: the effect and its interval after each of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from adanorm.reporting.figures.claim import ANSWERS, MARGIN
+from adanorm.reporting.figures.style import WIDTH, NamedFigure, figure_style
+from adanorm.reporting.names import task_metric, title
+from adanorm.reporting.verdicts.answers import Pair
+from adanorm.reporting.verdicts.claims import claimed_pair
+from adanorm.reporting.verdicts.evidence import Evidence
+from adanorm.reporting.verdicts.preregistration import Claim, preregistration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def evidence_by_seeds(claim: Claim, found: Evidence) -> list[Pair]:
+    """Return what was on record of a claim's norms on a task after two, three, ... of their shared seeds."""
+    better, worse = claim.norms(found.task)
+    seeds = found.variance.shared(worse, better)[: preregistration().stopping.most]
+    after = []
+    for count in range(2, len(seeds) + 1):
+        first = seeds[:count]
+        read = claimed_pair(claim, found.of_seeds({better: first, worse: first}))
+        if read is not None and read.comparison is not None:
+            after.append(read)
+    return after
+
+
+def evidence_accrual(name: str, claim: Claim, found: Mapping[str, Evidence]) -> NamedFigure | None:
+    """Return effect and interval over seeds, a panel a task; None where no task has two shared seeds."""
+    panels = {task: after for task, read in found.items() if (after := evidence_by_seeds(claim, read))}
+    if not panels:
+        return None
+    columns = min(2, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    scale = next(iter(found.values())).scale
+    with figure_style():
+        from matplotlib.figure import Figure
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
+        figure = Figure(figsize=(WIDTH, 0.85 + 1.35 * rows))
+        figure.suptitle(f"Evidence as seeds accrue, {scale} scale", fontsize=8, fontweight="bold")
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for (task, after), axes in zip(panels.items(), grid.flat, strict=False):
+            _draw(axes, task, after)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        for axes in grid[:, 0]:
+            axes.set_ylabel("effect")
+        handles = [
+            Line2D([], [], label="effect, interval", color="0.35", marker="o"),
+            Line2D([], [], label="the paper's gap", color="black", dashes=(2, 1.5), linewidth=0.8),
+            Patch(label="within the margin", **MARGIN),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.6)
+    return NamedFigure(name, _caption(claim, scale, panels), figure)
+
+
+def _draw(axes: Axes, task: str, after: Sequence[Pair]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    margin = 0.0
+    for pair in after:
+        read = pair.comparison
+        assert read is not None, "only such are drawn"
+        color, margin = ANSWERS.get(pair.answer, "0.35"), read.margin
+        axes.plot([read.seeds] * 2, list(read.interval), color=color)
+        axes.plot(read.seeds, read.gap, marker="o", color=color)
+        if read.paper is not None:
+            axes.axhline(read.paper.value, color="black", dashes=(2, 1.5), linewidth=0.8)
+    axes.axhspan(-margin, margin, zorder=0, **MARGIN)
+    axes.axhline(0, color="0.6", linewidth=0.8, zorder=1)
+    axes.set_title(f"{title(task)} ({task_metric(task).label})")
+    axes.set_xlim(1.5, max(4, len(after) + 1) + 0.5)
+    axes.set_xlabel("shared seeds")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+def _caption(claim: Claim, scale: str, panels: Mapping[str, Sequence[Pair]]) -> str:
+    better, worse = claim.norms(next(iter(panels)))
+    plan = preregistration().stopping
+    ended = ", ".join(f"{title(task)} {after[-1].answer}" for task, after in panels.items())
+    return (
+        f"By how much {title(better)} is better than {title(worse)} at {scale} scale after each seed that"
+        " both have, with the interval that a verdict reads: up to"
+        f" {plan.planned} seeds that of a fixed plan, beyond them that of a look after every seed, which is"
+        f" wider by as much as looking often takes. Now: {ended}."
+    )

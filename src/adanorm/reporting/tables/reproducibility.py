@@ -1,0 +1,63 @@
+"""How reproducible the paper's columns are, as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from adanorm.reporting.names import title
+from adanorm.reporting.tables.markdown import markdown_row
+from adanorm.reporting.verdicts.reproducibility import ColumnAgreement
+
+COLUMNS = (
+    "task", "paper's numbers", "norms", "orders upheld", "p", "among our own seeds", "Spearman", "Pearson",
+    "mean CV*",
+)  # fmt: skip
+NOTE = (
+    "Our mean scores at the paper's scale beside the paper's numbers, in the measures of QRA++ (Belz 2025):"
+    " of the pairs of norms that the paper tells apart, how many have the same order here (p: Kendall's"
+    " test, of as many if the two orders had nothing to do with each other); the correlations of the two"
+    " columns; the unbiased coefficient of variation of the two numbers of a norm, averaged over norms."
+    " *Among our own seeds*: of the orders of one seed, how many the mean of the other seeds upholds, which"
+    " is what a repetition of our own comes to. *Confirmed*: without the numbers that no public source"
+    " confirms, and without those of norms that diverge."
+)
+
+
+def reproducibility_markdown(found: Sequence[ColumnAgreement]) -> str:
+    """Return the measures in Markdown, a line a column of the paper."""
+    lines = ["# How reproducible the paper is", ""]
+    if not found:
+        return "\n".join([*lines, "No task has runs of three norms at the paper's scale.", ""])
+    lines += [markdown_row(COLUMNS), markdown_row(["---"] * len(COLUMNS))]
+    lines += [markdown_row(reproducibility_row(column)) for column in found]
+    return "\n".join([*lines, "", NOTE, ""])
+
+
+def reproducibility_row(column: ColumnAgreement) -> list[str]:
+    """Return the measures of a column, a text for each of COLUMNS."""
+    found, own = column.agreement, column.own_upheld
+    return [
+        title(column.task) if column.task else "all",
+        "confirmed" if column.confirmed else "all",
+        str(found.norms),
+        f"{found.upheld} of {found.ordered} ({100 * found.upheld / max(1, found.ordered):.0f} %)",
+        "-" if found.p_upheld is None else f"{found.p_upheld:.2f}",
+        "-" if own is None else f"{100 * own:.0f} %",
+        *("-" if r is None else f"{r:+.2f}" for r in (found.spearman, found.pearson)),
+        f"{found.variation:.2f} %",
+    ]
+
+
+def reproducibility_csv(found: Sequence[ColumnAgreement]) -> str:
+    """Return the measures as CSV, unrounded."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    names = "norms upheld ordered p_upheld spearman pearson variation"
+    writer.writerow(["task", "confirmed", *names.split(), "own_upheld"])
+    for column in found:
+        numbers = [*column.agreement, column.own_upheld]
+        shown = ("" if n is None else n if isinstance(n, int) else f"{n:.4f}" for n in numbers)
+        writer.writerow([column.task or "all", "yes" if column.confirmed else "no", *shown])
+    return file.getvalue()

@@ -1,0 +1,276 @@
+"""Processes that start in milliseconds: each is a fork of one that has imported what commands import.
+
+`python -m tests.commands`, which conftest.py starts once for all workers, imports nothing until it is first
+asked. It then imports the libraries, and a fork of it the suite too; each listens on a socket of its own.
+What is forked is a process as `python -m MODULE` is: with its own arguments, environment, folder, files,
+signals and exit code, in a session of its own. It has the hash seed of the others.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any, NamedTuple
+
+PROJECT = Path(__file__).parents[1]
+FOLDER = "ADANORM_TESTS_PROCESSES"  # names the sockets' folder to pytest's workers
+LIBRARIES = (
+    "torch", "torch._dynamo", "numba", "hydra", "pydantic", "scipy.stats", "sacrebleu", "sklearn",
+    "matplotlib.figure",
+)  # fmt: skip
+SUITE = ("adanorm.cli.study", "adanorm.cli.compare", "adanorm.cli.analyze", "adanorm.runs.execute")
+LARGEST = 1 << 20  # bytes of an order
+
+
+class Process:
+    """A forked process, to be used as a subprocess.Popen is."""
+
+    def __init__(self, connection: socket.socket, arguments: Sequence[str]) -> None:
+        self._connection = connection
+        self.args = arguments
+        self.pid = int(connection.recv(32))
+        self.returncode: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code as soon as there is one; raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            try:
+                self.returncode = int(
+                    self._connection.recv(32) or -signal.SIGKILL
+                )  # empty: the server has gone
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
+            self._connection.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while the process runs."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the process and all that is in its group."""
+        if self.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def start(
+    *arguments: str,
+    output: IO[Any] | int = subprocess.DEVNULL,
+    errors: IO[Any] | int = subprocess.DEVNULL,
+    cwd: Path = PROJECT,
+    environment: Mapping[str, str] | None = None,
+    imported: str = "suite",
+) -> Process:
+    """Return `python -m <arguments>` as it starts, forked where the suite or only libraries are imported."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(str(Path(os.environ[FOLDER]) / imported))
+    variables = dict(os.environ if environment is None else environment)
+    order = {"arguments": arguments, "cwd": str(cwd), "environment": variables}
+    with open(os.devnull, "r+") as nothing:
+        files = [nothing if file == subprocess.DEVNULL else file for file in (nothing, output, errors)]
+        numbers = [file if isinstance(file, int) else file.fileno() for file in files]
+        socket.send_fds(connection, [json.dumps(order).encode()], numbers)
+        return Process(connection, arguments)
+
+
+def run(*arguments: str, timeout: float = 300, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """Return what `python -m <arguments>` came to and what it printed."""
+    with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
+        process = start(*arguments, output=output, errors=errors, **settings)
+        try:
+            code = process.wait(timeout)
+        finally:
+            process.kill()
+        for file in (output, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(arguments, code, output.read(), errors.read())
+
+
+@contextmanager
+def server() -> Iterator[None]:
+    """Have what processes are forked of during a block."""
+    with TemporaryDirectory(prefix="adanorm-") as folder, ExitStack() as doors:
+        numbers = [
+            doors.enter_context(listening(Path(folder, name))).fileno() for name in ("libraries", "suite")
+        ]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.commands", *map(str, numbers)], cwd=PROJECT, pass_fds=numbers,
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        os.environ[FOLDER] = folder
+        try:
+            yield
+        finally:
+            del os.environ[FOLDER]
+            process.communicate()  # its input ends, and so does it
+
+
+class Order(NamedTuple):
+    """What a forked process shall be."""
+
+    arguments: list[str]
+    cwd: str
+    environment: dict[str, str]
+    files: list[int]
+
+    def become(self) -> None:
+        """Be it, to the end of this process."""
+        for number, file in enumerate(self.files):
+            os.dup2(file, number)
+            os.close(file)
+        os.chdir(self.cwd)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        given = self.environment.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[:0] = [self.cwd, *filter(None, given)]
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed()  # drawn anew, as at its import
+        for name in ("tests", "tests.commands"):  # in a copy of the repository these are others
+            sys.modules.pop(name, None)
+        sys.argv = self.arguments
+        _code.append(1)
+        try:
+            runpy.run_module(self.arguments[0], run_name="__main__", alter_sys=True)
+            _code.append(0)
+        except SystemExit as end:
+            if not isinstance(end.code, str):
+                _code.append(end.code or 0)
+            raise
+
+
+_code: list[int] = []  # the exit code of this process is the last
+
+
+def leave() -> None:
+    """End this process without taking down what was imported, which takes a second."""
+    if _code:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_code[-1])
+
+
+def listening(path: Path) -> socket.socket:
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    door.bind(str(path))
+    door.listen(64)
+    return door
+
+
+class Server:
+    """Forks a process for each order at a door, and tells who ordered it how it ended."""
+
+    def __init__(self, door: socket.socket, owner: int) -> None:
+        self._door = door
+        self._looks = selectors.DefaultSelector()
+        self._looks.register(door, selectors.EVENT_READ, self._fork)
+        self._looks.register(owner, selectors.EVENT_READ, self._end)
+
+    def order(self) -> Order:
+        """Serve until the owner's end of a pipe is closed; returns in what is forked, with its order."""
+        gc.freeze()  # what is imported stays: a collection need not look at it
+        while True:
+            for key, _ in self._looks.select():
+                if (order := key.data()) is not None:
+                    return Order(**order)
+
+    def _fork(self) -> dict[str, Any] | None:
+        connection, _ = self._door.accept()
+        message, files, _, _ = socket.recv_fds(connection, LARGEST, 3)
+        assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            for other in list(self._looks.get_map().values()):
+                os.close(other.fd)
+            self._looks.close()
+            connection.send(str(os.getpid()).encode())
+            connection.close()
+            return {**json.loads(message), "files": files}
+        for file in files:
+            os.close(file)
+        alive = os.pidfd_open(pid)
+        self._looks.register(alive, selectors.EVENT_READ, partial(self._tell, pid, alive, connection))
+        self._looks.register(connection, selectors.EVENT_READ, partial(self._kill, pid, connection))
+        return None
+
+    def _tell(self, pid: int, alive: int, connection: socket.socket) -> None:
+        """Send the exit code of a process that has ended, if somebody waits for it."""
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        self._looks.unregister(alive)
+        os.close(alive)
+        if connection.fileno() >= 0:
+            self._looks.unregister(connection)
+            with suppress(BrokenPipeError):
+                connection.send(str(code).encode())
+            connection.close()
+
+    def _kill(self, pid: int, connection: socket.socket) -> None:
+        """Kill a process that nobody waits for any more."""
+        if connection.fileno() < 0:  # it has ended just now
+            return
+        self._looks.unregister(connection)
+        connection.close()
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+    def _end(self) -> None:
+        """End this process after all that it has forked."""
+        kills = [key.data for key in self._looks.get_map().values()]
+        for kill in kills:
+            if isinstance(kill, partial) and kill.func == self._kill:
+                kill()
+        with suppress(ChildProcessError):
+            while True:
+                os.wait()
+        os._exit(0)
+
+
+def main() -> None:
+    """Listen at the two sockets of these numbers until standard input ends."""
+    libraries, suite = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    owner = os.dup(0)
+    if owner in select.select([owner, libraries.fileno(), suite.fileno()], [], [])[0]:
+        return
+    del sys.path[0]  # each order has its own
+    atexit.register(leave)  # what is registered first is called last
+    for module in LIBRARIES:
+        importlib.import_module(module)
+    if os.fork():
+        suite.close()
+        Server(libraries, owner).order().become()
+    else:
+        libraries.close()
+        for module in SUITE:
+            importlib.import_module(module)
+        from adanorm.fairseq_library import fairseq
+
+        fairseq()
+        Server(suite, owner).order().become()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""With this folder on PYTHONPATH an interpreter that is to run `-m adanorm` has a fork do it.
+
+It is for the processes that a study starts; tests/commands.py has the forks. The interpreter stays and is
+what its parent sees: signals go on to the fork, which ends with it, and it ends as the fork does.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def delegate(arguments: list[str]) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.commands import start
+
+    process = start(*arguments, output=1, errors=2, cwd=Path.cwd())
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        os.kill(process.pid, number)
+
+    for number in FORWARDED:
+        signal.signal(number, forward)
+    code = process.wait()
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+if "ADANORM_TESTS_PROCESSES" in os.environ and "-m" in sys.orig_argv:
+    start_of_module = sys.orig_argv.index("-m") + 1
+    if sys.orig_argv[start_of_module] == "adanorm":
+        delegate(sys.orig_argv[start_of_module:])
