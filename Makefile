@@ -47,7 +47,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS
 given = $(if $(filter command% environment%,$(origin $1)),$2=$($1))
 GRID = $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data list study status analyse tables figures report translate compare sample parse check-norm bench bench-norms check format test clean
+.PHONY: help reproduce data list study status analyse tables figures report translate compare sample parse check-norm bench bench-norms check format test nightly clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -128,6 +128,10 @@ format: $(VENV)/installed-dev ## Rewrite the code in the project's format
 
 test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
 	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
+
+nightly: $(VENV)/installed-dev ## Put in faults and mutations: what goes wrong, and what no test notices
+	PYTHON=$(BIN)/python scripts/fault-campaign $(SET)
+	PYTHON=$(BIN)/python scripts/mutate
 
 clean: ## Remove what is not a record: downloads, weights, caches, $(VENV)
 	rm -rf $(VENV) data outputs wandb build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info

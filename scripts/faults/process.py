@@ -50,11 +50,13 @@ class Ended(NamedTuple):
 def warm_up(place: Path, tasks: Sequence[str]) -> None:
     """Import what commands import and make a run of every task, so that forked processes need not."""
     torch.set_num_threads(1)
+    logging.disable(logging.WARNING)
     for name in HEAVY:
         importlib.import_module(name)
     for command in COMMANDS:
         importlib.import_module(f"adanorm.cli.{command.replace('-', '_')}")
     importlib.import_module("adanorm.fairseq_library").fairseq()
+    logging.disable(logging.WARNING)  # once more: fairseq's import sets logging up
     settings = ["norm=adanorm", "scale=smoke", f"runs={place / 'runs'}", f"data.cache={place / 'cache'}"]
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         for task in tasks:

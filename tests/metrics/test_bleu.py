@@ -93,6 +93,16 @@ def test_compound_splitting_counts_the_parts() -> None:
 
 def test_no_match_of_some_length_is_zero_as_multi_bleu_has_it() -> None:
     assert bleu("bleu", ["a b"], ["a c d e f"], lowercase=False)[0] == 0
+    # Matches of one to three words and none of four: any smoothing makes that more than zero.
+    assert bleu("bleu", ["a b c x d e"], ["a b c y d e"], lowercase=False)[0] == 0
+    assert bleu("sacrebleu", ["a b c x d e"], ["a b c y d e"], lowercase=False)[0] > 10
+
+
+def test_each_kind_of_bleu_counts_its_own_side() -> None:
+    words, text = (["it 's x-y ."], ["it is x-y ."]), (["it's x-y."], ["it is x-y."])
+    assert sides("bleu", words, text) == words
+    assert sides("sacrebleu", words, text) == text
+    assert sides("compound_bleu", words, text)[0] != words[0]
 
 
 def test_the_jackknife_agrees_with_sacrebleus_paired_bootstrap() -> None:

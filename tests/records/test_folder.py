@@ -92,6 +92,25 @@ def test_the_code_of_what_comes_from_outside_is_copied_into_the_record(folder: R
         assert (folder.path / "code" / "own" / "norms.py").read_bytes() == b"x = 1\n"
 
 
+def test_links_in_a_folder_from_somebody_else_are_replaced_and_not_followed(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    folder.path.mkdir(parents=True)
+    mine = tmp_path / "mine"
+    (mine / "own").mkdir(parents=True)
+    (mine / "file").write_text("mine")
+    (folder.path / "code").symlink_to(mine)
+    for name in ("config.yaml", "config.yaml.tmp", "metrics.jsonl", "result.json.tmp"):
+        (folder.path / name).symlink_to(mine / "file")
+    with folder.recording(IDENTITY, ENVIRONMENT, {"own/norms.py": b"x = 1\n"}) as recording:
+        folder.write_rows([])
+        folder.add_row({"update": 1})
+        recording.result = DIVERGED
+    assert (mine / "file").read_text() == "mine"
+    assert not any((mine / "own").iterdir())
+    assert not any(path.is_symlink() for path in folder.path.rglob("*"))
+
+
 def test_a_complete_record_is_not_written_again(folder: RunFolder) -> None:
     with folder.recording(IDENTITY, ENVIRONMENT) as recording:
         recording.result = DIVERGED

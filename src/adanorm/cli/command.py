@@ -137,7 +137,7 @@ def seed_list(text: str) -> list[int]:
 def folder_of(text: str) -> str | None:
     """Return the absolute path of `runs=FOLDER`, or None where it is empty or the repository's own."""
     path = os.path.abspath(text) if text else None
-    return None if path is None or os.path.realpath(path) == str(RUNS) else path
+    return None if path is None or os.path.realpath(path) == os.path.realpath(RUNS) else path
 
 
 def overview() -> str:

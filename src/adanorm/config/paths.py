@@ -26,7 +26,7 @@ def analyses_folder(runs: str | None) -> Path:
     The repository keeps its own beside its runs.
     """
     folder = runs_folder(runs)
-    return ANALYSES if folder.resolve() == RUNS else folder / "analyses"
+    return ANALYSES if folder.resolve() == RUNS.resolve() else folder / "analyses"
 
 
 def mirrors_of(data: DataConfig) -> list[str]:

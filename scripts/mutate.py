@@ -1,0 +1,206 @@
+"""Mutations of the code that numbers come from, and which of them no test notices: `scripts/mutate`.
+
+In a copy of the repository one operator, number, word of logic or branch at a time becomes another, and the
+tests of that room run until one fails. A survivor is printed with its line: a test is missing there, or
+the change means nothing. The exit code is 1 if there is a survivor.
+
+Keys: seed=1, count=60 (mutants, drawn from all; 0: all of them), rooms=norms,metrics,... (some of them),
+only=TEXT (modules with it in their path), limit=300 (seconds of a core for a mutant's tests).
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import resource
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from adanorm.cli.command import whole_number
+from adanorm.config.paths import PROJECT
+from scripts.benchmarks.harness import parse_keys
+
+# The tests of a room's modules, besides the file of the module's own name.
+ROOMS = {
+    "norms": ("tests/norms",),
+    "metrics": ("tests/metrics", "tests/tasks/test_parsing.py"),
+    "training": ("tests/training", "tests/cli/test_bounds.py"),
+    "reporting/verdicts": ("tests/reporting/verdicts",),
+    "records": ("tests/records", "tests/studies/test_study.py"),
+    "config": (
+        "tests/config",
+        "tests/records/test_digests.py",
+        "tests/cli/test_bounds.py",
+        "tests/studies/test_study.py",
+    ),
+}
+DEFAULTS = {"seed": "1", "count": "60", "rooms": ",".join(ROOMS), "only": "", "limit": "300"}
+PAIRS = (
+    (ast.Lt, ast.LtE),
+    (ast.Gt, ast.GtE),
+    (ast.Eq, ast.NotEq),
+    (ast.In, ast.NotIn),
+    (ast.Is, ast.IsNot),
+    (ast.Add, ast.Sub),
+    (ast.Mult, ast.Div),
+    (ast.And, ast.Or),
+)
+SWAPPED: dict[type[ast.AST], Any] = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
+
+
+class Mutant(NamedTuple):
+    """A change of a module: where, the number of its node in the module's tree, what is changed."""
+
+    room: str
+    path: Path
+    line: int
+    node: int
+    change: str
+
+    def code(self) -> str:
+        """Return the module's code with the change."""
+        tree = ast.parse((PROJECT / self.path).read_text())
+        _apply([*ast.walk(tree)][self.node])
+        return ast.unparse(tree)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Try mutants and return the exit code; raises ValueError for arguments that it does not take."""
+    if {"-h", "--help"} & {*arguments}:
+        print(__doc__)
+        return 0
+    keys = parse_keys(arguments, DEFAULTS)
+    seed, count, limit = (whole_number(key, keys[key], at_least=0) for key in ("seed", "count", "limit"))
+    rooms = keys["rooms"].split(",")
+    if unknown := next((room for room in rooms if room not in ROOMS), None):
+        raise ValueError(f"rooms={unknown}: choose from {', '.join(ROOMS)}")
+    found = [mutant for room in rooms for mutant in mutants(room) if keys["only"] in str(mutant.path)]
+    chosen = Random(seed).sample(found, min(count, len(found))) if count else found
+    print(f"{len(found)} mutants, {len(chosen)} of them tried", flush=True)
+    import torch  # noqa: F401 (loaded once for all)
+
+    tried, survived = Counter[str](), Counter[str]()
+    with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
+        repository = _copied(Path(folder))
+        for mutant in chosen:
+            if not tried[mutant.room] and _fails(mutant, repository, limit):
+                raise ValueError(
+                    f"the tests of {mutant.room} fail without any change: {', '.join(ROOMS[mutant.room])}"
+                )
+            tried[mutant.room] += 1
+            if not _is_noticed(mutant, repository, limit):
+                survived[mutant.room] += 1
+                print(f"SURVIVED {mutant.path}:{mutant.line}: {mutant.change}", flush=True)
+    print(f"{'':<20}{'tried':>7}{'noticed':>9}{'survived':>9}")
+    for room in rooms:
+        print(f"{room:<20}{tried[room]:>7}{tried[room] - survived[room]:>9}{survived[room]:>9}")
+    return int(survived.total() > 0)
+
+
+def mutants(room: str) -> Iterator[Mutant]:
+    """Yield every mutant of a room's modules."""
+    for path in sorted((PROJECT / "src" / "adanorm" / room).rglob("*.py")):
+        for number, node in enumerate(ast.walk(ast.parse(path.read_text()))):
+            if change := _change(node):
+                line = getattr(node, "lineno", 0)
+                yield Mutant(
+                    room, path.relative_to(PROJECT), line, number, f"{change} in `{ast.unparse(node)[:60]}`"
+                )
+
+
+def _change(node: ast.AST) -> str | None:
+    """Return what may be changed in a node, in words; None where nothing may."""
+    if isinstance(node, ast.Compare | ast.BinOp | ast.BoolOp):
+        operator = type(node.ops[0] if isinstance(node, ast.Compare) else node.op)
+        return f"{operator.__name__} to {SWAPPED[operator].__name__}" if operator in SWAPPED else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
+        return f"{node.value} to {_other(node.value)}"
+    if isinstance(node, ast.If | ast.IfExp):
+        return "the other branch"
+    if isinstance(node, ast.Name) and node.id in ("min", "max"):
+        return "min and max"
+    return None
+
+
+def _other(value: Any) -> Any:
+    return not value if isinstance(value, bool) else value + 1
+
+
+def _apply(node: ast.AST) -> None:
+    if isinstance(node, ast.Compare):
+        node.ops[0] = SWAPPED[type(node.ops[0])]()
+    elif isinstance(node, ast.BinOp | ast.BoolOp):
+        node.op = SWAPPED[type(node.op)]()
+    elif isinstance(node, ast.Constant):
+        node.value = _other(node.value)
+    elif isinstance(node, ast.If | ast.IfExp):
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+    elif isinstance(node, ast.Name):
+        node.id = "max" if node.id == "min" else "min"
+
+
+def _copied(folder: Path) -> Path:
+    """Return a copy of the repository: the package's code is copied, all else linked to."""
+    for path in PROJECT.iterdir():
+        if path.name not in ("src", ".git"):
+            (folder / path.name).symlink_to(path)
+    shutil.copytree(PROJECT / "src" / "adanorm", folder / "src" / "adanorm")
+    return folder
+
+
+def _is_noticed(mutant: Mutant, repository: Path, limit: int) -> bool:
+    """Return whether a test fails on a mutant, or its tests do not end in time."""
+    module = repository / mutant.path
+    whole = module.read_bytes()
+    module.write_text(mutant.code())
+    try:
+        return _fails(mutant, repository, limit)
+    finally:
+        module.write_bytes(whole)
+
+
+def _fails(mutant: Mutant, repository: Path, limit: int) -> bool:
+    """Return whether the tests of a mutant's module fail on the repository as it is."""
+    child = os.fork()
+    if child == 0:
+        _test(mutant, repository, limit)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) != 0
+
+
+def _test(mutant: Mutant, repository: Path, limit: int) -> None:
+    """Run the tests of a mutant's room and leave with their code; those of its own name come first."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nowhere, number)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    code = 1
+    try:
+        for name in [
+            name for name in sys.modules if name.partition(".")[0] in ("adanorm", "tests", "scripts")
+        ]:
+            del sys.modules[name]
+        os.chdir(repository)
+        sys.path[:0] = [str(repository / "src"), str(repository)]
+        import pytest
+
+        own = f"tests/{mutant.room}/test_{mutant.path.stem}.py"
+        files = [*([own] if Path(own).exists() else []), *ROOMS[mutant.room]]
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files]))
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1:])
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
+    raise SystemExit(code)

@@ -1,0 +1,90 @@
+"""Each split is the files that the paper's recipe names: no two are swapped, none leaks into another."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import ParallelConfig
+from adanorm.data.translation.corpora import Splits, read_corpus
+from adanorm.data.translation.preparation import _taken_out
+from adanorm.data.treebanks.conll import read_sample
+
+
+def archive(path: Path, members: dict[str, str]) -> Path:
+    with tarfile.open(path, "w:gz") as made:
+        for name, text in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            made.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def first_words(splits: Splits) -> dict[str, str]:
+    return {split: pairs.source[0] for split, pairs in splits.items()}
+
+
+def corpus(task: str, source: str, files: dict[str, Path]) -> Splits:
+    data = compose_experiment([f"task={task}", f"data.source={source}"]).data
+    assert isinstance(data, ParallelConfig)
+    return read_corpus(data, files)
+
+
+def test_english_vietnamese_validates_on_2012_and_tests_on_2013(tmp_path: Path) -> None:
+    files = {}
+    for stem in ("train", "tst2012", "tst2013"):
+        for language in ("en", "vi"):
+            files[f"{stem}.{language}"] = tmp_path / f"{stem}.{language}"
+            files[f"{stem}.{language}"].write_text(f"{stem}\n")
+    found = first_words(corpus("en-vi", "iwslt15-en-vi", files))
+    assert found == {"train": "train", "valid": "tst2012", "test": "tst2013"}
+
+
+@pytest.mark.parametrize("source", ["wmt16-en-de", "wmt14-en-de"])
+def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, source: str) -> None:
+    def news(stem: str) -> dict[str, str]:
+        sides = (f"{stem}-src.en.sgm", f"{stem}-ref.de.sgm")
+        return dict.fromkeys(sides, f'<seg id="1">{stem}</seg>\n')
+
+    if source == "wmt16-en-de":
+        stems = ("train.tok.clean", "newstest2013.tok", "newstest2014.tok")
+        members = {f"{stem}.bpe.32000.{side}": f"{stem}\n" for stem in stems for side in ("en", "de")}
+        files = {"wmt16_en_de.tar.gz": archive(tmp_path / "wmt16_en_de.tar.gz", members)}
+    else:
+        parts = {
+            f"training-parallel-{name}.tgz": {f"{stem}.de-en.{side}": "train\n" for side in ("en", "de")}
+            for name, stem in (
+                ("europarl-v7", "europarl-v7"),
+                ("commoncrawl", "commoncrawl"),
+                ("nc-v9", "news-commentary-v9"),
+            )
+        }
+        parts |= {"test.tgz": news("newstest2013"), "test-full.tgz": news("newstest2014-deen")}
+        files = {name: archive(tmp_path / name, members) for name, members in parts.items()}
+    found = first_words(corpus("en-de", source, files))
+    assert found["valid"].startswith("newstest2013")
+    assert found["test"].startswith("newstest2014")
+    assert found["train"].startswith("train")
+
+
+def test_pairs_taken_out_for_validation_are_trained_on_no_more() -> None:
+    sides = [f"s{n}" for n in range(1, 47)], [f"t{n}" for n in range(1, 47)]
+    train, valid = _taken_out(sides, 23)
+    assert valid == (["s23", "s46"], ["t23", "t46"])
+    assert not {*valid[0]} & {*train[0]}
+    assert len(train[0]) == len(train[1]) == 44
+
+
+def test_the_sample_of_the_penn_treebank_is_split_by_file_number(tmp_path: Path) -> None:
+    path = tmp_path / "dependency_treebank.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        for number in range(1, 200):
+            made.writestr(f"dependency_treebank/wsj_{number:04}.dp", f"w{number}\tNN\t0\n")
+    words = {split: [tree.words[0] for tree in trees] for split, trees in read_sample(path).items()}
+    bounds = {"train": (1, 159), "valid": (160, 179), "test": (180, 199)}
+    assert words == {split: [f"w{n}" for n in range(a, b + 1)] for split, (a, b) in bounds.items()}
