@@ -21,8 +21,10 @@ from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text
+from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import claim_results
+from adanorm.reporting.verdicts.reproducibility import agreements
 from adanorm.reporting.verdicts.variance import Spread
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
@@ -350,6 +352,8 @@ def test_the_committed_tables_are_those_of_the_committed_records(
     assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
     found = findings_markdown(str(committed_runs))
     assert (PROJECT / "results" / "tables" / "findings.md").read_text() == found, "run `make tables`"
+    columns = reproducibility_markdown(agreements(str(committed_runs)))
+    assert (PROJECT / "results" / "tables" / "reproducibility.md").read_text() == columns, "run `make tables`"
     assert guide(str(committed_runs)) == GUIDE.read_text(), "run `make tables`: docs/norms.md is stale"
     for name in choices("study"):
         study = load_study(name)

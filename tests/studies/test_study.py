@@ -23,7 +23,7 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
         only = study.rows[row].only
         there_is = task in choices("task") and (only is None or task in only)
         there_is = there_is and study.rows[row].undefined is None
-        assert len(plan.runs) == (len(study.seeds) * (len(study.budget) or 1) if there_is else 0)
+        assert len(plan.runs) == (len(study.seeds) * (len(study.budget_of(row)) or 1) if there_is else 0)
     planned = plan_runs(grid)
     assert {run.experiment.folder() for run in planned} == {
         run.folder() for plan in grid.values() for run in plan.runs

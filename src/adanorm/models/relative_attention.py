@@ -125,7 +125,8 @@ def _probabilities(
     by_distance = torch.bmm(with_v, r.transpose(1, 2))
     shifted = by_distance.view(len(k), -1)[:, time - 1 : time - 1 + time * keys]
     scores = shifted.view(len(k), time, keys).baddbmm_(with_u, k.transpose(1, 2))
-    scores.masked_fill_(forbidden, -torch.inf)
+    # Added: to fill by a mask takes several times as long.
+    scores.add_(torch.zeros_like(forbidden, dtype=scores.dtype).masked_fill_(forbidden, -torch.inf))
     p = torch.softmax(scores.float() if scores.dtype != torch.float64 else scores, 2).to(q.dtype)
     return p, with_u, with_v, k, r
 

@@ -5,14 +5,13 @@ x and the result are (B, ..., H). Of padded sequences the caller tells which row
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from adanorm.norms import backends
 from adanorm.norms.backends import Backend
 from adanorm.norms.fused import computed, has_kernel
+from adanorm.norms.noise import noisy
 from adanorm.norms.running_scale import RunningScale
 from adanorm.norms.standardized import Standardized
 from adanorm.norms.statistics import Affine, check_eps, masked_moments, upcast
@@ -153,48 +152,13 @@ class NoisyBatchNorm(BatchNorm):
         if has_kernel(self.backend, z.detach().float(), mean):
             noise = spread, mean, self.jitter, int(torch.randint(2**62, ()))
             if z.dtype == torch.float32:
-                found: Tensor = _Noise.apply(z, *noise)  # type: ignore[no-untyped-call]
-                return found
-            shift = _Noise.apply(torch.zeros(z.shape), *noise)  # type: ignore[no-untyped-call]
-            scale = _Noise.apply(torch.ones(z.shape), *noise) - shift  # type: ignore[no-untyped-call]
+                return noisy(z, *noise)
+            shift = noisy(torch.zeros(z.shape), *noise)
+            scale = noisy(torch.ones(z.shape), *noise) - shift
         else:
             scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
             shift = mean + self.jitter * (2 * torch.rand(x.shape, device=x.device) - 1)
-        noisy: Tensor = z * scale.to(z.dtype) + shift.to(z.dtype)
-        return noisy
-
-
-class _Noise(torch.autograd.Function):
-    """z (..., H) with noise by a kernel; the gradient draws the scale again, as cheap as to keep it."""
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, *noise: Any) -> Tensor:
-        ctx.noise = noise
-        return _drawn(z, noise)
-
-    @staticmethod
-    def backward(ctx: Any, dz: Tensor) -> tuple[Tensor | None, ...]:
-        return _NoiseGradient.apply(dz, *ctx.noise), None, None, None, None  # type: ignore[no-untyped-call]
-
-
-class _NoiseGradient(torch.autograd.Function):
-    """dl/dz, whose own gradient is scaled in the same way."""
-
-    @staticmethod
-    def forward(ctx: Any, dz: Tensor, *noise: Any) -> Tensor:
-        ctx.noise = noise
-        return _drawn(dz, noise, shifts=False)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _NoiseGradient.apply(grad, *ctx.noise), None, None, None, None  # type: ignore[no-untyped-call]
-
-
-def _drawn(x: Tensor, noise: tuple[Any, ...], *, shifts: bool = True) -> Tensor:
-    from adanorm.norms.kernels import numba_noise
-
-    spread, mean, jitter, seed = noise
-    return numba_noise.noisy(x, spread, mean, jitter=jitter, seed=seed, shifts=shifts)
+        return z * scale.to(z.dtype) + shift.to(z.dtype)
 
 
 class PowerNorm(Affine):

@@ -19,6 +19,7 @@ from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import SCALES, claim_evidence, claimed_pair
+from adanorm.reporting.verdicts.evidence import evidence
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies
@@ -88,16 +89,19 @@ def _compared_claims() -> list[Claim]:
     return list({(str(claim.better), str(claim.worse)): claim for claim in reversed(claims)}.values())[::-1]
 
 
+_read_once = cache(evidence)  # figures of claims share tasks
+
+
 def _claim(claim: Claim, name: str, runs: str | None) -> NamedFigure | None:
     pairs = {
-        scale: [claimed_pair(claim, read) for read in claim_evidence(claim, scale, runs).values()]
+        scale: [claimed_pair(claim, read) for read in claim_evidence(claim, scale, runs, _read_once).values()]
         for scale in SCALES
     }
     return claim_effects(name, claim, {scale: [p for p in some if p] for scale, some in pairs.items()})
 
 
 def _evidence(claim: Claim, scale: str, name: str, runs: str | None) -> NamedFigure | None:
-    return evidence_accrual(name, claim, claim_evidence(claim, scale, runs))
+    return evidence_accrual(name, claim, claim_evidence(claim, scale, runs, _read_once))
 
 
 def _scores(study: Study, name: str, runs: str | None) -> NamedFigure | None:

@@ -168,11 +168,13 @@ def _task_result(claim: Claim, task: str, read: Callable[..., Evidence]) -> Task
     return replace(result, best_epoch=best_epoch, level=level)
 
 
-def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
+def claim_evidence(
+    claim: Claim, scale: str, runs: str | None = None, read_evidence: Callable[..., Evidence] = evidence
+) -> dict[str, Evidence]:
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
     found = {}
     for task in claim.tasks:
-        read = _read(claim, task, partial(evidence, scale=scale, runs=runs))
+        read = _read(claim, task, partial(read_evidence, scale=scale, runs=runs))
         both = claimed_pair(claim, read)
         if both is not None and both.answer != "not run":
             found[task] = read
