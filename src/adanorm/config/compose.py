@@ -34,7 +34,7 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     sweep = bool({"-m", "--multirun"} & {*overrides})
     for override in overrides:
         key, _, value = override.partition("=")
-        if key.lstrip("+~") in ("task.name", "task.kind"):
+        if key.lstrip("+~") == "task.name":
             raise ValueError(f"{override}: choose with task=NAME; a new one is a file in conf/task")
         if key == "norm" and by_path:
             continue  # the parameters of a norm of ours are none of another's

@@ -38,13 +38,19 @@ def _values(overrides: tuple[str, ...]) -> dict[str, Any]:
     path = _folder() / f"{hashlib.sha256(json.dumps(overrides).encode()).hexdigest()[:32]}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):  # what cannot be read is composed again
         kept = json.loads(path.read_text())
-        if tuple(kept["overrides"]) == overrides:
+        if kept["checksum"] == _checksum(overrides, kept["values"]):
             return dict(kept["values"])
     values = compose_experiment(overrides).model_dump(mode="json")
     with suppress(OSError):  # a folder that cannot be written costs time, nothing else
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps({"overrides": overrides, "values": values}).encode())
+        content = {"checksum": _checksum(overrides, values), "values": values}
+        write_whole(path, json.dumps(content).encode())
     return values
+
+
+def _checksum(overrides: tuple[str, ...], values: dict[str, Any]) -> str:
+    """Return the SHA-256 of a configuration and what it was composed of."""
+    return hashlib.sha256(json.dumps([overrides, values], sort_keys=True).encode()).hexdigest()
 
 
 @cache
