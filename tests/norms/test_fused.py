@@ -169,6 +169,9 @@ def test_where_nothing_can_be_written_the_compiled_code_lies_in_a_temporary_fold
     number = torch.tensor([21.0])
     compiling.entry(double, "p", torch.float32)(number.data_ptr())
     assert number.item() == 42
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+    compiling.cached_njit(double)(number.numpy())
+    assert number.item() == 84
     (folder,) = temporary.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     assert [*folder.rglob("*.nbc")]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from adanorm.data.treebanks.encoding import Numbers, Sentences
+from adanorm.norms.kernels.compiling import cached_njit
 
 SHIFT, LEFT_ARC, RIGHT_ARC = 0, 1, 2
 NOTHING, ROOT, FIRST_WORD = 0, 1, 2
@@ -51,13 +51,13 @@ def first_states(starts: Numbers) -> States:
     )
 
 
-@njit(cache=True)
+@cached_njit
 def stacked(states: States, s: int, depth: int) -> int:
     """Return a position on the stack of sentence `s`, 0 deep: the top; NOTHING where it is smaller."""
     return states.stack[states.starts[s] + s + states.top[s] - depth]
 
 
-@njit(cache=True)
+@cached_njit
 def allowed(states: States, s: int, action: int) -> bool:
     """Return whether shift, left-arc or right-arc is possible in sentence `s`.
 
@@ -70,13 +70,13 @@ def allowed(states: States, s: int, action: int) -> bool:
     return words >= 2 or (action == RIGHT_ARC and words == 1 and not waiting)
 
 
-@njit(cache=True)
+@cached_njit
 def is_done(states: States, s: int) -> bool:
     """Return whether sentence `s` has its tree: a sentence of n words takes 2n actions."""
     return states.top[s] == _BELOW and states.starts[s] + states.front[s] == states.starts[s + 1]
 
 
-@njit(cache=True)
+@cached_njit
 def advance(states: States, s: int, action: int, label: int) -> None:
     """Take an action that is allowed in sentence `s`: shift, or attach with a label."""
     if action == SHIFT:
@@ -96,7 +96,7 @@ def advance(states: States, s: int, action: int, label: int) -> None:
     states.stack[start + s + states.top[s]] = head
 
 
-@njit(cache=True)
+@cached_njit
 def write_positions(states: States, s: int, out: Numbers) -> None:
     """Write the positions that Chen and Manning's features are of (2014, section 3.1) into `out` (18,).
 
@@ -116,7 +116,7 @@ def write_positions(states: States, s: int, out: Numbers) -> None:
         out[16 + place] = states.children[_RIGHTMOST, start + out[8 + place]]
 
 
-@njit(cache=True)
+@cached_njit
 def write_features(
     states: States, s: int, sentences: Sentences, first_label: int, positions: Numbers, out: Numbers
 ) -> None:
@@ -132,7 +132,7 @@ def write_features(
             out[2 * WORDS + place] = first_label + label
 
 
-@njit(cache=True)
+@cached_njit
 def write_features_of(
     states: States, rows: Numbers, sentences: Sentences, first_label: int, out: Numbers
 ) -> None:
@@ -142,7 +142,7 @@ def write_features_of(
         write_features(states, rows[place], sentences, first_label, positions, out[place])
 
 
-@njit(cache=True)
+@cached_njit
 def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> Numbers:
     """Take the allowed action of the highest score (A, 1 + 2K) in the sentences `rows` (A,).
 
@@ -162,7 +162,7 @@ def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> N
     return rows[going]
 
 
-@njit(cache=True)
+@cached_njit
 def oracle(states: States, s: int, heads: Numbers, waiting: Numbers) -> int:
     """Return the action that leads to a projective tree (the static oracle; Nivre 2008, section 4).
 
@@ -176,7 +176,7 @@ def oracle(states: States, s: int, heads: Numbers, waiting: Numbers) -> int:
     return SHIFT
 
 
-@njit(cache=True)
+@cached_njit
 def follow(
     states: States,
     sentences: Sentences,

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import torch
@@ -19,6 +19,8 @@ from numba import cfunc, njit, types
 # Inlined, or what was just compiled rounds in another way than what comes from the cache later.
 compiled = njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 Kernel = Callable[..., None]
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 SOURCES = Path(__file__).parents[2]
 
 
@@ -65,14 +67,24 @@ def _compile(function: Kernel, signature: Any) -> Any:
     """Return a function compiled, or from Numba's cache."""
     # Numba looks at the one file that a function stands in; what is inlined stands in others.
     function.__qualname__ = f"{function.__name__}_{_sources()}"
+    return _with_a_cache(lambda: cfunc(signature, cache=True)(function))
+
+
+def cached_njit(function: F) -> F:
+    """Return a function compiled at its first call, or taken from Numba's cache."""
+    dispatcher: Any = _with_a_cache(lambda: njit(cache=True)(function))
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def _with_a_cache(compile_: Callable[[], T]) -> T:
     try:
-        return cfunc(signature, cache=True)(function)
+        return compile_()
     except RuntimeError as error:
         if "no locator" not in str(error):
             raise
         # Neither the checkout nor the home can be written to.
         numba.config.CACHE_DIR = str(_temporary_folder())  # type: ignore[attr-defined]
-        return cfunc(signature, cache=True)(function)
+        return compile_()
 
 
 def _temporary_folder() -> Path:
