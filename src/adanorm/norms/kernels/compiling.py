@@ -73,7 +73,7 @@ def _compile(function: Kernel, signature: Any) -> Any:
 def cached_njit(function: F) -> F:
     """Return a function compiled at its first call, or taken from Numba's cache."""
     dispatcher: Any = _with_a_cache(lambda: njit(cache=True)(function))
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher
 
 
 def _with_a_cache(compile_: Callable[[], T]) -> T:
