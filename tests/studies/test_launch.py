@@ -143,6 +143,8 @@ def test_a_study_that_is_stopped_leaves_no_process_but_checkpoints(
             f"launcher={launcher}", "checkpoint_minutes=1e-9",
         ],
         cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A shell's background jobs, and so these tests perhaps, are to ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )  # fmt: skip
     deadline = time.monotonic() + 200
     while len(list(runs.glob("mnist/*/*/checkpoint.pt"))) < 2 and time.monotonic() < deadline:

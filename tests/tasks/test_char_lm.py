@@ -276,7 +276,10 @@ def test_a_sample_is_drawn_from_a_run_made_here(tmp_path: Path, command: Command
     assert 4 + 40 // 4 < len(first) <= 4 + 40 + 1
     assert first == again != other
     wrong = command("sample", *base, "temperature=-1")
-    assert (wrong.returncode, wrong.stderr) == (2, "error: temperature=-1: must be a number above 0\n")
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "error: temperature=-1: must be a number from 0.001 to 1000\n",
+    )
 
 
 def test_top_k_of_one_takes_the_likeliest_byte() -> None:

@@ -15,9 +15,7 @@ STUDY_KEYS = {
     "scale": Key("paper, mini or smoke (default: the study's own)"),
     "seeds": Key("such as 1,2,3 (default: the study's own)", also=("seed",)),
     "runs": Key("folder of the records and tables (default: results/)"),
-    "workers": Key(
-        "runs at a time (default: as many as this machine suits); above its GPUs they share these"
-    ),
+    "workers": Key("runs at a time (default: as many as this machine suits)"),
 }
 MOST = 60  # characters of seeds in a file's name
 study_names = partial(choices, "study")
