@@ -24,8 +24,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from adanorm.cli.command import whole_number
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import CONF, PROJECT
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.
@@ -49,7 +51,7 @@ class Child:
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(script), *settings, f"runs={folder}"],
-                env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(checkout / "src")},
+                env={**_mirror(), **os.environ, **ENVIRONMENT, "PYTHONPATH": str(checkout / "src")},
                 cwd=checkout,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -99,6 +101,13 @@ def measure(options: Options) -> Iterator[Row]:
         place = {"task": task, "norm": keys["norm"], "scale": scale, "baseline": _commit(other)}
         for row in _compared({"here": PROJECT, "there": other}, settings, options):
             yield place | row
+
+
+def _mirror() -> dict[str, str]:
+    """Return the variable that names this checkout's own mirror of data, for one that lies elsewhere."""
+    mirrors = yaml.safe_load((CONF / "run.yaml").read_text())["data"]["mirrors"]
+    found = [path for mirror in mirrors if (path := PROJECT / mirror).is_dir()]
+    return {"ADANORM_MIRROR": str(found[0].resolve())} if found else {}
 
 
 def checkout_of(baseline: str) -> Path:
