@@ -143,6 +143,14 @@ def test_stray_runs_cannot_enter_a_cell(runs: list[Experiment], tmp_path: Path) 
     assert [run.seed for run in runs_on_record(runs[0])] == [2], "of another learning rate"
 
 
+def test_seeds_that_settings_are_chosen_by_are_no_evidence(runs: list[Experiment]) -> None:
+    chosen_by = runs[0].model_copy(update={"seed": 101})
+    for run, accuracy in ((runs[0], 76.0), (chosen_by, 90.0)):
+        record(run, **score(accuracy))
+    assert cell(runs).scores == [76.0]
+    assert cell([chosen_by]).scores == [90.0]
+
+
 def test_smaller_scales_and_own_data_have_no_paper_number(tmp_path: Path) -> None:
     mini = compose_experiment(["task=rt", "norm=layernorm", "scale=mini", f"runs={tmp_path}"])
     record(mini, **score(70.0))

@@ -18,6 +18,7 @@ from adanorm.records.result import AnalysisResult, Ended, Result, checksum_of
 
 R = TypeVar("R", bound=Ended)
 SCHEMA = 1
+EVIDENCE_SEEDS = 100  # what a setting was chosen by is no evidence of what it is worth
 
 
 def result(folder: Path) -> Result | None:
@@ -123,8 +124,15 @@ def outputs(folder: Path, *, examples: int | None = None) -> list[str]:
 
 
 def runs_on_record(run: Experiment) -> list[Experiment]:
-    """Return the runs that differ from a run in nothing but their seed and have a folder, by seed."""
+    """Return the runs that differ from a run in nothing but their seed and have a folder, by seed.
+
+    Seeds above EVIDENCE_SEEDS are of runs that settings are chosen by: they are alike among themselves.
+    """
     siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
     seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings}
-    alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
+    alike = (
+        run.model_copy(update={"seed": seed})
+        for seed in sorted(seeds)
+        if (seed > EVIDENCE_SEEDS) == (run.seed > EVIDENCE_SEEDS)
+    )
     return [other for other in alike if other.folder().exists()]
