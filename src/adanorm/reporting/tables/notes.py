@@ -150,7 +150,7 @@ def _splits(table: Table) -> list[str]:
 
 
 def _axes(table: Table) -> list[str]:
-    """Return which norms of a column are over channels and which over all units of a layer."""
+    """Return what the norms of a column are over, where they differ in it."""
     found = []
     for task in table.study.columns:
         axes: dict[str, list[str]] = {}
@@ -158,9 +158,14 @@ def _axes(table: Table) -> list[str]:
             if column == task:
                 axes.setdefault(kind, []).append(title(table.study.rows[row].norm))
         if len(axes) > 1:
-            of = {"channels": "over the channels", "all": "over all units of a layer"}
+            of = {
+                "channels": "over the channels",
+                "all": "over all units of a layer",
+                "width": "over rows of pixels",
+            }
             said = [f"{', '.join(dict.fromkeys(norms))} {of.get(kind, kind)}" for kind, norms in axes.items()]
-            found.append(f"{title(task)} has norms of two kinds in one column: {'; '.join(said)}.")
+            kinds = {2: "two", 3: "three"}[len(axes)]
+            found.append(f"{title(task)} has norms of {kinds} kinds in one column: {'; '.join(said)}.")
     return found
 
 
