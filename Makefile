@@ -129,7 +129,7 @@ format: $(VENV)/installed-dev ## Rewrite the code in the project's format
 test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
 	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
-nightly: $(VENV)/installed-dev ## Put in faults and mutations: what goes wrong, and what no test notices
+nightly: $(VENV)/installed-dev ## Put in faults and mutations, and count what goes wrong
 	PYTHON=$(BIN)/python scripts/fault-campaign $(SET)
 	PYTHON=$(BIN)/python scripts/mutate
 

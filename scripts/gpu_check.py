@@ -115,6 +115,7 @@ def run_check(check: Check, *, limit: float) -> Verdict:
         done = subprocess.run(
             check.command,
             cwd=PROJECT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},  # so that what is printed last comes last
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -204,6 +204,7 @@ class Server:
         pid = os.fork()
         if pid == 0:
             os.setsid()
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
             for other in list(self._looks.get_map().values()):
                 os.close(other.fd)
             self._looks.close()

@@ -35,7 +35,10 @@ def test_every_recorded_result_is_written_back_byte_for_byte(folder: Path, kind:
         pytest.skip(f"no records in {folder}")
     for path in paths:
         content = path.read_bytes()
-        assert kind.model_validate_json(content).to_json() == content, path
+        values = json.loads(content)
+        sealed, files = values.pop("checksum", None), values.pop("files", {})
+        found = kind.model_validate(values)
+        assert (found.sealed(files) if sealed else found.to_json()) == content, path
 
 
 def keys(result: Ended) -> list[str]:
