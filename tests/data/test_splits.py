@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -14,15 +12,7 @@ from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.corpora import Splits, read_corpus
 from adanorm.data.translation.preparation import _taken_out
 from adanorm.data.treebanks.conll import read_sample
-
-
-def archive(path: Path, members: dict[str, str]) -> Path:
-    with tarfile.open(path, "w:gz") as made:
-        for name, text in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            made.addfile(info, io.BytesIO(text.encode()))
-    return path
+from tests.data.archives import archive
 
 
 def first_words(splits: Splits) -> dict[str, str]:

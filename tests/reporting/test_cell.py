@@ -140,7 +140,8 @@ def test_stray_runs_cannot_enter_a_cell(runs: list[Experiment], tmp_path: Path) 
     )
     assert cell(runs).text == "-"
     record(runs[1], **score(76.0))
-    assert [run.seed for run in runs_on_record(runs[0])] == [2], "of another learning rate"
+    (runs[1].folder().parent / "paper-seedX-00000000").mkdir()
+    assert [run.seed for run in runs_on_record(runs[0])] == [2], "not of another learning rate, or of none"
 
 
 def test_seeds_that_settings_are_chosen_by_are_no_evidence(runs: list[Experiment]) -> None:
