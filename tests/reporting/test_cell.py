@@ -16,7 +16,7 @@ from adanorm.records.reader import runs_on_record
 from adanorm.reporting.cell import cell
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
-from adanorm.reporting.pages.readme import update_readme
+from adanorm.reporting.pages.readme import answers, summary_table, update_readme
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.findings import findings_markdown
@@ -357,8 +357,11 @@ def test_a_task_the_paper_has_no_number_of_fits_into_every_table(tmp_path: Path)
 def test_the_committed_tables_are_those_of_the_committed_records(
     committed_runs: Path, tmp_path: Path
 ) -> None:
-    claims = claims_markdown(claim_results(str(committed_runs)))
+    judgements = claim_results(str(committed_runs))
+    claims = claims_markdown(judgements)
     assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
+    readme = (PROJECT / "README.md").read_text()
+    assert update_readme(readme, "answers", answers(judgements)) == readme, "run `make tables`: README.md"
     found = findings_markdown(str(committed_runs))
     assert (PROJECT / "results" / "tables" / "findings.md").read_text() == found, "run `make tables`"
     columns = reproducibility_markdown(agreements(str(committed_runs)))
@@ -371,5 +374,4 @@ def test_the_committed_tables_are_those_of_the_committed_records(
             committed = PROJECT / "results" / "tables" / path.name
             assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"
         if "readme" in study.roles:
-            readme = (PROJECT / "README.md").read_text()
-            assert update_readme(readme, table) == readme, "run `make tables`: the README's is stale"
+            assert update_readme(readme, "overview", summary_table(table)) == readme, "run `make tables`"

@@ -9,9 +9,9 @@ from adanorm.config.paths import CONF, choices
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.baselines import best_baseline
-from adanorm.records.published import published
+from adanorm.records.published import UNCONFIRMED, published
 from adanorm.reporting.names import task_metric, title
-from adanorm.reporting.tables.table import UNCONFIRMED, Table
+from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.prediction import Shift, column_shift, error_rates
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.selection import luck_of_choice
