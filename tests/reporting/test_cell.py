@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -352,6 +353,22 @@ def test_a_task_the_paper_has_no_number_of_fits_into_every_table(tmp_path: Path)
     assert "Gaussian, test loss, paper\n  LayerNorm          0.0302 ± 0.0001\n" in table_text(table)
     assert not task_metric("gaussian").higher_is_better
     assert task_metric("cifar10").higher_is_better
+
+
+def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) -> None:
+    study = load_study("table4").model_copy(update={"columns": ["rt"]})
+    grid = study_grid(study, runs=str(tmp_path))
+    computed = {"packages": {"torch": "2.13.0"}, "device": "AMD EPYC", "norm_backend": "fused: numba"}
+    for (row, _), plan in grid.items():
+        for run in plan.runs:
+            record(run)
+            version = {"numerics_version": 2} if row == "adanorm" and run.seed == 3 else {}
+            (run.folder() / "environment.json").write_text(json.dumps(computed | version))
+    text = table_markdown(Table(study, grid))
+    assert "numerics 2, torch 2.13.0, AMD EPYC: AdaNorm 3)." in text
+    assert "(numerics 1, torch 2.13.0, AMD EPYC: LayerNorm 1, 2, 3, AdaNorm 1, 2; " in text
+    (run.folder() / "environment.json").write_text(json.dumps(computed))
+    assert "not computed alike" not in table_markdown(Table(study, grid))
 
 
 def test_the_committed_tables_are_those_of_the_committed_records(
