@@ -1,4 +1,4 @@
-"""What choosing one epoch of a run costs: the scatter of its score, and what choosing on the test set wins."""
+"""What choosing one epoch of a run costs: how its score scatters, what choosing on the test set wins."""
 
 from __future__ import annotations
 
