@@ -119,7 +119,8 @@ def server() -> Iterator[None]:
         ]
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands", *map(str, numbers)], cwd=PROJECT, pass_fds=numbers,
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE, start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "0"},
+            stdin=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         os.environ[FOLDER] = folder
         try:

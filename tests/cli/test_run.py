@@ -238,6 +238,7 @@ def by_forks(*arguments: str) -> list[str]:
         return [errors.read()] if any(codes) else []
 
 
+@pytest.mark.usefixtures("_quick_start")
 @pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-gru", "ptb", "gaussian"])
 def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str) -> None:
     """Each process takes half of every batch: the order and, to rounding, the losses of one."""
