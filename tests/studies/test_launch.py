@@ -240,7 +240,7 @@ def test_a_study_is_one_folder_or_one_group_of_a_tracker(
     arguments = own_study(
         tmp_path, "plain: {norm: layernorm}, k=0.2: {norm: adanorm, overrides: [norm.params.k=0.2]}"
     )
-    done = command("study", *arguments, f"logger={logger}", "workers=2")
+    done = command("study", *arguments, f"logger={logger}")
     assert done.returncode == 0, done.stdout
     if logger == "tensorboard":
         folders = sorted(path.parent for path in tmp_path.glob("runs/tensorboard/own/*/events.*"))
