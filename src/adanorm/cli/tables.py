@@ -45,7 +45,7 @@ def main(arguments: Arguments) -> None:
         print(f"{shown(paths[0])} and .csv, .tex")
         if "readme" in study.roles:
             readme = PROJECT / "README.md"
-            write_whole(readme, update_readme(readme.read_text(), table).encode())
+            write_whole(readme, update_readme(readme.read_text("utf-8"), table).encode())
     if not arguments.names and not metric:
         _write_the_others()
 
