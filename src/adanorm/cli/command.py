@@ -135,7 +135,12 @@ def seed_list(text: str) -> list[int]:
 
 
 def folder_of(text: str) -> str | None:
-    """Return the absolute path of `runs=FOLDER`, or None where it is empty or the repository's own."""
+    """Return the absolute path of `runs=FOLDER`, or None where it is empty or the repository's own.
+
+    Raises ValueError for a path that Hydra would put something into.
+    """
+    if "${" in text:
+        raise ValueError(f"runs={text}: a folder's name cannot hold ${{, which stands for another setting")
     path = os.path.abspath(text) if text else None
     return None if path is None or os.path.realpath(path) == os.path.realpath(RUNS) else path
 
