@@ -142,6 +142,8 @@ def test_stray_runs_cannot_enter_a_cell(runs: list[Experiment], tmp_path: Path) 
         compose_experiment(["task=rt", "norm=layernorm", "training.lr=0.5", f"runs={tmp_path}"]), **score(1.0)
     )
     assert cell(runs).text == "-"
+    for odd in ("smoke-seedX-0", "mini-seed2", "paper-seed٣-00000000"):
+        (runs[1].folder().parent / odd.replace("smoke", runs[1].scale)).mkdir(parents=True)
     record(runs[1], **score(76.0))
     (runs[1].folder().parent / "paper-seedX-00000000").mkdir()
     assert [run.seed for run in runs_on_record(runs[0])] == [2], "not of another learning rate, or of none"

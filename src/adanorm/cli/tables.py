@@ -47,7 +47,9 @@ def main(arguments: Arguments) -> None:
         paths = write_table(table, name)
         print(f"{shown(paths[0])} and .csv, .tex")
         if "readme" in study.roles:
-            write_whole(README, update_readme(README.read_text(), "overview", summary_table(table)).encode())
+            write_whole(
+                README, update_readme(README.read_text("utf-8"), "overview", summary_table(table)).encode()
+            )
     if not arguments.names and not metric:
         _write_the_others()
 
@@ -58,7 +60,6 @@ def _write_the_others() -> None:
     columns, judgements = agreements(), claim_results()
     pages = {
         folder / "claims.md": claims_markdown(judgements),
-        README: update_readme(README.read_text(), "answers", answers(judgements)),
         folder / "findings.md": findings_markdown(),
         folder / "epoch-choice.md": epoch_choice_markdown(epoch_choices()),
         folder / "reproducibility.md": reproducibility_markdown(columns),
@@ -68,7 +69,12 @@ def _write_the_others() -> None:
     for path, text in pages.items():
         write_whole(path, text.encode())
         print(shown(path))
+    _update_readme("answers", answers(judgements))
     for analysis in map(load_analysis, analysis_names()):
         grid = analysis_grid(analysis)
         if any(analysis_results(cell) for cell in grid.values()):
             print(f"{shown(write_analysis(analysis, grid)[0])} and .csv")
+
+
+def _update_readme(part: str, text: str) -> None:
+    write_whole(README, update_readme(README.read_text("utf-8"), part, text).encode())

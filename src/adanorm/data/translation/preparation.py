@@ -126,10 +126,10 @@ def _prepare(raw: Splits, data: ParallelConfig, folder: Path, say: Say) -> None:
             stem = f"{split}.{'-'.join(data.languages)}.{language}"
             report[stem] = _binarize(lines, dictionary, folder / stem)
     if subwords.codes is not None:
-        (folder / "codes").write_text(subwords.codes)
+        (folder / "codes").write_text(subwords.codes, "utf-8")
     for split in ("valid", "test"):
         _write_references(folder, split, raw.get(split), encoded[split][1], languages[1], data)
-    (folder / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    (folder / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 Sides = tuple[list[str], list[str]]
@@ -241,4 +241,6 @@ def _write_references(
     has_text = raw is not None and data.tokenize and len(raw.target) == len(words)
     text = raw.target if raw is not None and has_text else [language.join(line) for line in words]
     for kind, lines in (("words", words), ("text", text)):
-        (folder / f"{split}.{kind}.{language.language}").write_text("".join(f"{line}\n" for line in lines))
+        (folder / f"{split}.{kind}.{language.language}").write_text(
+            "".join(f"{line}\n" for line in lines), "utf-8"
+        )
