@@ -64,7 +64,8 @@ def download(address: str, part: Path, size: int | None, patience: Patience = PA
         except (_LaterError, requests.RequestException) as error:
             problem, seconds = reason(error), getattr(error, "seconds", None)
             # Where nobody answers, the next address is better than patience.
-            passing = isinstance(error, _LaterError | requests.ReadTimeout) or _size(part) > before
+            broken = (_LaterError, requests.ReadTimeout, requests.exceptions.ChunkedEncodingError)
+            passing = isinstance(error, broken) or _size(part) > before
             if not passing:
                 raise OSError(problem) from None
         if attempt < patience.attempts:
@@ -135,6 +136,7 @@ def _continue(address: str, part: Path, size: int | None, patience: Patience) ->
 def _write(answer: requests.Response, part: Path, have: int, size: int | None) -> None:
     """Write the rest of a file whose first `have` bytes are in `part`."""
     total = _total(answer)
+    answer.raw.enforce_content_length = False  # what came of it is kept; its length is checked below
     with (
         part.open("ab" if have else "wb") as file,
         tqdm(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +19,16 @@ from hypothesis import strategies as st
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
+from adanorm.data import catalogue
+from adanorm.data.source import Source
+from adanorm.data.translation import shards
 from adanorm.data.translation.cleaning import clean
 from adanorm.data.translation.corpora import corpus_files, read_corpus
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import prepared_corpus
 from adanorm.data.translation.text import lines_of, pair_of
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
+from adanorm.data.translation.workers import Progress
 
 LANGUAGES = ("de", "en")
 
@@ -177,6 +183,72 @@ def test_a_preparation_that_nobody_goes_on_with_is_swept(tmp_path: Path) -> None
         assert (tmp_path / "prepared" / "de-en-0.part").exists()
     prepared_corpus(data_of(f"data.cache={tmp_path}", "data.ratio=2"))
     assert not list(tmp_path.rglob("*.part"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("data.clean=subwords", "data.longest=6")  # so that shards of one step differ in size
+    whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '1'}", *settings), processes=1)
+    monkeypatch.setattr(shards, "PAIRS", 100)
+    parts, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '2'}", *settings), processes=2)
+    assert contents(parts) == contents(whole)
+    assert json.loads((whole / "report.json").read_bytes())["dropped"]
+
+
+@pytest.mark.parametrize("stage", ["words", "vocabulary", "subwords", "ids"])
+def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    monkeypatch.setattr(shards, "PAIRS", 100)
+    data, done = data_of(f"data.cache={tmp_path}"), []
+    step = getattr(shards, stage)
+
+    def interrupted(*arguments: Any) -> Any:
+        done.append(stage)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    monkeypatch.setattr(shards, stage, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepared_corpus(data, processes=1)
+    assert list(tmp_path.rglob("*.part"))
+    done.append("again")
+    said: list[str] = []
+    folder, _ = prepared_corpus(data, said.append, processes=1)
+    assert said[0].endswith("goes on from what an interrupted preparation had finished")
+    # Of the five shards of a stage the first is not gone through again; words are counted all over.
+    assert done[3:] == [stage] * (3 if stage == "vocabulary" else 4)
+    assert not list(tmp_path.rglob("*.part"))
+    monkeypatch.undo()
+    whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / 'whole'}"))
+    assert contents(folder) == contents(whole)
+
+
+def test_published_numbers_of_pairs_are_compared_recorded_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        catalogue.SOURCES, "synthetic", Source("x", "none", (), counts=(401, 32, 32), tolerance=0.9)
+    )
+    said: list[str] = []
+    corpus = load_pairs(data_of(f"data.cache={tmp_path}"), said.append)
+    size = len(corpus.splits["train"])
+    assert said == [f"synthetic: {size:,} pairs for train, published are 401 ({size - 401:+,})"]
+    assert corpus.inspection.counts["published"] == {"train": 401, "valid": 32, "test": 32}
+    assert corpus.inspection.counts["pairs"]["train"] == size
+
+
+def test_progress_says_how_long_is_left_of_what_is_not_there_yet() -> None:
+    with Progress("words", 1000, print) as progress:
+        progress.add(500, now=False)
+        progress.add(100)
+        assert progress.line(60.0) == "words: 600 of 1,000 pairs, 4 min left"
 
 
 def test_a_prepared_corpus_is_used_where_nothing_can_be_written(tmp_path: Path) -> None:

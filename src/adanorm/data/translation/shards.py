@@ -19,7 +19,6 @@ from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.inspection import Keys, keys_of
 from adanorm.data.translation.cleaning import clean
 from adanorm.data.translation.tokenization import Bpe, Tokenizer
-from adanorm.files import write_whole
 
 Info = dict[str, Any]
 PAIRS = 25_000  # of a shard: it bounds the memory of a process
@@ -55,8 +54,8 @@ class Shard(NamedTuple):
     def finish(self, sides: Sequence[Sequence[str]] | None, info: Info) -> Info:
         """Write the texts, if any, and then what was counted; return that."""
         for language, lines in zip(self.languages, sides or (), strict=False):
-            write_whole(self.file(language), "".join(f"{line}\n" for line in lines).encode())
-        write_whole(self.file("json"), json.dumps(info).encode())
+            _write(self.file(language), "".join(f"{line}\n" for line in lines).encode())
+        _write(self.file("json"), json.dumps(info).encode())
         return info
 
 
@@ -113,9 +112,9 @@ def ids(out: Shard, dictionaries: tuple[str, str], source: Shard) -> Info:
         )
         lines = [[indices.get(word, unknown) for word in line.split()] for line in source.lines(side)]
         values = np.fromiter((i for line in lines for i in (*line, end)), dtype)
-        write_whole(out.file(f"{language}.bin"), values.tobytes())
+        _write(out.file(f"{language}.bin"), values.tobytes())
         sizes = np.array([len(line) + 1 for line in lines], np.int32)
-        write_whole(out.file(f"{language}.sizes"), sizes.tobytes())
+        _write(out.file(f"{language}.sizes"), sizes.tobytes())
         info[language] = {"tokens": len(values), "unknown": int((values == unknown).sum())}
     return out.finish(None, info)
 
@@ -136,9 +135,16 @@ def _kept(
     info["pairs"] = len(sides[0])
     if counted:
         examples = (f"{source}\n{target}".encode() for source, target in zip(*sides, strict=True))
-        write_whole(out.file("keys"), keys_of(examples).tobytes())
+        _write(out.file("keys"), keys_of(examples).tobytes())
         info["counts"] = [Counter(word for line in side for word in line.split()) for side in sides]
     return out.finish(sides, info)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that is whole once it has its name; what a power cut takes is prepared again."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)
 
 
 @cache
