@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from pydantic import ValidationError
 
 from adanorm.config.experiment import Experiment
-from adanorm.records.check import FILES, problem, read_rows
+from adanorm.records.check import FILES, NAME, problem, read_rows
 from adanorm.records.result import AnalysisResult, Ended, Result, checksum_of
 
 R = TypeVar("R", bound=Ended)
@@ -129,7 +129,7 @@ def runs_on_record(run: Experiment) -> list[Experiment]:
     Seeds above EVIDENCE_SEEDS are of runs that settings are chosen by: they are alike among themselves.
     """
     siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
-    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings}
+    seeds = {int(named[2]) for path in siblings if (named := NAME.fullmatch(path.name))}
     alike = (
         run.model_copy(update={"seed": seed})
         for seed in sorted(seeds)
