@@ -80,7 +80,7 @@ def _of_a_known_parameter(override: str, norms: Sequence[str]) -> str:
     """Return an override of a norm's parameter as Hydra takes it, whether or not its YAML lists it."""
     key, _, value = override.removeprefix("norm.params.").partition("=")
     for name in (norms or ["layernorm"])[0].split(","):
-        listed = yaml.safe_load((CONF / "norm" / f"{name}.yaml").read_text())["params"] or {}
+        listed = yaml.safe_load((CONF / "norm" / f"{name}.yaml").read_text("utf-8"))["params"] or {}
         if key in listed:
             return override
     from adanorm.norms.registry import parameters_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -42,6 +43,21 @@ def describe(
     }
 
 
+def arithmetic(folder: Path) -> str | None:
+    """Return what decided the last digits of a run on record; None where the record does not say.
+
+    By these a score differs as by another seed: the version of our own numerics (of a record that names
+    none, 1), whether our kernels computed its norms, PyTorch's version, and the processor.
+    """
+    path = folder / "environment.json"
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text("utf-8"))
+    numerics = f"numerics {found.get('numerics_version', 1)}"
+    kernels = "" if "norm_backend" in found else " before the norms' kernels"
+    return f"{numerics}{kernels}, torch {found['packages']['torch']}, {found['device']}"
+
+
 def _git(*arguments: str) -> str | None:
     try:
         return subprocess.run(
@@ -60,6 +76,6 @@ def _version(package: str) -> str | None:
 
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
+    lines = info.read_text("utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()

@@ -21,6 +21,13 @@ from adanorm.records import reader
 from adanorm.records.check import FILES
 from adanorm.records.result import Ended, as_json
 
+OF_A_STUDY = "ADANORM_OF_A_STUDY"  # in the environment of a study's runs
+HELD_CODE = 75  # the exit code of such a run that another process is writing
+
+
+class HeldError(ValueError):
+    """Another process is writing the record of a folder."""
+
 
 @dataclass
 class Recording:
@@ -63,8 +70,8 @@ class RunFolder:
         `code` are the source files, by relative path, of what comes from another package.
         The block gives the result. Without one, as after an interruption, the record stays
         unfinished: the next start continues it. Nothing is written where it is complete, as another
-        process may have made it just before. Raises ValueError where another process is writing it, or
-        a later version of the suite has.
+        process may have made it just before. Raises HeldError where another process is writing it, and
+        ValueError where a later version of the suite has.
         """
         with self.locked():
             recording = Recording(reader.is_complete(self.path))
@@ -97,7 +104,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Create the folder if need be, and keep other processes out during a block.
 
-        Raises ValueError where another process is writing it.
+        Raises HeldError where another process is writing it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         try:
@@ -106,7 +113,7 @@ class RunFolder:
                 sweep(self.path)
                 yield
         except Timeout:
-            raise ValueError(f"{shown(self.path)} is being written by another process") from None
+            raise HeldError(f"{shown(self.path)} is being written by another process") from None
 
     @property
     def test_rows(self) -> Path:
@@ -115,26 +122,33 @@ class RunFolder:
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write all rows so far: a resumed run goes on after those that its checkpoint knows."""
-        write_whole(self.rows, "".join(map(_line, rows)).encode())
+        _write_lines(self.rows, rows)
 
     def write_test_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write all rows of test scores so far, for the same reason."""
-        write_whole(self.test_rows, "".join(map(_line, rows)).encode())
+        _write_lines(self.test_rows, rows)
 
     def add_test_row(self, row: Mapping[str, Any]) -> None:
         """Append a row of test scores."""
-        with self.test_rows.open("a") as file:
-            file.write(_line(row))
+        _add_line(self.test_rows, row)
 
     def add_row(self, row: Mapping[str, Any]) -> None:
         """Append a row of metrics or of observations."""
-        with naming(self.rows), self.rows.open("a") as file:
-            file.write(_line(row))
+        _add_line(self.rows, row)
 
     def write_outputs(self, outputs: list[str]) -> None:
         """Write the test set's outputs, a line an example; the same outputs give the same bytes."""
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / "predictions.txt.gz", gzip.compress(text, mtime=0))
+
+
+def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    write_whole(path, "".join(map(_line, rows)).encode())
+
+
+def _add_line(path: Path, row: Mapping[str, Any]) -> None:
+    with naming(path), path.open("a", encoding="utf-8") as file:
+        file.write(_line(row))
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from pydantic import ValidationError
 
 from adanorm.config.experiment import Experiment
-from adanorm.records.check import FILES, problem, read_rows
+from adanorm.records.check import FILES, NAME, problem, read_rows
 from adanorm.records.result import AnalysisResult, Ended, Result, checksum_of
 
 R = TypeVar("R", bound=Ended)
@@ -58,14 +58,19 @@ def _read(folder: Path, kind: type[R]) -> R | None:
     # Checked once, unless something has changed.
     stats = [path.stat() if path.exists() else None for path in files]
     state = tuple(stat and (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size) for stat in stats)
-    found, wrong = _checked(folder, kind, state)
-    if wrong is not None:
-        warnings.warn(f"{files[0]} is not counted: {wrong}", stacklevel=1)  # once, whoever asks
-    return cast(R | None, found)
+    return cast(R | None, _checked(folder, kind, state))
 
 
 @lru_cache(maxsize=4096)
-def _checked(folder: Path, kind: type[Ended], state: object) -> tuple[Ended | None, str | None]:
+def _checked(folder: Path, kind: type[Ended], state: object) -> Ended | None:
+    """Return the result in a folder, or None after a warning, once whoever asks, of why it does not count."""
+    found, wrong = _found(folder, kind)
+    if wrong is not None:
+        warnings.warn(f"{folder / 'result.json'} is not counted: {wrong}", stacklevel=1)
+    return found
+
+
+def _found(folder: Path, kind: type[Ended]) -> tuple[Ended | None, str | None]:
     """Return the result in a folder, or None and why it does not count."""
     values = _values(folder / "result.json")
     if not isinstance(values, dict):
@@ -100,6 +105,14 @@ def metrics(folder: Path) -> list[dict[str, float]]:
     return read_rows(folder / "metrics.jsonl")
 
 
+def test_metrics(folder: Path) -> list[dict[str, float]]:
+    """Return the rows of a run's test_metrics.jsonl, one an evaluation, none if test scores were not tracked.
+
+    Raises ValueError as `metrics` does.
+    """
+    return read_rows(folder / "test_metrics.jsonl")
+
+
 def observations(folder: Path) -> list[dict[str, Any]]:
     """Return the rows of an analysis' rows.jsonl, one an observation; raises ValueError as `metrics` does."""
     return read_rows(folder / "rows.jsonl")
@@ -129,7 +142,7 @@ def runs_on_record(run: Experiment) -> list[Experiment]:
     Seeds above EVIDENCE_SEEDS are of runs that settings are chosen by: they are alike among themselves.
     """
     siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
-    seeds = {int(path.name.split("-seed")[1].split("-")[0]) for path in siblings}
+    seeds = {int(named[2]) for path in siblings if (named := NAME.fullmatch(path.name))}
     alike = (
         run.model_copy(update={"seed": seed})
         for seed in sorted(seeds)
