@@ -1,8 +1,8 @@
 """Dry runs of every task of the paper at full size: `python -m scripts.benchmarks.full_size`.
 
 Two updates of the whole model on made-up data of full shape, and a few examples scored: what breaks at that
-size, and the memory it takes at its peak. One task after the other, each in a process of its own. `tasks` are some of
-them, `norm` is the norm and `device` the device.
+size, and the memory it takes at its peak. One task after the other, each in a process of its own. `tasks`
+are some of them, `norm` is the norm and `device` the device.
 """
 
 from __future__ import annotations
