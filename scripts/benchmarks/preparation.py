@@ -2,7 +2,7 @@
 
 On a made-up corpus of `pairs` pairs whose words are as frequent as words are (Zipf's law), through Moses's
 tokenizer (tokenize=true) and `merges` merges. `processes` are the numbers of processes to compare. Memory is
-that of all processes together at its peak: `memory_gb` counts a shared page once, `resident_gb` once a process.
+that of all processes together at its peak: `memory_gb` counts a shared page once, `resident_gb` often.
 
 The size of En-De: pairs=4500000, hours; with tokenize=false merges=0 what reading, cleaning, dictionaries
 and token ids take alone.
@@ -86,7 +86,7 @@ def _prepare(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
 
 
 def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> tuple[float, int, int, float]:
-    """Return a preparation's seconds, its largest memory in bytes, shared and resident, and its CPU seconds."""
+    """Return seconds, the largest memory in bytes, shared and resident, and CPU seconds of a preparation."""
     started, before = time.monotonic(), os.times()
     process = multiprocessing.get_context("spawn").Process(
         target=_prepare, args=(cache, corpus, settings, processes)
