@@ -21,6 +21,7 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
 from adanorm.training.distributed import World, broadcast, init_distributed
 from adanorm.training.loop import Trainer
+from adanorm.training.memory import peak_memory
 from adanorm.training.progress import Progress, planned_updates
 from adanorm.training.state import Outcome, Row
 
@@ -58,6 +59,8 @@ def execute(experiment: Experiment) -> None:
                     f"{experiment.task.name} {experiment.norm.name}: broke in training"
                 ) from error
             if record is not None:
+                if experiment.updates is not None:
+                    facts["dry_run"] = {"peak_memory": peak_memory(prepared.device)}
                 record.result = _finish(folder, facts, outcome)
         broadcast(None, world)  # nobody leaves before the record is written
 
@@ -123,7 +126,7 @@ def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
     if batches == 0:
         raise ValueError("the training data make no batch")
     updates = planned_updates(settings, batches)
-    if settings.warmup_updates < updates:
+    if settings.warmup_updates < updates or experiment.updates is not None:
         return found
     line = (
         f"training.warmup_updates={settings.warmup_updates}: the run ends after {updates} updates, before its"
