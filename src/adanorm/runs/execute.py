@@ -19,11 +19,13 @@ from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
-from adanorm.training.distributed import World, broadcast, init_distributed
+from adanorm.training.distributed import World, broadcast, init_distributed, is_of_a_lost_process
 from adanorm.training.loop import Trainer
 from adanorm.training.memory import peak_memory
 from adanorm.training.progress import Progress, planned_updates
 from adanorm.training.state import Outcome, Row
+
+RESUMES = "the next start resumes from the last checkpoint"
 
 
 def execute(experiment: Experiment) -> None:
@@ -52,6 +54,8 @@ def execute(experiment: Experiment) -> None:
             except Exception as error:
                 if is_out_of_memory(error):
                     raise  # as well
+                if is_of_a_lost_process(error, world):
+                    raise ConnectionError(f"another process of this run has ended: {RESUMES}") from None
                 if record is not None:
                     message = f"{type(error).__name__}: {error}"
                     record.result = Result(status="failed", **facts, error=message)
