@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from adanorm.cli.command import main
+from adanorm.__main__ import main
 
 WRITING = os.O_WRONLY | os.O_RDWR
 

@@ -134,7 +134,7 @@ def _become(arguments: Sequence[str], place: Path, *, kill_at: int | None, count
 
 def _main() -> int:
     """Return the exit code of the command line in sys.argv, as a process of its own would have it."""
-    from adanorm.cli.command import main
+    from adanorm.__main__ import main
 
     try:
         main()

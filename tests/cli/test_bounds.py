@@ -21,6 +21,10 @@ from adanorm.config.errors import mistake
         ("training.lr=1e300", "training.lr=1e"),
         ("task.name=../../x", "choose with task=NAME"),
         ("+task.name=mnist", "choose with task=NAME"),
+        ("norm.path=1e-300", "norm.path=1e-300: input should be a valid string"),
+        ("norm.params.eps=nan", "norm.params.eps=nan: input should be a valid boolean or a finite number or"),
+        ("norm.placement=3", "norm.placement=3: input should be a valid string or a valid list"),
+        ("~training.lr", "training.lr: is missing"),
         ("norm.name=../x", "norm.name='../x': string should match"),
     ],
 )
@@ -46,9 +50,11 @@ def test_numbers_of_keys_have_bounds() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["run", "model.name=ü"], "cannot be read; a value of other characters stands in quotes"),
         (["report", "runs=/nowhere/x"], "runs=/nowhere/x: no such folder"),
         (["sample", "temperature=0." + 46 * "0" + "1"], "must be a number from 0.001 to 1000"),
         (["analyze", "gradients", "norm="], "norm=: needs a value"),
+        (["study", "table4", "runs=a${seed}"], "runs=a${seed}: a folder's name cannot hold ${"),
         (["run", "-x"], "unrecognized arguments: -x; `adanorm run --help` shows what it takes"),
         (["run", "--cfg"], "argument --cfg/-c: expected one argument"),
     ],
@@ -56,7 +62,10 @@ def test_numbers_of_keys_have_bounds() -> None:
 def test_what_a_command_cannot_do_is_refused(arguments: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
         dispatch(arguments)
-    assert "\n" not in str(refused.value)
+    line = mistake(refused.value)
+    assert line is not None
+    assert message in line
+    assert "\n" not in line
 
 
 def test_a_lack_of_memory_is_a_line_and_a_bug_is_none() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.outside_code import source_of
+from adanorm.config.outside_code import MOST_FILES, source_of
 from adanorm.config.outside_norms import outside_code
 from adanorm.config.paths import choices
 
@@ -94,6 +94,13 @@ def test_what_is_no_module_is_refused_in_a_line(folder: Path, path: str, message
         compose_experiment([f"++norm.path='{path}'"]).digest()
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_library_is_too_much_to_be_a_norms_source(folder: Path) -> None:
+    write(folder, vast__init="", vast__norms="".join(f"from . import m{n}\n" for n in range(MOST_FILES)))
+    write(folder, **{f"vast__m{n}": "" for n in range(MOST_FILES)})
+    with pytest.raises(ValueError, match="imports over 500 modules of vast: put the norm into its own"):
+        source_of("vast.norms")
 
 
 def test_the_suites_own_norms_have_no_code_in_their_identity() -> None:

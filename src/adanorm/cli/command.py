@@ -136,7 +136,12 @@ def seed_list(text: str) -> list[int]:
 
 
 def folder_of(text: str) -> str | None:
-    """Return the absolute path of `runs=FOLDER`, or None where it is empty or the repository's own."""
+    """Return the absolute path of `runs=FOLDER`, or None where it is empty or the repository's own.
+
+    Raises ValueError for a path that Hydra would put something into.
+    """
+    if "${" in text:
+        raise ValueError(f"runs={text}: a folder's name cannot hold ${{, which stands for another setting")
     path = os.path.abspath(text) if text else None
     return None if path is None or os.path.realpath(path) == os.path.realpath(RUNS) else path
 
@@ -213,7 +218,10 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 
 def main() -> NoReturn:
-    """Run the command line of this process; the user's mistakes end it with one line and code 2."""
+    """Run the command line of this process; the user's mistakes end it with one line and code 2.
+
+    Raises KeyboardInterrupt where it is interrupted, which adanorm.__main__ tells.
+    """
     warnings.formatwarning = _as_line
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     if "" not in sys.path:
@@ -229,9 +237,6 @@ def main() -> NoReturn:
     except BrokenPipeError:  # the reader, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
-    except KeyboardInterrupt:
-        print("interrupted: the next start resumes from the last checkpoint", file=sys.stderr)
-        raise SystemExit(130) from None
     except Exception as error:
         from adanorm.config.errors import mistake
 

@@ -29,7 +29,7 @@ def main(arguments: Arguments) -> None:
         print(f"  {name:<11} {_about(CONF / 'task' / f'{name}.yaml')}")
     print("studies")
     for name in choices("study"):
-        title = yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text())["title"]
+        title = yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text("utf-8"))["title"]
         print(f"  {name:<19} {textwrap.shorten(title, 58, placeholder=' ...')}")
     print(textwrap.fill(f"launchers {', '.join(choices('launcher'))}", 80, subsequent_indent=" " * 10))
     print("runs on record (done, diverged or failed, over seeds)")
@@ -38,7 +38,7 @@ def main(arguments: Arguments) -> None:
 
 
 def _about(path: Path) -> str:
-    comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
+    comments = [line[2:] for line in path.read_text("utf-8").splitlines() if line.startswith("# ")]
     sentence = " ".join(line for line in comments if not line.startswith("@")).partition(". ")[0]
     return sentence[:66]
 

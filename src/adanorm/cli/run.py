@@ -86,7 +86,7 @@ def _help(overrides: Sequence[str]) -> str:
 def _run(experiment: Experiment) -> None:
     """Complete a run unless it is complete, and print what it came to."""
     from adanorm.records import reader
-    from adanorm.records.folder import shown
+    from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, shown
     from adanorm.reporting.run_summary import run_summary
 
     folder = experiment.folder()
@@ -96,7 +96,12 @@ def _run(experiment: Experiment) -> None:
         from adanorm.runs.execute import execute
 
         _print_plan(experiment)
-        execute(experiment)
+        try:
+            execute(experiment)
+        except HeldError:
+            if OF_A_STUDY not in os.environ:
+                raise
+            raise SystemExit(HELD_CODE) from None  # no mistake: the study waits for the other process
     if os.environ.get("RANK", "0") == "0":
         print(run_summary(experiment), flush=True)
 

@@ -37,7 +37,7 @@ def tasks_of_kind(kind: str) -> list[str]:
 def _values(overrides: tuple[str, ...]) -> dict[str, Any]:
     path = _folder() / f"{hashlib.sha256(json.dumps(overrides).encode()).hexdigest()[:32]}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):  # what cannot be read is composed again
-        kept = json.loads(path.read_text())
+        kept = json.loads(path.read_text("utf-8"))
         if kept["checksum"] == _checksum(overrides, kept["values"]):
             return dict(kept["values"])
     values = compose_experiment(overrides).model_dump(mode="json")

@@ -16,7 +16,8 @@ def one_line(error: Exception) -> str:
     """Return an error of Hydra, OmegaConf or our own as one line that names the thing."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return f"no configuration {error.missing_cfg_file}: choose from {', '.join(error.options or [])}"
-    cause = error.__cause__ or error
+    # Theirs wrap what was wrong; ours say it better than what they come of.
+    cause = (isinstance(error, HydraException | OmegaConfBaseException) and error.__cause__) or error
     text = str(cause if str(cause) else error)
     unknown = re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text)
     if unknown:

@@ -120,18 +120,24 @@ class Experiment(Config):
         return runs_folder(self.runs) / self.task.name / self.norm.name / name
 
 
+UNION = ("bool", "int", "float", "str")  # the types that a value may be tried as, in pydantic's words
+
+
 def parse_experiment(config: DictConfig) -> Experiment:
     """Return the experiment that a composed configuration describes.
 
     Raises ValueError naming the key and what it takes.
     """
     values: Any = OmegaConf.to_container(config, resolve=True)
-    if values["norm"]["path"]:
-        values["norm"]["name"] = values["norm"]["path"].rpartition(":")[2]
+    for section in ("norm", "task"):
+        if not isinstance(values.get(section), dict):
+            raise ValueError(f"{section}={values.get(section)!r}: choose with {section}=NAME")
+        # What tables call it is no part of a run: reporting.names reads it.
+        values[section].pop("title", None)
+    if isinstance(path := values["norm"].get("path"), str) and path:
+        values["norm"]["name"] = path.rpartition(":")[2]
     if values["updates"] is not None:
         as_dry_run(values)
-    for section in ("norm", "task"):  # what tables call it is no part of a run: reporting.names reads it
-        values[section].pop("title", None)
     try:
         return Experiment.model_validate(values)
     except ValidationError as error:
@@ -152,4 +158,10 @@ def first_problem(error: ValidationError) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "value_error":
         return f"{key}: {message}" if key else message
+    if problem["type"] == "missing":
+        return f"{key}: is missing"
+    tried = [other for other in error.errors() if len(place) > 1 and other["loc"][:-1] == problem["loc"][:-1]]
+    if place[-1:] and place[-1] in UNION and len(tried) > 1:
+        kinds = dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in tried)
+        return f"{'.'.join(place[:-1])}={problem['input']!r}: input should be {' or '.join(kinds)}"
     return f"{key}={problem['input']!r}: {message[0].lower()}{message[1:]}"

@@ -11,6 +11,8 @@ from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+MOST_FILES = 500  # of a library the version is what identifies it; its whole source is no norm's
+
 
 @cache
 def source_of(module: str) -> dict[str, bytes]:
@@ -18,7 +20,7 @@ def source_of(module: str) -> dict[str, bytes]:
 
     A module in no package counts with those in its folder that it imports. The imports are read, not
     run: what is imported by a name made up at run time is not seen. Read once a process, as Python
-    does. Raises ValueError where the module does not exist or has no file.
+    does. Raises ValueError where the module does not exist or has no file, or its package has too many.
     """
     importlib.invalidate_caches()  # the folder may have been listed before the file was written
     found: dict[str, bytes] = {}
@@ -43,6 +45,10 @@ def source_of(module: str) -> dict[str, bytes]:
         if spec.has_location and spec.origin is not None:
             path, is_folder = Path(spec.origin), spec.submodule_search_locations is not None
             *around, last = name.split(".")
+            if len(found) == MOST_FILES:
+                raise ValueError(
+                    f"it imports over {MOST_FILES} modules of {top.name}: put the norm into its own"
+                )
             content = path.read_bytes()
             found["/".join([*around, *([last] if is_folder else []), path.name])] = content
             left += _imports(content, path, name, is_package=is_folder)

@@ -31,7 +31,7 @@ def data_digest(run: Experiment) -> str:
 
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
-    listed: list[dict[str, Any]] = json.loads(PATH.read_text()) if PATH.exists() else []
+    listed: list[dict[str, Any]] = json.loads(PATH.read_text("utf-8")) if PATH.exists() else []
     return {entry["data"]: entry for entry in listed}
 
 

@@ -52,7 +52,7 @@ def arithmetic(folder: Path) -> str | None:
     path = folder / "environment.json"
     if not path.exists():
         return None
-    found = json.loads(path.read_text())
+    found = json.loads(path.read_text("utf-8"))
     numerics = f"numerics {found.get('numerics_version', 1)}"
     kernels = "" if "norm_backend" in found else " before the norms' kernels"
     return f"{numerics}{kernels}, torch {found['packages']['torch']}, {found['device']}"
@@ -76,6 +76,6 @@ def _version(package: str) -> str | None:
 
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
+    lines = info.read_text("utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()

@@ -21,6 +21,13 @@ from adanorm.records import reader
 from adanorm.records.check import FILES
 from adanorm.records.result import Ended, as_json
 
+OF_A_STUDY = "ADANORM_OF_A_STUDY"  # in the environment of a study's runs
+HELD_CODE = 75  # the exit code of such a run that another process is writing
+
+
+class HeldError(ValueError):
+    """Another process is writing the record of a folder."""
+
 
 @dataclass
 class Recording:
@@ -63,8 +70,8 @@ class RunFolder:
         `code` are the source files, by relative path, of what comes from another package.
         The block gives the result. Without one, as after an interruption, the record stays
         unfinished: the next start continues it. Nothing is written where it is complete, as another
-        process may have made it just before. Raises ValueError where another process is writing it, or
-        a later version of the suite has.
+        process may have made it just before. Raises HeldError where another process is writing it, and
+        ValueError where a later version of the suite has.
         """
         with self.locked():
             recording = Recording(reader.is_complete(self.path))
@@ -97,7 +104,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Create the folder if need be, and keep other processes out during a block.
 
-        Raises ValueError where another process is writing it.
+        Raises HeldError where another process is writing it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         try:
@@ -106,7 +113,7 @@ class RunFolder:
                 sweep(self.path)
                 yield
         except Timeout:
-            raise ValueError(f"{shown(self.path)} is being written by another process") from None
+            raise HeldError(f"{shown(self.path)} is being written by another process") from None
 
     @property
     def test_rows(self) -> Path:
@@ -140,7 +147,7 @@ def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _add_line(path: Path, row: Mapping[str, Any]) -> None:
-    with naming(path), path.open("a") as file:
+    with naming(path), path.open("a", encoding="utf-8") as file:
         file.write(_line(row))
 
 

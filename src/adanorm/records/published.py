@@ -29,7 +29,7 @@ class Published(NamedTuple):
 
 @cache
 def _rows() -> dict[tuple[str, str], Published]:
-    with (PROJECT / "results" / "published.csv").open(newline="") as file:
+    with (PROJECT / "results" / "published.csv").open(encoding="utf-8", newline="") as file:
         return {
             (row["task"], row["norm"]): Published(
                 row["metric"],
@@ -65,7 +65,7 @@ def published_curves(task: str) -> PublishedCurves | None:
     path = PROJECT / "results" / "published-curves" / f"{task}.csv"
     if not path.exists():
         return None
-    with path.open(newline="") as file:
+    with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     over, *columns = rows[0]
     points = {}

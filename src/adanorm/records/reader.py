@@ -59,14 +59,19 @@ def _read(folder: Path, kind: type[R]) -> R | None:
     # Checked once, unless something has changed.
     stats = [path.stat() if path.exists() else None for path in files]
     state = tuple(stat and (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size) for stat in stats)
-    found, wrong = _checked(folder, kind, state)
-    if wrong is not None:
-        warnings.warn(f"{files[0]} is not counted: {wrong}", stacklevel=1)  # once, whoever asks
-    return cast(R | None, found)
+    return cast(R | None, _checked(folder, kind, state))
 
 
 @lru_cache(maxsize=4096)
-def _checked(folder: Path, kind: type[Ended], state: object) -> tuple[Ended | None, str | None]:
+def _checked(folder: Path, kind: type[Ended], state: object) -> Ended | None:
+    """Return the result in a folder, or None after a warning, once whoever asks, of why it does not count."""
+    found, wrong = _found(folder, kind)
+    if wrong is not None:
+        warnings.warn(f"{folder / 'result.json'} is not counted: {wrong}", stacklevel=1)
+    return found
+
+
+def _found(folder: Path, kind: type[Ended]) -> tuple[Ended | None, str | None]:
     """Return the result in a folder, or None and why it does not count."""
     values = _values(folder / "result.json")
     if not isinstance(values, dict):
@@ -99,6 +104,14 @@ def metrics(folder: Path) -> list[dict[str, float]]:
     Raises ValueError naming the file and a line that is none.
     """
     return read_rows(folder / "metrics.jsonl")
+
+
+def test_metrics(folder: Path) -> list[dict[str, float]]:
+    """Return the rows of a run's test_metrics.jsonl, one an evaluation, none if test scores were not tracked.
+
+    Raises ValueError as `metrics` does.
+    """
+    return read_rows(folder / "test_metrics.jsonl")
 
 
 def observations(folder: Path) -> list[dict[str, Any]]:

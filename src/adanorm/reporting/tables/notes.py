@@ -81,9 +81,11 @@ def _settings(table: Table) -> list[str]:
 def _marked(task: str, mark: str) -> int:
     """Return how many lines of a task's configuration, and of what it inherits, carry a mark."""
     files = [CONF / "task" / f"{task}.yaml"]
-    files += [CONF / "task" / f"{name}.yaml" for name in _SHARED.findall(files[0].read_text())]
+    files += [CONF / "task" / f"{name}.yaml" for name in _SHARED.findall(files[0].read_text("utf-8"))]
     marked = re.compile(rf"#.*\b{mark}\b")
-    lines = (line for file in files for line in file.read_text().splitlines() if not line.startswith("#"))
+    lines = (
+        line for file in files for line in file.read_text("utf-8").splitlines() if not line.startswith("#")
+    )
     return sum(bool(marked.search(line)) for line in lines)
 
 

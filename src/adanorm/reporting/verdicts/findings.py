@@ -49,7 +49,7 @@ def load_findings() -> list[Finding]:
     """Return the findings of conf/claims/earlier-papers.yaml."""
     return [
         Finding.model_validate(entry)
-        for entry in yaml.safe_load((CONF / "claims" / "earlier-papers.yaml").read_text())
+        for entry in yaml.safe_load((CONF / "claims" / "earlier-papers.yaml").read_text("utf-8"))
     ]
 
 

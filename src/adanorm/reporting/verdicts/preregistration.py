@@ -97,6 +97,6 @@ def preregistration() -> Preregistration:
     """Return the content of conf/claims/paper.yaml; raises ValueError where a value cannot be."""
     path = CONF / "claims" / "paper.yaml"
     try:
-        return Preregistration.model_validate(yaml.safe_load(path.read_text()))
+        return Preregistration.model_validate(yaml.safe_load(path.read_text("utf-8")))
     except ValidationError as error:
         raise ValueError(f"conf/claims/paper.yaml: {first_problem(error)}") from None
