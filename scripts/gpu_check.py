@@ -1,11 +1,14 @@
 """All that a CUDA machine is needed for, in one command: `scripts/gpu-check`, minutes on one GPU.
 
-The tests marked `cuda`, the kernels timed beside torch's LayerNorm, a smoke run of every task, and a run of
-two processes where there are two devices. Prints a verdict a line, `ok`, `FAIL` or `skipped: why`, with its
-seconds, and writes all of it, with the times of the kernels and what a failed check printed last, as JSON.
-The exit code is 1 if a check failed, and 2, with nothing written, where torch sees no CUDA device.
+The tests marked `cuda`, the kernels timed beside torch's LayerNorm, a smoke run of every task, a run of two
+processes and one of two nodes where there are two devices; and the path to the paper's size: a corpus that is
+prepared, what En-De needs, two updates of every task's whole model. Prints a verdict a line, `ok`, `FAIL` or
+`skipped: why`, with its seconds, and writes all of it, with the times of the kernels and what a failed check
+printed last, as JSON. The exit code is 1 if a check failed, and 2, with nothing written, where torch sees no
+CUDA device.
 
-Keys: output=FILE, checks=tests,norms,smoke,processes (some of them), limit=1800 (seconds a check may take).
+Keys: output=FILE, checks=tests,norms,smoke,processes,nodes,size (some of them), limit=1800 (seconds that a
+check may take).
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,9 +31,10 @@ from typing import Any
 from adanorm.cli.command import whole_number
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_whole
+from scripts.benchmarks.full_size import TASKS
 from scripts.command_line import ended_by_mistakes, parse_keys
 
-KINDS = ("tests", "norms", "smoke", "processes")
+KINDS = ("tests", "norms", "smoke", "processes", "nodes", "size")
 DEFAULTS = {"output": "outputs/gpu-check.json", "checks": ",".join(KINDS), "limit": "1800"}
 KEPT_LINES = 40  # of what a failed check printed
 
@@ -97,13 +103,38 @@ def checks(kinds: Sequence[str], folder: Path, *, device: str, devices: int) -> 
         for task in choices("task"):
             run = ("adanorm", "run", f"task={task}", *settings, f"runs={folder / 'runs'}")
             yield Check(f"smoke {task}", (*python, *run))
+    if {"processes", "nodes"} & {*kinds}:
+        yield from _checks_of_processes(kinds, settings, folder, devices)
+    if "size" in kinds:
+        bench = (*python, "scripts.benchmarks.preparation", "pairs=20000", "merges=2000", f"output={folder}")
+        yield Check("size: preparation", bench)
+        plan = ("adanorm", "plan", "task=en-de", "norm=adanorm", f"device={device}")
+        yield Check("size: plan of en-de", (*python, *plan))
+        for task in TASKS:
+            keys = (f"tasks={task}", f"device={device}", f"output={folder}")
+            yield Check(f"size: dry run of {task}", (*python, "scripts.benchmarks.full_size", *keys))
+
+
+def _checks_of_processes(
+    kinds: Sequence[str], settings: Sequence[str], folder: Path, devices: int
+) -> Iterator[Check]:
+    """Yield a run of two processes, and one of two nodes that are both here."""
+    torchrun = (sys.executable, "-m", "torch.distributed.run")
+    run = ("-m", "adanorm", "run", "task=rt", *settings)
+    if devices < 2:
+        names = [kind for kind in ("processes", "nodes") if kind in kinds]
+        yield from (Check(name, skipped=f"needs two CUDA devices, there is {devices}") for name in names)
+        return
     if "processes" in kinds:
-        torchrun = (*python, "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m")
-        run = ("adanorm", "run", "task=rt", *settings, f"runs={folder / 'processes'}")
-        if devices >= 2:
-            yield Check("processes", (*torchrun, *run))
-        else:
-            yield Check("processes", skipped=f"needs two CUDA devices, there is {devices}")
+        alone = ("--standalone", "--nproc-per-node=2")
+        yield Check("processes", (*torchrun, *alone, *run, f"runs={folder / 'processes'}"))
+    if "nodes" in kinds:
+        with socket.create_server(("localhost", 0)) as free:
+            place = f"--rdzv-endpoint=localhost:{free.getsockname()[1]}"
+        meet = ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", place, "--rdzv-id=two-nodes")
+        node = shlex.join([*torchrun, *meet, *run, f"runs={folder / 'nodes'}"])
+        both = f"CUDA_VISIBLE_DEVICES=0 {node} & CUDA_VISIBLE_DEVICES=1 {node} && wait $!"
+        yield Check("nodes", ("bash", "-c", both))
 
 
 def run_check(check: Check, *, limit: float) -> Verdict:

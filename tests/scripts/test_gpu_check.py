@@ -52,6 +52,14 @@ def test_every_task_is_run_and_two_processes_where_there_are_two_devices(tmp_pat
     assert one["processes"].skipped == "needs two CUDA devices, there is 1"
     (two,) = checks(["processes"], tmp_path, device="cuda", devices=2)
     assert "--nproc-per-node=2" in two.command
+    (nodes,) = checks(["nodes"], tmp_path, device="cuda", devices=2)
+    assert nodes.command[-1].count("--nnodes=2") == 2
+
+
+def test_the_papers_size_is_a_dry_run_of_each_of_the_eight_tasks(tmp_path: Path) -> None:
+    names = [check.name for check in checks(["size"], tmp_path, device="cuda", devices=1)]
+    assert names[:2] == ["size: preparation", "size: plan of en-de"]
+    assert len(names) == 2 + 8
 
 
 @pytest.mark.usefixtures("_quick_start")

@@ -21,10 +21,13 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     if "scale=auto" not in overrides:
         return list(overrides)
     edition = _edition_at_hand(overrides)
-    overrides = [*overrides, *edition]
-    scale, reason = _choose(overrides)
+    scale, reason = _choose(overrides, edition)
     print(f"scale {scale}: {reason}", flush=True)
-    return [f"scale={scale}" if override == "scale=auto" else override for override in overrides]
+    resolved = [f"scale={scale}" if override == "scale=auto" else override for override in overrides]
+    if scale != "paper" or not edition:
+        return resolved
+    print(f"{edition[0]}: that edition of the data lies here, the default one does not", flush=True)
+    return [*resolved, *edition]
 
 
 def _edition_at_hand(overrides: Sequence[str]) -> list[str]:
@@ -37,7 +40,6 @@ def _edition_at_hand(overrides: Sequence[str]) -> list[str]:
         return []
     for other in editions_of(entry):
         if other.preset and is_at_hand(other, run.data):
-            print(f"preset={other.preset}: {other.folder} lies here, another edition than {entry.folder}")
             return [f"preset={other.preset}"]
     return []
 
@@ -50,12 +52,12 @@ def experiment_of(settings: Sequence[str]) -> Experiment:
     return compose_experiment(resolve_auto(settings))
 
 
-def _choose(overrides: Sequence[str]) -> tuple[str, str]:
+def _choose(overrides: Sequence[str], edition: Sequence[str]) -> tuple[str, str]:
     others = [o for o in overrides if "=" in o and not o.startswith("-") and o != "scale=auto"]
     # A sweep's first task decides: the scales of one table must not differ.
     others = [override.split(",")[0] if override.startswith(("task=", "norm=", "seed=")) else override
               for override in others]  # fmt: skip
-    paper = compose_experiment([*others, "scale=paper"])
+    paper = compose_experiment([*others, *edition, "scale=paper"])
     missing = _missing(paper)
     if missing is None and (on_cuda(paper) or _hours(paper) <= LONGEST_CPU_HOURS):
         return "paper", f"a run of {paper.task.name} takes {_span(paper)}"

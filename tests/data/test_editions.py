@@ -1,0 +1,47 @@
+"""Editions of a corpus: another than the default is taken only where it alone is at hand, and said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.data.catalogue import SOURCES
+from adanorm.data.fetch import editions_of
+from adanorm.runs import auto_scale
+from adanorm.runs.auto_scale import resolve_auto
+
+
+def test_every_edition_has_a_preset_that_reads_it_and_is_another_experiment() -> None:
+    tasks = {"wmt16-en-de-parts": "en-de", "iwslt14-de-en": "de-en"}
+    assert {source.edition_of for source in SOURCES.values()} == {None, *tasks}
+    for name, task in tasks.items():
+        default = cached_experiment([f"task={task}"])
+        assert default.data.source == name
+        runs = {
+            other.folder: cached_experiment([f"task={task}", f"preset={other.preset}"])
+            for other in editions_of(SOURCES[name])
+        }
+        assert all(SOURCES[run.data.source].folder == folder for folder, run in runs.items())
+        assert len({run.digest() for run in (default, *runs.values())}) == len(runs) + 1
+
+
+def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ADANORM_MIRROR", str(tmp_path))
+    for name in ("wmt16-en-de", "multi30k-de-en"):
+        for file in SOURCES[name].files:
+            (tmp_path / name).mkdir(exist_ok=True)
+            (tmp_path / name / file.name).touch()
+    asked = ["task=en-de", "norm=adanorm", "scale=auto"]
+    assert resolve_auto(asked)[2:] == ["scale=mini"], "the edition is of the paper's scale alone"
+    monkeypatch.setattr(auto_scale, "LONGEST_CPU_HOURS", 1e9)
+    assert resolve_auto(asked)[2:] == ["scale=paper", "preset=wmt16-archive"]
+    assert "preset=wmt16-archive: that edition of the data lies here" in capsys.readouterr().out
+    assert resolve_auto(["task=en-de", "scale=paper"]) == ["task=en-de", "scale=paper"]
+    for file in SOURCES["wmt16-en-de-parts"].files:
+        (tmp_path / "wmt16-en-de-parts").mkdir(exist_ok=True)
+        (tmp_path / "wmt16-en-de-parts" / file.name).touch()
+    assert resolve_auto(asked)[2:] == ["scale=paper"]
