@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.models.norm_sites import NormSites, PlacedNorms, build_with_norms
-from adanorm.models.recurrent import LAYERS, GruLayer, Layer, Recurrent
+from adanorm.models.recurrent import LAYERS, GruLayer, Layer, LstmLayer, Recurrent, RnnLayer
 from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
 from tests.defined import norms_of
 
@@ -43,13 +43,17 @@ def text(streams: int = 3, time: int = 12) -> Tensor:
     return torch.randint(256, (streams, time), generator=torch.Generator().manual_seed(1))
 
 
-TORCHS: dict[str, type[nn.RNNBase]] = {"LstmLayer": nn.LSTM, "GruLayer": nn.GRU, "RnnLayer": nn.RNN}
+TORCHS: dict[str, type[nn.LSTM | nn.GRU | nn.RNN]] = {
+    "LstmLayer": nn.LSTM,
+    "GruLayer": nn.GRU,
+    "RnnLayer": nn.RNN,
+}
 
 
-def as_torchs(layer: Layer) -> nn.RNNBase:
+def as_torchs(layer: Layer) -> Torchs:
     """torch's own layer with our weights; of its two biases the second is ours where it can matter."""
     inputs, dim = layer.input_weight.shape[2], layer.dim
-    torchs = TORCHS[type(layer).__name__](inputs, dim)
+    torchs = TORCHS[type(layer)](inputs, dim)
     with torch.no_grad():
         input_weight, hidden_weight, input_bias, hidden_bias = torchs.parameters()
         input_weight.copy_(layer.input_weight.flatten(0, 1))
