@@ -21,7 +21,7 @@ from random import Random
 
 from adanorm.cli.command import whole_number
 from adanorm.config.paths import choices
-from scripts.benchmarks.harness import parse_keys
+from scripts.command_line import ended_by_mistakes, parse_keys
 from scripts.faults.corruptions import corruption_campaign
 from scripts.faults.inputs import input_campaign
 from scripts.faults.kills import Verdict, kill_campaign, prepared_case
@@ -69,9 +69,5 @@ def _verdicts(numbers: dict[str, int], tasks: Sequence[str], folder: Path) -> It
 
 
 if __name__ == "__main__":
-    try:
-        code = main(sys.argv[1:])
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = 2
-    raise SystemExit(code)
+    with ended_by_mistakes():
+        raise SystemExit(main(sys.argv[1:]))

@@ -26,7 +26,7 @@ from typing import Any
 from adanorm.cli.command import whole_number
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_whole
-from scripts.benchmarks.harness import parse_keys
+from scripts.command_line import ended_by_mistakes, parse_keys
 
 KINDS = ("tests", "norms", "smoke", "processes")
 DEFAULTS = {"output": "outputs/gpu-check.json", "checks": ",".join(KINDS), "limit": "1800"}
@@ -154,9 +154,5 @@ def times_of(folder: Path) -> list[dict[str, str]]:
 
 
 if __name__ == "__main__":
-    try:
-        code = main(sys.argv[1:])
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = 2
-    raise SystemExit(code)
+    with ended_by_mistakes():
+        raise SystemExit(main(sys.argv[1:]))

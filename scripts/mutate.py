@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from adanorm.cli.command import whole_number
 from adanorm.config.paths import PROJECT
-from scripts.benchmarks.harness import parse_keys
+from scripts.command_line import ended_by_mistakes, parse_keys
 
 # The tests of a room's modules, besides the file of the module's own name.
 ROOMS = {
@@ -198,9 +198,5 @@ def _test(mutant: Mutant, repository: Path, limit: int) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        code = main(sys.argv[1:])
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = 2
-    raise SystemExit(code)
+    with ended_by_mistakes():
+        raise SystemExit(main(sys.argv[1:]))

@@ -22,6 +22,7 @@ import torch
 
 from adanorm.cli.command import whole_number
 from adanorm.records.environment import describe
+from scripts.command_line import ended_by_mistakes, parse_keys
 
 SideT = TypeVar("SideT")
 Row = dict[str, Any]
@@ -171,18 +172,6 @@ def line(row: Row) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in row.items() if value is not None)
 
 
-def parse_keys(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Return the `key=value` arguments over their defaults; raises ValueError for any other argument."""
-    given = {}
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if not equals or key not in defaults:
-            known = ", ".join(f"{key}={value}" for key, value in defaults.items())
-            raise ValueError(f"unknown argument {argument!r}: the keys and their defaults are {known}")
-        given[key] = value
-    return {**defaults, **given}
-
-
 class Options(NamedTuple):
     """A benchmark's command line: the number of rounds and its other keys."""
 
@@ -211,15 +200,12 @@ def run_benchmark(
         print(f"{about}\nKeys: {' '.join(f'{key}={value}' for key, value in defaults.items())}")
         raise SystemExit(0)
     rows = []
-    try:
+    with ended_by_mistakes():
         given = parse_keys(sys.argv[1:], defaults)
         torch.set_num_threads(whole_number("threads", given["threads"]))
         for row in measure(Options(whole_number("rounds", given["rounds"]), given)):
             print(shown(row), flush=True)
             rows.append(row)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
     path = Path(given["output"]) / f"{name}.csv"
     write(path, rows)
     return path

@@ -24,10 +24,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from adanorm.cli.command import whole_number
-from adanorm.config.paths import CONF, PROJECT
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.paths import PROJECT, mirrors_of
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.
@@ -51,7 +50,7 @@ class Child:
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(script), *settings, f"runs={folder}"],
-                env={**_mirror(), **os.environ, **ENVIRONMENT, "PYTHONPATH": str(checkout / "src")},
+                env={**os.environ, **_mirror(), **ENVIRONMENT, "PYTHONPATH": str(checkout / "src")},
                 cwd=checkout,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -105,9 +104,8 @@ def measure(options: Options) -> Iterator[Row]:
 
 def _mirror() -> dict[str, str]:
     """Return the variable that names this checkout's own mirror of data, for one that lies elsewhere."""
-    mirrors = yaml.safe_load((CONF / "run.yaml").read_text())["data"]["mirrors"]
-    found = [path for mirror in mirrors if (path := PROJECT / mirror).is_dir()]
-    return {"ADANORM_MIRROR": str(found[0].resolve())} if found else {}
+    found = mirrors_of(cached_experiment([f"task={next(iter(SCALES))}"]).data)
+    return {"ADANORM_MIRROR": found[0]} if found else {}
 
 
 def checkout_of(baseline: str) -> Path:

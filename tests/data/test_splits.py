@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -14,15 +12,7 @@ from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.corpora import Splits, read_corpus
 from adanorm.data.translation.preparation import _taken_out
 from adanorm.data.treebanks.conll import read_sample
-
-
-def archive(path: Path, members: dict[str, str]) -> Path:
-    with tarfile.open(path, "w:gz") as made:
-        for name, text in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            made.addfile(info, io.BytesIO(text.encode()))
-    return path
+from tests.data.archives import archive
 
 
 def first_words(splits: Splits) -> dict[str, str]:
@@ -80,11 +70,34 @@ def test_pairs_taken_out_for_validation_are_trained_on_no_more() -> None:
     assert len(train[0]) == len(train[1]) == 44
 
 
-def test_the_sample_of_the_penn_treebank_is_split_by_file_number(tmp_path: Path) -> None:
-    path = tmp_path / "dependency_treebank.zip"
+def sample_of_the_penn_treebank(folder: Path) -> Path:
+    """The sample's files with a word each, its number."""
+    path = folder / "dependency_treebank.zip"
     with zipfile.ZipFile(path, "w") as made:
         for number in range(1, 200):
-            made.writestr(f"dependency_treebank/wsj_{number:04}.dp", f"w{number}\tNN\t0\n")
-    words = {split: [tree.words[0] for tree in trees] for split, trees in read_sample(path).items()}
+            made.writestr(f"dependency_treebank/wsj_{number:04}.dp", f"{number}\tNN\t0\n")
+    return path
+
+
+def test_the_sample_of_the_penn_treebank_is_split_by_file_number(tmp_path: Path) -> None:
+    found = read_sample(sample_of_the_penn_treebank(tmp_path))
+    numbers = {split: [int(tree.words[0]) for tree in trees] for split, trees in found.items()}
     bounds = {"train": (1, 159), "valid": (160, 179), "test": (180, 199)}
-    assert words == {split: [f"w{n}" for n in range(a, b + 1)] for split, (a, b) in bounds.items()}
+    assert numbers == {split: list(range(a, b + 1)) for split, (a, b) in bounds.items()}
+
+
+def test_every_file_of_the_sample_is_tested_in_one_fold_of_five(tmp_path: Path) -> None:
+    path = sample_of_the_penn_treebank(tmp_path)
+    folds = [
+        {split: [int(tree.words[0]) for tree in trees] for split, trees in read_sample(path, fold).items()}
+        for fold in range(1, 6)
+    ]
+    assert sorted(number for fold in folds for number in fold["test"]) == list(range(1, 200))
+    for fold in folds:
+        assert sorted(fold["train"] + fold["valid"] + fold["test"]) == list(range(1, 200)), (
+            "in one split each"
+        )
+        assert len(fold["valid"]) == 20
+    assert folds[4]["valid"] == list(range(1, 21)), "behind the last file comes the first"
+    with pytest.raises(ValueError, match=r"data.fold=2: data.source=penn has no folds, ptb-sample has"):
+        compose_experiment(["task=ptb", "data.fold=2"])

@@ -1,4 +1,4 @@
-"""LSTM and GRU against torch's own, and their norms where they are said to be."""
+"""LSTM, GRU and RNN against torch's own, and their norms where they are said to be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.models.norm_sites import NormSites, PlacedNorms, build_with_norms
-from adanorm.models.recurrent import LAYERS, GruLayer, Layer, LstmLayer, Recurrent
+from adanorm.models.recurrent import LAYERS, GruLayer, Layer, LstmLayer, Recurrent, RnnLayer
 from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
 from tests.defined import norms_of
 
@@ -20,6 +20,7 @@ CELLS = list(LAYERS)
 GATES = {
     "lstm": ["input_gate", "forget_gate", "candidate", "output_gate"],
     "gru": ["reset_gate", "update_gate", "candidate"],
+    "rnn": ["hidden"],
 }
 Built = tuple[Recurrent, NormSites]
 
@@ -42,10 +43,17 @@ def text(streams: int = 3, time: int = 12) -> Tensor:
     return torch.randint(256, (streams, time), generator=torch.Generator().manual_seed(1))
 
 
-def as_torchs(layer: Layer) -> nn.LSTM | nn.GRU:
+TORCHS: dict[str, type[nn.LSTM | nn.GRU | nn.RNN]] = {
+    "LstmLayer": nn.LSTM,
+    "GruLayer": nn.GRU,
+    "RnnLayer": nn.RNN,
+}
+
+
+def as_torchs(layer: Layer) -> Torchs:
     """torch's own layer with our weights; of its two biases the second is ours where it can matter."""
     inputs, dim = layer.input_weight.shape[2], layer.dim
-    torchs = nn.LSTM(inputs, dim) if isinstance(layer, LstmLayer) else nn.GRU(inputs, dim)
+    torchs = TORCHS[type(layer)](inputs, dim)
     with torch.no_grad():
         input_weight, hidden_weight, input_bias, hidden_bias = torchs.parameters()
         input_weight.copy_(layer.input_weight.flatten(0, 1))
@@ -153,6 +161,8 @@ def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str
             i, f, g, o = (normalized(gate, given[gate] + past[gate]) for gate in range(4))
             c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
             h = torch.sigmoid(o) * torch.tanh(c)
+        elif cell == "rnn":
+            h = torch.tanh(normalized(0, given[0] + past[0]))
         else:
             assert isinstance(layer, GruLayer)
             r, z = (torch.sigmoid(normalized(gate, given[gate] + past[gate])) for gate in range(2))
@@ -189,7 +199,11 @@ def test_every_gates_norm_is_called_once_a_step(cell: str, mode: str) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_norms_that_are_one_function_share_a_call(cell: str) -> None:
     model, placed = built(cell, "adanorm")
-    expected = {("input_gate", 12): 12} if cell == "lstm" else {("reset_gate", 6): 12, ("candidate", 3): 12}
+    expected = {
+        "lstm": {("input_gate", 12): 12},
+        "gru": {("reset_gate", 6): 12, ("candidate", 3): 12},
+        "rnn": {("hidden", 3): 12},
+    }[cell]
     assert calls(model, placed.swapped) == Counter(
         {
             (f"layers.{index}.{gate}_norm", rows): n
@@ -213,8 +227,9 @@ def test_a_shared_call_gives_what_a_call_a_gate_gives(cell: str) -> None:
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_globs_choose_gates_and_none_of_them_closes_a_stack(cell: str) -> None:
-    model, placed = built(cell, "adanorm", ["layers.*.candidate_norm"])
-    assert placed.swapped == ["layers.0.candidate_norm", "layers.1.candidate_norm"]
+    gate = GATES[cell][-1]
+    model, placed = built(cell, "adanorm", [f"layers.*.{gate}_norm"])
+    assert placed.swapped == [f"layers.0.{gate}_norm", f"layers.1.{gate}_norm"]
     assert all(type(model.get_submodule(site)) is AdaNorm for site in placed.swapped)
     assert all(type(model.get_submodule(site)) is LayerNorm for site in placed.kept)
     assert len(calls(model, [*placed.swapped, *placed.kept])) == 2 * len(GATES[cell])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from adanorm.records.reader import runs_on_record
 from adanorm.reporting.cell import cell
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
-from adanorm.reporting.pages.readme import update_readme
+from adanorm.reporting.pages.readme import answers, summary_table, update_readme
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.findings import findings_markdown
@@ -142,7 +143,8 @@ def test_stray_runs_cannot_enter_a_cell(runs: list[Experiment], tmp_path: Path) 
     for odd in ("smoke-seedX-0", "mini-seed2", "paper-seed٣-00000000"):
         (runs[1].folder().parent / odd.replace("smoke", runs[1].scale)).mkdir(parents=True)
     record(runs[1], **score(76.0))
-    assert [run.seed for run in runs_on_record(runs[0])] == [2], "of another learning rate"
+    (runs[1].folder().parent / "paper-seedX-00000000").mkdir()
+    assert [run.seed for run in runs_on_record(runs[0])] == [2], "not of another learning rate, or of none"
 
 
 def test_seeds_that_settings_are_chosen_by_are_no_evidence(runs: list[Experiment]) -> None:
@@ -355,11 +357,30 @@ def test_a_task_the_paper_has_no_number_of_fits_into_every_table(tmp_path: Path)
     assert task_metric("cifar10").higher_is_better
 
 
+def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) -> None:
+    study = load_study("table4").model_copy(update={"columns": ["rt"]})
+    grid = study_grid(study, runs=str(tmp_path))
+    computed = {"packages": {"torch": "2.13.0"}, "device": "AMD EPYC", "norm_backend": "fused: numba"}
+    for (row, _), plan in grid.items():
+        for run in plan.runs:
+            record(run)
+            version = {"numerics_version": 2} if row == "adanorm" and run.seed == 3 else {}
+            (run.folder() / "environment.json").write_text(json.dumps(computed | version))
+    text = table_markdown(Table(study, grid))
+    assert "numerics 2, torch 2.13.0, AMD EPYC: AdaNorm 3)." in text
+    assert "(numerics 1, torch 2.13.0, AMD EPYC: LayerNorm 1, 2, 3, AdaNorm 1, 2; " in text
+    (run.folder() / "environment.json").write_text(json.dumps(computed))
+    assert "not computed alike" not in table_markdown(Table(study, grid))
+
+
 def test_the_committed_tables_are_those_of_the_committed_records(
     committed_runs: Path, tmp_path: Path
 ) -> None:
-    claims = claims_markdown(claim_results(str(committed_runs)))
+    judgements = claim_results(str(committed_runs))
+    claims = claims_markdown(judgements)
     assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
+    readme = (PROJECT / "README.md").read_text()
+    assert update_readme(readme, "answers", answers(judgements)) == readme, "run `make tables`: README.md"
     found = findings_markdown(str(committed_runs))
     assert (PROJECT / "results" / "tables" / "findings.md").read_text() == found, "run `make tables`"
     columns = reproducibility_markdown(agreements(str(committed_runs)))
@@ -372,5 +393,4 @@ def test_the_committed_tables_are_those_of_the_committed_records(
             committed = PROJECT / "results" / "tables" / path.name
             assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"
         if "readme" in study.roles:
-            readme = (PROJECT / "README.md").read_text()
-            assert update_readme(readme, table) == readme, "run `make tables`: the README's is stale"
+            assert update_readme(readme, "overview", summary_table(table)) == readme, "run `make tables`"

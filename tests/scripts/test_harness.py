@@ -27,12 +27,12 @@ from scripts.benchmarks.harness import (
     Spread,
     flat,
     order_of,
-    parse_keys,
     run_benchmark,
     take_turns,
     write,
 )
 from scripts.benchmarks.norms_figure import draw
+from scripts.command_line import parse_keys
 
 BENCH = PROJECT / "results" / "bench"
 

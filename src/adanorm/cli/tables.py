@@ -11,7 +11,7 @@ from adanorm.files import write_whole
 from adanorm.records.folder import shown
 from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
-from adanorm.reporting.pages.readme import update_readme
+from adanorm.reporting.pages.readme import answers, summary_table, update_readme
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.files import write_analysis, write_table
 from adanorm.reporting.tables.findings import findings_markdown
@@ -23,6 +23,7 @@ from adanorm.reporting.verdicts.reproducibility import agreements
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 
+README = PROJECT / "README.md"
 USAGE = Usage(
     name="STUDY",
     choices=partial(choices, "study"),
@@ -44,8 +45,9 @@ def main(arguments: Arguments) -> None:
         paths = write_table(table, name)
         print(f"{shown(paths[0])} and .csv, .tex")
         if "readme" in study.roles:
-            readme = PROJECT / "README.md"
-            write_whole(readme, update_readme(readme.read_text("utf-8"), table).encode())
+            write_whole(
+                README, update_readme(README.read_text("utf-8"), "overview", summary_table(table)).encode()
+            )
     if not arguments.names and not metric:
         _write_the_others()
 
@@ -53,9 +55,10 @@ def main(arguments: Arguments) -> None:
 def _write_the_others() -> None:
     """Write what is of no one study: claims, findings, the guide, the tables of the analyses."""
     folder = PROJECT / "results" / "tables"
-    columns = agreements()
+    columns, judgements = agreements(), claim_results()
     pages = {
-        folder / "claims.md": claims_markdown(claim_results()),
+        folder / "claims.md": claims_markdown(judgements),
+        README: update_readme(README.read_text("utf-8"), "answers", answers(judgements)),
         folder / "findings.md": findings_markdown(),
         folder / "reproducibility.md": reproducibility_markdown(columns),
         folder / "reproducibility.csv": reproducibility_csv(columns),

@@ -207,6 +207,13 @@ class TreebankConfig(DataConfig):
     min_count: Positive
     vectors: str | None
     batch_size: Positive
+    fold: Annotated[int, Field(ge=1, le=5)] | None = None
+
+    @model_validator(mode="after")
+    def _only_the_sample_has_folds(self) -> TreebankConfig:
+        if self.fold is not None and self.source != "ptb-sample":
+            raise ValueError(f"data.fold={self.fold}: data.source={self.source} has no folds, ptb-sample has")
+        return self
 
     @model_validator(mode="after")
     def _conversion_is_named(self) -> TreebankConfig:

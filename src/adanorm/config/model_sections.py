@@ -197,7 +197,7 @@ class RecurrentConfig(ModelConfig):
     norm_sites = Sites(positions=False, causal=True, after_layers=False)  # a time step's rows alone
 
     name: Literal["recurrent"]
-    cell: Literal["lstm", "gru"]
+    cell: Literal["lstm", "gru", "rnn"]
     layers: Positive
     dim: Positive
     embedding_dim: Positive

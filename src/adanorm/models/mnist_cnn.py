@@ -62,35 +62,33 @@ class MnistCnn(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (B, classes) of images (B, 1, 28, 28)."""
         x = images.contiguous(memory_format=torch.channels_last)
-        for index, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=False)):
-            x = conv(x)
-            if self.position == "pre":
-                # Pooling first: it commutes with ReLU, which then sees a quarter of the units.
-                x = F.relu(F.max_pool2d(self._normalized(norm, x), 2))
-            else:
-                between = self._normalized(norm, x) if self.position == "sandwich" else x
-                last = self.output_norms[index] if self.position == "sandwich" else norm
-                x = F.max_pool2d(self._normalized(last, F.relu(between)), 2)
+        for index, conv in enumerate(self.convs):
+            x = self._activated(conv(x), index)
         x = x.flatten(1)
         if self.hidden is not None:
-            x = self._activated(self.hidden(x))
+            x = self._activated(self.hidden(x), len(self.convs))
         logits: Tensor = self.output(x)
         return logits
 
-    def _activated(self, x: Tensor) -> Tensor:
-        """Return the hidden layer's units (B, H), normalized and through ReLU."""
+    def _activated(self, x: Tensor, index: int) -> Tensor:
+        """Return a layer's units, (B, H) or (B, C, H, W), normalized and through ReLU; the latter pooled."""
+        norm = self.norms[index]
         if self.position == "pre":
-            return F.relu(self.norms[-1](x))
-        between = self.norms[-1](x) if self.position == "sandwich" else x
-        last = self.output_norms[-1] if self.position == "sandwich" else self.norms[-1]
-        normed: Tensor = last(F.relu(between))
-        return normed
+            # Pooling first: it commutes with ReLU, which then sees a quarter of the units.
+            return F.relu(_pooled(self._normalized(norm, x)))
+        between = self._normalized(norm, x) if self.position == "sandwich" else x
+        last = self.output_norms[index] if self.position == "sandwich" else norm
+        return _pooled(self._normalized(last, F.relu(between)))
 
     def _normalized(self, norm: nn.Module, x: Tensor) -> Tensor:
-        """Return x (B, C, H, W) normalized over the axes that were chosen."""
-        if self.norm_axes == "width":
-            by_rows: Tensor = norm(x)
-            return by_rows
+        """Return x (B, H), or (B, C, H, W) normalized over the axes that were chosen."""
+        if x.dim() == 2 or self.norm_axes == "width":
+            as_it_is: Tensor = norm(x)
+            return as_it_is
         rows = x.permute(0, 2, 3, 1)
         z: Tensor = norm(rows) if self.norm_axes == "channels" else norm(rows.flatten(1)).view(rows.shape)
         return z.permute(0, 3, 1, 2)
+
+
+def _pooled(x: Tensor) -> Tensor:
+    return F.max_pool2d(x, 2) if x.dim() == 4 else x

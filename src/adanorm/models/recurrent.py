@@ -1,4 +1,4 @@
-"""LSTM and GRU over bytes, with a norm on the summed inputs of every gate.
+"""LSTM, GRU and a plain RNN over bytes, with a norm on the summed inputs of every gate.
 
 B streams, T bytes a segment, I inputs, H features, G gates. A gate's norm takes a time step's rows alone:
 no statistic is over time. Ba et al. 2016 (section 3.1) normalize the sum W_hh h + W_xh x of a layer; here
@@ -136,7 +136,23 @@ class GruLayer(Layer):
         return (candidate + update * (hidden - candidate),)
 
 
-LAYERS: dict[str, type[Layer]] = {"lstm": LstmLayer, "gru": GruLayer}
+class RnnLayer(Layer):
+    """Elman's network, as torch.nn.RNN; N is the norm.
+
+    h' = tanh(N(W_x x + W_h h) + b), equation 4 of Ba et al. 2016, whose f is any nonlinearity.
+    """
+
+    GATES = (("hidden",),)
+    STATES = 1
+
+    def step(self, given: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
+        """Return (h',)."""
+        (norm,), (hidden,) = norms, state
+        summed = torch.baddbmm(given, hidden[None], weight)
+        return ((norm(summed) + self.bias).tanh()[0],)
+
+
+LAYERS: dict[str, type[Layer]] = {"lstm": LstmLayer, "gru": GruLayer, "rnn": RnnLayer}
 
 
 class Recurrent(nn.Module):
@@ -150,7 +166,7 @@ class Recurrent(nn.Module):
         self,
         make_norm: PlacedNorms,
         *,
-        cell: Literal["lstm", "gru"],
+        cell: Literal["lstm", "gru", "rnn"],
         layers: int,
         dim: int,
         embedding_dim: int,

@@ -122,26 +122,33 @@ class RunFolder:
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write all rows so far: a resumed run goes on after those that its checkpoint knows."""
-        write_whole(self.rows, "".join(map(_line, rows)).encode())
+        _write_lines(self.rows, rows)
 
     def write_test_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write all rows of test scores so far, for the same reason."""
-        write_whole(self.test_rows, "".join(map(_line, rows)).encode())
+        _write_lines(self.test_rows, rows)
 
     def add_test_row(self, row: Mapping[str, Any]) -> None:
         """Append a row of test scores."""
-        with self.test_rows.open("a", encoding="utf-8") as file:
-            file.write(_line(row))
+        _add_line(self.test_rows, row)
 
     def add_row(self, row: Mapping[str, Any]) -> None:
         """Append a row of metrics or of observations."""
-        with naming(self.rows), self.rows.open("a", encoding="utf-8") as file:
-            file.write(_line(row))
+        _add_line(self.rows, row)
 
     def write_outputs(self, outputs: list[str]) -> None:
         """Write the test set's outputs, a line an example; the same outputs give the same bytes."""
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / "predictions.txt.gz", gzip.compress(text, mtime=0))
+
+
+def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    write_whole(path, "".join(map(_line, rows)).encode())
+
+
+def _add_line(path: Path, row: Mapping[str, Any]) -> None:
+    with naming(path), path.open("a", encoding="utf-8") as file:
+        file.write(_line(row))
 
 
 def _line(row: Mapping[str, Any]) -> str:

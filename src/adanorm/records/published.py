@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from adanorm.config.paths import PROJECT
 
+UNCONFIRMED = "†"  # behind a number that no public source confirms
+
 
 class Published(NamedTuple):
     """One number of the paper; `value` is None where it says Diverge."""

@@ -133,8 +133,8 @@ def runs_on_record(run: Experiment) -> list[Experiment]:
 
     Seeds above EVIDENCE_SEEDS are of runs that settings are chosen by: they are alike among themselves.
     """
-    siblings = (NAME.fullmatch(path.name) for path in run.folder().parent.glob(f"{run.scale}-seed*-*"))
-    seeds = {int(sibling[2]) for sibling in siblings if sibling}
+    siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
+    seeds = {int(named[2]) for path in siblings if (named := NAME.fullmatch(path.name))}
     alike = (
         run.model_copy(update={"seed": seed})
         for seed in sorted(seeds)

@@ -46,7 +46,7 @@ class CharLm(TrainingTask):
         return self.corpus.inspection
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return the Transformer-XL, the LSTM or the GRU that the configuration describes."""
+        """Return the Transformer-XL or the recurrent network that the configuration describes."""
         return build_model(self._model, make_norm)
 
     def train_batches(self, epoch: int) -> Segments:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from adanorm.data.translation.corpora import _pair, corpus_files, lines_of, read
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import _prepare, prepared_corpus
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
+from tests.data.archives import archive
 
 LANGUAGES = ("de", "en")
 
@@ -42,15 +41,6 @@ def own(tmp_path: Path, **texts: str) -> list[str]:
         f"data.cache={tmp_path / 'cache'}",
         *(f"data.{s}={tmp_path / s}" for s in ("train", "valid", "test")),
     ]
-
-
-def archive(path: Path, members: dict[str, str]) -> Path:
-    with tarfile.open(path, "w:gz") as made:
-        for name, text in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            made.addfile(info, io.BytesIO(text.encode()))
-    return path
 
 
 def test_misaligned_files_are_named_with_their_lengths(tmp_path: Path) -> None:

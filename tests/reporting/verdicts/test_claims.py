@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.verdicts.claims import ClaimResult, claims_of_the_paper, evaluated
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
-from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
+from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence, task_sentences
 from tests.reporting.records import record
 
 ADANORM = Claim(
@@ -69,6 +70,27 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     assert found.ps[0] == pytest.approx(max(task.p_support for task in found.tasks)), "no correction"
     assert claim_sentence(found).startswith(
         "Supported: AdaNorm is shown to be better than LayerNorm on three of three"
+    )
+
+
+def test_the_sentences_of_a_task_have_the_answer_the_lead_its_interval_and_the_papers(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 3.0)
+    column(tmp_path, "enwik8", 1.1, 0.05)
+    rt, _, enwik8 = judged(ADANORM, tmp_path).tasks
+    assert rt.pair is not None
+    assert rt.pair.comparison is not None
+    low, high = rt.pair.comparison.interval
+    assert task_sentences(rt) == (
+        f"**better**: AdaNorm's lead over LayerNorm is {fmean(rt.pair.gaps):+.2f} accuracy (95 % interval"
+        f" {low:+.2f} to {high:+.2f}, 3 seeds each); in the paper +0.29."
+    )
+    assert task_sentences(enwik8).startswith("**worse**: AdaNorm's lead over LayerNorm is -0.0"), "more bits"
+    made(tmp_path, "sst5", "adanorm", [40.0])
+    made(tmp_path, "sst5", "layernorm", [40.5])
+    sst5 = judged(ADANORM, tmp_path).tasks[1]
+    assert task_sentences(sst5) == (
+        "**open**: AdaNorm's lead over LayerNorm is -0.50 accuracy (1 seed each); one seed, and no variance;"
+        " in the paper +1.31. It would take a second seed."
     )
 
 

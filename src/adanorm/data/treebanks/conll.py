@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,7 +48,7 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         )
     if data.source == "ptb-sample":
         path = fetch("ptb-sample", data)["dependency_treebank.zip"]
-        return read_sample(path), {path.name: sha256(path)}
+        return read_sample(path, data.fold), {path.name: sha256(path)}
     if data.source == "synthetic":
         return {split: _unlabelled(rows) for split, rows in synthetic.trees().items()}, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
@@ -189,12 +189,15 @@ def _checked(tree: Tree) -> Tree:
     return tree
 
 
-def read_sample(path: Path) -> Trees:
-    """Return the sample of the Penn Treebank, split by file number: 1-159, 160-179, 180-199.
+def read_sample(path: Path, fold: int | None = None) -> Trees:
+    """Return the sample of the Penn Treebank, split by file number: 1-159, 160-179, 180-199; or a fold of it.
 
     The zip is read in place. Raises ValueError where a split has no file.
     """
+    numbers: dict[str, Sequence[int]]
     numbers = {"train": range(1, 160), "valid": range(160, 180), "test": range(180, 200)}
+    if fold is not None:
+        numbers = _fold(fold)
     trees: Trees = {split: [] for split in numbers}
     names = {split: [f"wsj_{number:04}.dp" for number in wanted] for split, wanted in numbers.items()}
     inside = "dependency_treebank"
@@ -203,6 +206,17 @@ def read_sample(path: Path) -> Trees:
         for name in names[split]:
             trees[split] += read_treebank(contents[f"{inside}/{name}"], name, "xpos")
     return trees
+
+
+def _fold(fold: int) -> dict[str, Sequence[int]]:
+    """Return file numbers by split: of 199 files the fold's 40 are the test, the 20 behind them validate."""
+    files, tested, validating = 199, 40, 20
+    first = tested * (fold - 1)
+    last = min(first + tested, files)
+    valid = [number % files + 1 for number in range(last, last + validating)]
+    test = range(first + 1, last + 1)
+    train = [number for number in range(1, files + 1) if number not in {*valid, *test}]
+    return {"train": train, "valid": valid, "test": test}
 
 
 def _unlabelled(rows: list[list[tuple[str, str, int]]]) -> list[Tree]:

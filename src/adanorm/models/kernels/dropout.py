@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from adanorm.models import kernels
 from adanorm.norms.kernels.compiling import Kernel, compiled, entry
+from adanorm.norms.kernels.splitmix import splitmix64
 
 Pointer = Any  # to float32
 WHOLE = 2**32  # what a threshold is a share of
@@ -69,10 +70,7 @@ def _drop_at(count: int, x: Pointer, y: Pointer, threshold: int, scale: float, k
 def _kept(key: int, element: int, threshold: int) -> bool:
     """Return whether an element stays, with probability 1 - threshold / WHOLE.
 
-    The element's number in the sequence of splitmix64 (Steele, Lea & Flood 2014) that starts at the
-    key: sequences of random keys of 64 bits do not meet.
+    Its number in the sequence that starts at the key decides: those of random keys of 64 bits do not meet.
     """
-    z = np.uint64(key) + np.uint64(element) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bool(((z ^ (z >> np.uint64(31))) >> np.uint64(32)) >= np.uint64(threshold))
+    drawn = splitmix64(np.uint64(key), np.uint64(element))
+    return bool((drawn >> np.uint64(32)) >= np.uint64(threshold))

@@ -19,15 +19,11 @@ WORTHWHILE = 2**20  # multiplications: of fewer, oneDNN's call takes longer than
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x W^T + b, (..., N), of x (..., K), W (N, K) and b (N,)."""
-    if not (kernels.usable(x) and worthwhile(x, len(weight)) and _has_onednn()):
+    is_worthwhile = x.numel() * len(weight) >= WORTHWHILE
+    if not (is_worthwhile and kernels.usable(x) and _has_onednn()):
         return F.linear(x, weight, bias)
     y: Tensor = _Linear.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
     return y.view(*x.shape[:-1], len(weight))
-
-
-def worthwhile(x: Tensor, outputs: int) -> bool:
-    """Return whether the product of x (..., K) with K times so many weights is large enough."""
-    return x.numel() * outputs >= WORTHWHILE
 
 
 class _Linear(torch.autograd.Function):

@@ -17,6 +17,7 @@ from numba.np.numpy_support import carray
 from torch import Tensor
 
 from adanorm.norms.kernels.compiling import compiled
+from adanorm.norms.kernels.splitmix import splitmix64
 from adanorm.norms.kernels.teams import run
 
 Number = Any  # a NumPy scalar
@@ -57,19 +58,11 @@ def _noisy(
         room[block, 1],
     )
     for r in range(block * rows // blocks, (block + 1) * rows // blocks):
-        key = _row_key(np.uint64(seed), np.uint64(r))
+        key = splitmix64(np.uint64(seed), np.uint64(r + 1))
         _draw(np.uint32(key), np.uint32(key >> np.uint64(32)), normal, uniform)
         _scale(x[r], spread, jitter, normal, out[r])
         if shifts:
             _shift(mean, jitter, uniform, out[r])
-
-
-@compiled
-def _row_key(seed: Number, row: Number) -> Number:
-    key = seed + (row + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return key ^ (key >> np.uint64(31))
 
 
 @compiled

@@ -1,13 +1,34 @@
-"""The table in the README."""
+"""The README's answers and its table, written from the records."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.formats import _run
 from adanorm.reporting.tables.markdown import markdown_row
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.claims import SCALES, ClaimResult
+from adanorm.reporting.verdicts.sentences import claim_sentence, task_sentences
 
-MARKS = ("<!-- overview: written by `make tables` -->", "<!-- /overview -->")
+QUESTION = "adanorm"  # the claim that answers the README's question
+SIZES = {"paper": "at the paper's size", "mini": "at scale mini"}
+
+
+def answers(judgements: Sequence[ClaimResult]) -> str:
+    """Return what the records say of the README's question: over all tasks, then task by task.
+
+    Each task at the paper's size if it has runs of both norms there, else at mini scale.
+    """
+    found = {result.scale: result for result in judgements if result.claim.id == QUESTION}
+    said: dict[str, str] = {}
+    for scale in SCALES:
+        for task in found[scale].run:
+            line = f"- {title(task.task)}, {SIZES[scale]}, {task_sentences(task)}"
+            said.setdefault(task.task, line)
+    first = found[SCALES[0]]
+    missing = [f"- {title(task)}: not run." for task in first.claim.tasks if task not in said]
+    return "\n".join([f"At the paper's size: {claim_sentence(first)}", "", *said.values(), *missing])
 
 
 def summary_table(table: Table) -> str:
@@ -22,8 +43,14 @@ def summary_table(table: Table) -> str:
     return "\n".join(lines)
 
 
-def update_readme(readme: str, table: Table) -> str:
-    """Return the README's text with the compact table between its marks."""
-    before, _, rest = readme.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    return f"{before}{MARKS[0]}\n{summary_table(table)}\n{MARKS[1]}{after}"
+def update_readme(readme: str, part: str, text: str) -> str:
+    """Return the README with a part's text between its two marks.
+
+    Raises ValueError where the marks are not there.
+    """
+    first, last = f"<!-- {part}: written by `make tables` -->", f"<!-- /{part} -->"
+    before, found, rest = readme.partition(first)
+    _, ended, after = rest.partition(last)
+    if not (found and ended):
+        raise ValueError(f"README.md has no part {first} ... {last}")
+    return f"{before}{first}\n{text}\n{last}{after}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.names import task_metric, title
 from adanorm.reporting.tables.markdown import markdown_row
-from adanorm.reporting.tables.table import UNCONFIRMED
 from adanorm.reporting.verdicts.answers import Pair
 from adanorm.reporting.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
 from adanorm.reporting.verdicts.conjunction import SignedRanks

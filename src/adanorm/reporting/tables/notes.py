@@ -9,9 +9,10 @@ from adanorm.config.paths import CONF, choices
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.baselines import best_baseline
-from adanorm.records.published import published
+from adanorm.records.environment import arithmetic
+from adanorm.records.published import UNCONFIRMED, published
 from adanorm.reporting.names import task_metric, title
-from adanorm.reporting.tables.table import UNCONFIRMED, Table
+from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.prediction import Shift, column_shift, error_rates
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.selection import luck_of_choice
@@ -43,7 +44,7 @@ def notes(table: Table) -> list[str]:
             "*Trivial baseline*: the best of what needs no training (`adanorm baselines`). A run that is no"
             " better *did not learn*: it supports no claim about quality."
         )
-    found += [*_settings(table), *_choice(table), *_splits(table), *_axes(table)]
+    found += [*_settings(table), *_choice(table), *_splits(table), *_axes(table), *_arithmetics(table)]
     undefined = {row.undefined: None for row in study.rows.values() if row.undefined}
     found += [f"*undefined*: {reason}." for reason in undefined]
     if not table.comparable:
@@ -168,6 +169,28 @@ def _axes(table: Table) -> list[str]:
             said = [f"{', '.join(dict.fromkeys(norms))} {of.get(kind, kind)}" for kind, norms in axes.items()]
             kinds = {2: "two", 3: "three"}[len(axes)]
             found.append(f"{title(task)} has norms of {kinds} kinds in one column: {'; '.join(said)}.")
+    return found
+
+
+def _arithmetics(table: Table) -> list[str]:
+    """Return what computed the runs of a column, where not all of them were computed alike."""
+    found = []
+    for task in table.study.columns:
+        seeds: dict[str, dict[str, list[int]]] = {}
+        for (row, column), entry in table.cells.items():
+            for folder, result in zip(entry.folders, entry.results, strict=True) if entry else ():
+                if column == task and (computed := arithmetic(folder)) is not None:
+                    seeds.setdefault(computed, {}).setdefault(title(row), []).append(result.seed)
+        if len(seeds) > 1:
+            said = [
+                f"{computed}: "
+                + ", ".join(f"{row} {', '.join(map(str, sorted(of)))}" for row, of in rows.items())
+                for computed, rows in seeds.items()
+            ]
+            found.append(
+                f"{title(task)} has runs that were not computed alike, which moves a score as another seed"
+                f" does ({'; '.join(said)})."
+            )
     return found
 
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
-from adanorm.records.published import Published, published
+from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.reporting.cell import Cell, best, cell
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.verdicts.evidence import Evidence, evidence
@@ -19,8 +19,6 @@ from adanorm.reporting.verdicts.selection import level
 from adanorm.reporting.verdicts.variance import TaskVariance
 from adanorm.studies.grid import StudyGrid
 from adanorm.studies.study import Study
-
-UNCONFIRMED = "†"
 
 
 class Table:

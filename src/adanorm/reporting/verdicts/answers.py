@@ -9,8 +9,9 @@ from typing import Literal
 
 from adanorm.records.comparisons import ComparisonRecord, read_comparison
 from adanorm.records.published import READ_OFF, published, published_last_loss
+from adanorm.reporting.names import task_metric
 from adanorm.reporting.verdicts.comparison import Comparison, PaperGap
-from adanorm.reporting.verdicts.evidence import Evidence, NormRuns, Quantity, lower_is_better
+from adanorm.reporting.verdicts.evidence import Evidence, NormRuns
 from adanorm.reporting.verdicts.planning import Prospect, prospect
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.sequential import fixed_levels, look_levels
@@ -179,14 +180,7 @@ def paper_gap(found: Evidence, better: str, worse: str) -> PaperGap | None:
     if found.scale != "paper" or better not in found.norms:
         return None
     if found.quantity == "test":
-        numbers = [published(found.task, norm) for norm in (better, worse)]
-        known = [n for n in numbers if n is not None and n.value is not None]
-        if len(known) < 2:
-            return None
-        first, second = (n.value or 0.0 for n in known)
-        gap, rounding = first - second, sum(n.rounding for n in known)
-        sign = -1 if _fewer_is_better(found) else 1
-        return PaperGap(sign * gap, rounding, all(n.confirmed for n in known))
+        return published_gap(found.task, better, worse)
     part = {"last_train_loss": "train", "last_valid_loss": "valid"}.get(found.quantity)
     losses = [published_last_loss(found.task, norm, part) for norm in (better, worse)] if part else [None]
     if None in losses:
@@ -195,8 +189,16 @@ def paper_gap(found: Evidence, better: str, worse: str) -> PaperGap | None:
     return PaperGap(second - first, 2 * READ_OFF, confirmed=True)
 
 
-def _fewer_is_better(found: Evidence) -> bool:
-    from adanorm.config.compose_cache import cached_experiment
+def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
+    """Return by how much a norm's test score is better in the paper, in the task's unit.
 
-    quantity: Quantity = found.quantity
-    return lower_is_better(cached_experiment([f"task={found.task}"]), quantity)
+    None where the paper has no two numbers.
+    """
+    numbers = [published(task, norm) for norm in (better, worse)]
+    known = [n for n in numbers if n is not None and n.value is not None]
+    if len(known) < 2:
+        return None
+    first, second = (n.value or 0.0 for n in known)
+    sign = 1 if task_metric(task).higher_is_better else -1
+    rounding = sum(n.rounding for n in known)
+    return PaperGap(sign * (first - second), rounding, all(n.confirmed for n in known))

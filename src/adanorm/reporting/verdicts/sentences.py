@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from statistics import fmean
 
-from adanorm.reporting.names import title
-from adanorm.reporting.verdicts.answers import Pair
+from adanorm.records.published import UNCONFIRMED
+from adanorm.reporting.names import task_metric, title
+from adanorm.reporting.verdicts.answers import Pair, published_gap
 from adanorm.reporting.verdicts.claims import ClaimResult, TaskResult
 from adanorm.reporting.verdicts.preregistration import preregistration
 
@@ -67,15 +70,47 @@ def claim_closing(found: ClaimResult) -> str:
 
 
 def closing_of(pair: Pair) -> str:
-    """Return what closes a comparison: at its margin, and at the paper's gap."""
-    name = title(pair.task)
+    """Return what closes a comparison, behind the task's name."""
+    return f"{title(pair.task)}: {lacking(pair)}"
+
+
+def lacking(pair: Pair) -> str:
+    """Return what closes a comparison: seeds at its margin, and at the paper's gap."""
     if pair.comparison is None or pair.prospect is None:
-        lacking = "runs that learn" if any(side.unlearned for side in pair.sides) else "a second seed"
-        return f"{name}: {lacking}"
+        return "runs that learn" if any(side.unlearned for side in pair.sides) else "a second seed"
     parts = [f"{more(pair, pair.prospect.to_equate)} at the margin"]
     if pair.comparison.paper is not None and not pair.comparison.paper_excluded:
         parts.append(f"{more(pair, pair.prospect.to_find)} at the paper's gap")
-    return f"{name}: {', '.join(parts)}"
+    return ", ".join(parts)
+
+
+def task_sentences(found: TaskResult) -> str:
+    """Return what is shown of a claim on a task with runs, in the task's own unit.
+
+    The answer, by how much the norm that is claimed to be better is, the paper's gap, and what would close
+    it.
+    """
+    pair = found.pair
+    assert pair is not None, "of tasks with runs"
+    read, metric = pair.comparison, task_metric(found.task)
+    digits = max(2, 1 - math.floor(math.log10(read.margin))) if read else 2
+    seeds = f"{len(pair.seeds)} {'seed' if len(pair.seeds) == 1 else 'seeds'} each"
+    parts = []
+    if pair.gaps:
+        interval = ""
+        if read:
+            low, high = (f"{bound:+.{digits}f}" for bound in (read.interval.low, read.interval.high))
+            interval = f"95 % interval {low} to {high}, "
+        better, worse = map(title, pair.norms)
+        effect = f"{fmean(pair.gaps):+.{digits}f} {metric.label}"
+        parts.append(f"{better}'s lead over {worse} is {effect} ({interval}{seeds})")
+    if pair.remark:
+        parts.append(pair.remark)
+    if gap := published_gap(found.task, *pair.norms):
+        mark = "" if gap.confirmed else UNCONFIRMED
+        parts.append(f"in the paper {gap.value + 0.0:+.{digits}f}{mark}")  # no -0.00
+    closing = f" It would take {lacking(pair)}." if pair.answer == "open" else ""
+    return f"**{pair.answer}**: {'; '.join(parts)}.{closing}"
 
 
 def more(pair: Pair, seeds: int | None) -> str:
