@@ -31,7 +31,7 @@ PROJECT = Path(__file__).parents[1]
 FOLDER = "ADANORM_TESTS_PROCESSES"  # names the sockets' folder to pytest's workers
 LIBRARIES = (
     "torch", "torch._dynamo", "numba", "hydra", "pydantic", "scipy.stats", "sacrebleu", "sklearn",
-    "matplotlib.figure",
+    "matplotlib.figure", "sacremoses", "requests", "pooch", "subword_nmt.apply_bpe",
 )  # fmt: skip
 SUITE = ("adanorm.cli.study", "adanorm.cli.compare", "adanorm.cli.analyze", "adanorm.runs.execute")
 LARGEST = 1 << 20  # bytes of an order
@@ -119,7 +119,8 @@ def server() -> Iterator[None]:
         ]
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands", *map(str, numbers)], cwd=PROJECT, pass_fds=numbers,
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE, start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "0"},
+            stdin=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         os.environ[FOLDER] = folder
         try:
@@ -258,19 +259,40 @@ def main() -> None:
         return
     del sys.path[0]  # each order has its own
     atexit.register(leave)  # what is registered first is called last
-    for module in LIBRARIES:
-        importlib.import_module(module)
+    use_libraries()
     if os.fork():
         suite.close()
         Server(libraries, owner).order().become()
     else:
         libraries.close()
-        for module in SUITE:
-            importlib.import_module(module)
-        from adanorm.fairseq_library import fairseq
-
-        fairseq()
+        use_suite()
         Server(suite, owner).order().become()
+
+
+def use_libraries() -> None:
+    """Import libraries, and have them do what they do at their first use: look for plugins, for types."""
+    for module in LIBRARIES:
+        importlib.import_module(module)
+    from hydra.core.plugins import Plugins
+    from numba import njit
+
+    Plugins.instance()
+    njit("void()")(lambda: None)
+
+
+def use_suite() -> None:
+    """Import the suite, compose a configuration and load a kernel."""
+    for module in SUITE:
+        importlib.import_module(module)
+    import torch
+
+    from adanorm.config.compose import compose_experiment
+    from adanorm.fairseq_library import fairseq
+    from adanorm.norms.registry import norm_factory
+
+    fairseq()
+    norm = norm_factory(compose_experiment(["task=mnist", "norm=adanorm", "scale=smoke"]).norm)(4, site="n")
+    norm(torch.ones(2, 4, requires_grad=True)).sum().backward()
 
 
 if __name__ == "__main__":

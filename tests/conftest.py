@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -70,11 +70,9 @@ def new_process() -> Command:
     what it printed.
     """
 
-    def run(
-        name: str, *arguments: str, launcher: Sequence[str] = (sys.executable, "-m")
-    ) -> subprocess.CompletedProcess[str]:
+    def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*launcher, "adanorm", name, *arguments],
+            [sys.executable, "-m", "adanorm", name, *arguments],
             cwd=PROJECT,
             capture_output=True,
             text=True,

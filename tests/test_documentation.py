@@ -35,6 +35,7 @@ TAKES_MANY_SEEDS = "until=decided"  # tests/reporting/verdicts/test_until_decide
 NEEDS_A_CLUSTER = ("launcher=ray", "launcher=slurm")
 # Kept small: a smoke run has few updates.
 SMALLER = {"steps": "20", "every": "10", "probes": "2", "length": "20", "samples": "20"}
+FEWER = {"1,2,3": "1,2"}  # seeds
 SMALL_CIFAR = ["data.valid_size=20", "data.train_images=null"]
 
 
@@ -163,9 +164,11 @@ def at_smoke_scale(arguments: list[str], folder: Path) -> list[str]:
     """Return a command line with scale, folder of the records and sizes replaced."""
     changed = []
     for argument in arguments:
-        key, equals, _ = argument.partition("=")
-        if key not in ("scale", "runs", "workers", "gpus"):
-            changed.append(f"{key}={SMALLER[key]}" if equals and key in SMALLER else argument)
+        key, equals, value = argument.partition("=")
+        if key in ("scale", "runs", "workers", "gpus"):
+            continue
+        smaller = FEWER.get(value, value) if key == "seed" else SMALLER.get(key, value)
+        changed.append(f"{key}={smaller}" if equals else argument)
     return [*changed, "scale=smoke", f"runs={folder / 'runs'}"]
 
 

@@ -159,13 +159,10 @@ def test_a_run_made_by_another_process_meanwhile_is_not_made_again(tmp_path: Pat
     }
 
 
-def test_a_full_disk_is_one_line_and_the_run_goes_on_later(
-    tmp_path: Path, command: Command, new_process: Command
-) -> None:
+def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, command: Command) -> None:
     arguments = ["task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"]
     # A limit on the size of a file stands in for the disk: the checkpoint does not fit.
-    limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 24; exec "$0" -m "$@"', sys.executable]
-    full = new_process("run", *arguments, "model.channels=[8,16]", launcher=limited)
+    full = commands.run("tests.full_disk", "24", "run", *arguments, "model.channels=[8,16]")
     assert full.returncode == 2
     assert full.stderr.count("\n") == 1
     assert "File too large" in full.stderr
@@ -238,6 +235,7 @@ def by_forks(*arguments: str) -> list[str]:
         return [errors.read()] if any(codes) else []
 
 
+@pytest.mark.usefixtures("_quick_start")
 @pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-gru", "ptb", "gaussian"])
 def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str) -> None:
     """Each process takes half of every batch: the order and, to rounding, the losses of one."""

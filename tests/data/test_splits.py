@@ -10,13 +10,13 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.corpora import Splits, read_corpus
-from adanorm.data.translation.preparation import _taken_out
+from adanorm.data.translation.shards import Shard, divide
 from adanorm.data.treebanks.conll import read_sample
 from tests.data.archives import archive
 
 
 def first_words(splits: Splits) -> dict[str, str]:
-    return {split: pairs.source[0] for split, pairs in splits.items()}
+    return {split: next(iter(pairs))[0] for split, pairs in splits.items()}
 
 
 def corpus(task: str, source: str, files: dict[str, Path]) -> Splits:
@@ -35,7 +35,7 @@ def test_english_vietnamese_validates_on_2012_and_tests_on_2013(tmp_path: Path) 
     assert found == {"train": "train", "valid": "tst2012", "test": "tst2013"}
 
 
-@pytest.mark.parametrize("source", ["wmt16-en-de", "wmt14-en-de"])
+@pytest.mark.parametrize("source", ["wmt16-en-de", "wmt16-en-de-parts", "wmt14-en-de"])
 def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, source: str) -> None:
     def news(stem: str) -> dict[str, str]:
         sides = (f"{stem}-src.en.sgm", f"{stem}-ref.de.sgm")
@@ -45,6 +45,23 @@ def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, sour
         stems = ("train.tok.clean", "newstest2013.tok", "newstest2014.tok")
         members = {f"{stem}.bpe.32000.{side}": f"{stem}\n" for stem in stems for side in ("en", "de")}
         files = {"wmt16_en_de.tar.gz": archive(tmp_path / "wmt16_en_de.tar.gz", members)}
+    elif source == "wmt16-en-de-parts":
+        corpora = {
+            "de-en.tgz": "europarl-v7",
+            "training-parallel-commoncrawl.tgz": "commoncrawl",
+            "training-parallel-nc-v11.tgz": "training-parallel-nc-v11/news-commentary-v11",
+        }
+        packed = {
+            file: {f"{stem}.de-en.{side}": "train\n" for side in ("en", "de")}
+            for file, stem in corpora.items()
+        }
+        test = "dev/newstest2014-deen"
+        packed["dev.tgz"] = {
+            **{f"dev/newstest2013.{side}": "newstest2013\n" for side in ("en", "de")},
+            f"{test}-src.de.sgm": '<seg id="1">German</seg>\n',
+            f"{test}-ref.en.sgm": '<seg id="1">newstest2014’s</seg>\n',
+        }
+        files = {name: archive(tmp_path / name, members) for name, members in packed.items()}
     else:
         parts = {
             f"training-parallel-{name}.tgz": {f"{stem}.de-en.{side}": "train\n" for side in ("en", "de")}
@@ -62,12 +79,25 @@ def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, sour
     assert found["train"].startswith("train")
 
 
-def test_pairs_taken_out_for_validation_are_trained_on_no_more() -> None:
-    sides = [f"s{n}" for n in range(1, 47)], [f"t{n}" for n in range(1, 47)]
-    train, valid = _taken_out(sides, 23)
-    assert valid == (["s23", "s46"], ["t23", "t46"])
-    assert not {*valid[0]} & {*train[0]}
-    assert len(train[0]) == len(train[1]) == 44
+def test_pairs_taken_out_for_validation_are_trained_on_no_more(tmp_path: Path) -> None:
+    data = compose_experiment(["task=de-en"]).data
+    assert isinstance(data, ParallelConfig)
+    assert data.valid_every == 23
+    parts = []
+    for number, start in enumerate((0, 30)):  # shards of 30 and 16 pairs
+        part = Shard(str(tmp_path), "words", number, ("de", "en"), start)
+        count = range(start + 1, min(start + 30, 46) + 1)
+        part.finish([[f"s{n}" for n in count], [f"t{n}" for n in count]], {})
+        parts.append(part)
+    found: dict[str, list[str]] = {}
+    for split in ("train", "valid"):
+        outs = [part._replace(split=split) for part in parts]
+        for out, part in zip(outs, parts, strict=True):
+            divide(out, data, part)
+        found[split] = [line for out in outs for side in (0, 1) for line in out.lines(side)]
+    assert found["valid"] == ["s23", "t23", "s46", "t46"]
+    assert not {*found["valid"]} & {*found["train"]}
+    assert len(found["train"]) == 88
 
 
 def sample_of_the_penn_treebank(folder: Path) -> Path:

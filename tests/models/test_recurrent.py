@@ -43,11 +43,8 @@ def text(streams: int = 3, time: int = 12) -> Tensor:
     return torch.randint(256, (streams, time), generator=torch.Generator().manual_seed(1))
 
 
-TORCHS: dict[str, type[nn.LSTM | nn.GRU | nn.RNN]] = {
-    "LstmLayer": nn.LSTM,
-    "GruLayer": nn.GRU,
-    "RnnLayer": nn.RNN,
-}
+Torchs = nn.LSTM | nn.GRU | nn.RNN
+TORCHS: dict[type[Layer], type[Torchs]] = {LstmLayer: nn.LSTM, GruLayer: nn.GRU, RnnLayer: nn.RNN}
 
 
 def as_torchs(layer: Layer) -> Torchs:

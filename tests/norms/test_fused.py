@@ -22,6 +22,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
 from adanorm.norms.functional import closed_form
 from adanorm.norms.kernels import compiling
+from tests import commands
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
 
 BESIDE = ("rmsnorm", "partial-rmsnorm", "scalenorm", "dynamic-tanh", "instancenorm", "groupnorm", "powernorm")
@@ -292,25 +293,12 @@ def test_without_compilers_auto_is_eager_and_nothing_warns() -> None:
     assert done.stdout.splitlines() == ["eager: numba is not installed", "eager: triton is not installed"]
 
 
-BITS = """
-import torch
-from functools import partial
-from adanorm.norms.functional import closed_form
-from adanorm.norms.kernels import compiling
-from tests.norms.cases import FAMILY, inputs, value_and_gradient
-norms = [partial(closed_form, backend="fused", **settings) for settings in FAMILY.values()]
-pairs = [value_and_gradient(norm, inputs(33, 127)) for norm in norms]
-print([part.view(torch.int32).sum().item() for pair in pairs for part in pair])
-"""
-
-
 def test_what_was_just_compiled_gives_the_bits_of_what_the_cache_has(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    program = [sys.executable, "-c", BITS]
     first, second = (
-        subprocess.run(
-            program, cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
-        ).stdout
-        for _ in range(2)
+        commands.run("tests.norms.bits", environment=environment, imported="libraries") for _ in range(2)
     )
-    assert first == second
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert list(tmp_path.rglob("*.nbc")), "it was compiled into this folder"
+    assert first.stdout == second.stdout
+    assert len(first.stdout.split()) == 2 * len(FAMILY)

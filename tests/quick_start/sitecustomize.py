@@ -1,7 +1,8 @@
-"""With this folder on PYTHONPATH an interpreter that is to run `-m adanorm` has a fork do it.
+"""With this folder on PYTHONPATH an interpreter that is to run a module of MODULES has a fork do it.
 
-It is for the processes that a study starts; tests/commands.py has the forks. The interpreter stays and is
-what its parent sees: signals go on to the fork, which ends with it, and it ends as the fork does.
+It is for the processes that a study, torchrun or a script starts; tests/commands.py has the forks. The
+interpreter stays and is what its parent sees: signals go on to the fork, which ends with it, and it ends as
+the fork does.
 """
 
 import os
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+MODULES = ("adanorm", "scripts.gpu_check", "torch.distributed.run")
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -33,5 +35,5 @@ def delegate(arguments: list[str]) -> None:
 
 if "ADANORM_TESTS_PROCESSES" in os.environ and "-m" in sys.orig_argv:
     start_of_module = sys.orig_argv.index("-m") + 1
-    if sys.orig_argv[start_of_module] == "adanorm":
+    if sys.orig_argv[start_of_module] in MODULES:
         delegate(sys.orig_argv[start_of_module:])

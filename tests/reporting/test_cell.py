@@ -19,12 +19,14 @@ from adanorm.reporting.names import task_metric
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
 from adanorm.reporting.pages.readme import answers, summary_table, update_readme
 from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text
 from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import claim_results
+from adanorm.reporting.verdicts.epoch_choice import epoch_choices
 from adanorm.reporting.verdicts.reproducibility import agreements
 from adanorm.reporting.verdicts.variance import Spread
 from adanorm.studies.grid import study_grid
@@ -383,6 +385,8 @@ def test_the_committed_tables_are_those_of_the_committed_records(
     assert update_readme(readme, "answers", answers(judgements)) == readme, "run `make tables`: README.md"
     found = findings_markdown(str(committed_runs))
     assert (PROJECT / "results" / "tables" / "findings.md").read_text() == found, "run `make tables`"
+    epochs = epoch_choice_markdown(epoch_choices(str(committed_runs)))
+    assert (PROJECT / "results" / "tables" / "epoch-choice.md").read_text() == epochs, "run `make tables`"
     columns = reproducibility_markdown(agreements(str(committed_runs)))
     assert (PROJECT / "results" / "tables" / "reproducibility.md").read_text() == columns, "run `make tables`"
     assert guide(str(committed_runs)) == GUIDE.read_text(), "run `make tables`: docs/norms.md is stale"

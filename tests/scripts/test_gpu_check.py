@@ -15,6 +15,7 @@ from scripts.gpu_check import Check, checks, main, run_check
 PYTHON = (sys.executable, "-c")
 
 
+@pytest.mark.usefixtures("_quick_start")
 def test_without_cuda_it_is_one_line_code_2_and_no_file(tmp_path: Path) -> None:
     output = tmp_path / "gpu-check.json"
     done = subprocess.run(
@@ -53,6 +54,7 @@ def test_every_task_is_run_and_two_processes_where_there_are_two_devices(tmp_pat
     assert "--nproc-per-node=2" in two.command
 
 
+@pytest.mark.usefixtures("_quick_start")
 def test_a_smoke_run_of_two_processes_is_a_command_that_works(tmp_path: Path) -> None:
     (check,) = checks(["processes"], tmp_path, device="cpu", devices=2)
     found = run_check(check, limit=200)

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -105,28 +106,37 @@ def test_an_unknown_key_names_the_keys() -> None:
             parse_keys([argument], {"rounds": "7"})
 
 
-def test_a_fresh_process_has_the_environment_it_is_given_and_this_one_keeps_its_own() -> None:
+class Fresh(NamedTuple):
+    """What a fresh process says of itself."""
+
+    process: int
+    variables: dict[str, str]
+    peak_mb: float  # of work that allocates 64 MB
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Fresh:
     before = dict(os.environ)
-    changed = {"ADANORM_OF_THE_CHILD": "1", "OMP_NUM_THREADS": None}
-    child, variables = fresh_process(_process_and_environment, environment=changed)
-    assert child != os.getpid()
-    assert variables["ADANORM_OF_THE_CHILD"] == "1"
-    assert "OMP_NUM_THREADS" not in variables
-    assert dict(os.environ) == before
-
-
-def _process_and_environment() -> tuple[int, dict[str, str]]:
-    return os.getpid(), dict(os.environ)
-
-
-def test_the_peak_of_work_is_what_it_allocates_at_once() -> None:
     # an allocator that keeps freed memory, as the Makefile asks for, would hide the second allocation
-    peak = fresh_process(_peak_of_64_mb, environment={"MALLOC_MMAP_THRESHOLD_": "65536"})
-    assert peak == pytest.approx(64, abs=8)
+    changed = {"ADANORM_OF_THE_CHILD": "1", "OMP_NUM_THREADS": None, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    found = fresh_process(_of_itself, environment=changed)
+    assert dict(os.environ) == before
+    return found
 
 
-def _peak_of_64_mb() -> float:
-    return added_peak_mb(lambda: np.ones(64 * 2**17))
+def _of_itself() -> Fresh:
+    return Fresh(os.getpid(), dict(os.environ), added_peak_mb(lambda: np.ones(64 * 2**17)))
+
+
+def test_a_fresh_process_has_the_environment_it_is_given_and_this_one_keeps_its_own(fresh: Fresh) -> None:
+    assert fresh.process != os.getpid()
+    assert fresh.variables["ADANORM_OF_THE_CHILD"] == "1"
+    assert "OMP_NUM_THREADS" not in fresh.variables
+    assert "ADANORM_OF_THE_CHILD" not in os.environ
+
+
+def test_the_peak_of_work_is_what_it_allocates_at_once(fresh: Fresh) -> None:
+    assert fresh.peak_mb == pytest.approx(64, abs=8)
 
 
 def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path: Path) -> None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from adanorm.cli.command import Arguments, Usage
+from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.config.compose import compose_experiment
+from adanorm.data import addresses
+from adanorm.data.catalogue import SOURCES
 from adanorm.runs.auto_scale import experiment_of
 
-USAGE = Usage(settings="of a run", examples=("task=rt", "task=de-en scale=mini"))
+USAGE = Usage(
+    keys={
+        "check": Key("true: ask every address, of the task's data or of all, and download nothing", "false")
+    },
+    settings="of a run",
+    examples=("task=rt", "task=de-en scale=mini", "check=true", "task=en-de check=true"),
+)
 
 
-def main(arguments: Arguments) -> None:
-    """Get the data of the task that the command line names."""
+def main(arguments: Arguments) -> int:
+    """Get the data of the task that the command line names, or ask their addresses."""
+    if (check := arguments.keys["check"]) not in ("true", "false"):
+        raise ValueError(f"check={check}: choose true or false")
+    if check == "true":
+        return _check(arguments.settings)
     experiment = experiment_of(arguments.settings)
     from adanorm import tasks
 
@@ -18,3 +31,23 @@ def main(arguments: Arguments) -> None:
     print(f"{experiment.task.name} {experiment.scale}: {sizes}")
     for name, checksum in task.checksums.items():
         print(f"  {name}  sha256 {checksum}")
+    return 0
+
+
+def _check(settings: list[str]) -> int:
+    """Print what the addresses answer; return 1 where a file has none that answers."""
+    sources = list(SOURCES.values())
+    if settings:
+        chosen = compose_experiment([setting for setting in settings if setting != "scale=auto"]).data.source
+        if chosen not in SOURCES:
+            print(f"data.source={chosen}: nothing of it is downloaded")
+            return 0
+        sources = addresses.with_editions(SOURCES[chosen])
+    found = addresses.answers(sources)
+    print("       status       bytes first  address")
+    for line in addresses.table(found):
+        print(line)
+    if lacking := addresses.files_without(found):
+        print("no address answers for these: put them so into a mirror folder (ADANORM_MIRROR)")
+        print("\n".join(f"  {place}" for place in lacking))
+    return int(bool(lacking))

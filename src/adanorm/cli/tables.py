@@ -13,12 +13,14 @@ from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
 from adanorm.reporting.pages.readme import answers, summary_table, update_readme
 from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.reporting.tables.files import write_analysis, write_table
 from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import claim_results
+from adanorm.reporting.verdicts.epoch_choice import epoch_choices
 from adanorm.reporting.verdicts.reproducibility import agreements
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
@@ -58,8 +60,8 @@ def _write_the_others() -> None:
     columns, judgements = agreements(), claim_results()
     pages = {
         folder / "claims.md": claims_markdown(judgements),
-        README: update_readme(README.read_text("utf-8"), "answers", answers(judgements)),
         folder / "findings.md": findings_markdown(),
+        folder / "epoch-choice.md": epoch_choice_markdown(epoch_choices()),
         folder / "reproducibility.md": reproducibility_markdown(columns),
         folder / "reproducibility.csv": reproducibility_csv(columns),
         GUIDE: guide(),
@@ -67,7 +69,12 @@ def _write_the_others() -> None:
     for path, text in pages.items():
         write_whole(path, text.encode())
         print(shown(path))
+    _update_readme("answers", answers(judgements))
     for analysis in map(load_analysis, analysis_names()):
         grid = analysis_grid(analysis)
         if any(analysis_results(cell) for cell in grid.values()):
             print(f"{shown(write_analysis(analysis, grid)[0])} and .csv")
+
+
+def _update_readme(part: str, text: str) -> None:
+    write_whole(README, update_readme(README.read_text("utf-8"), part, text).encode())

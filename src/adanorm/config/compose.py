@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from copy import deepcopy
+from functools import cache
+from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import OverrideType
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from adanorm.config.errors import one_line
@@ -40,7 +45,7 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
             continue  # the parameters of a norm of ours are none of another's
         if key == "norm" and ":" in value:
             prepared += ["norm=none", f"norm.path={value}"]
-        elif key == "norm" and value in _plugged(key) and value not in choices(key):
+        elif key == "norm" and value not in choices(key) and value in _plugged(key):
             prepared += ["norm=none", f"norm.name={value}"]
         elif key in GROUPS and value:
             _check_choices(key, value)
@@ -58,14 +63,16 @@ def _plugged(group: str) -> list[str]:
 
 
 def _check_choices(group: str, value: str) -> None:
-    known = [*choices(group), *_plugged(group)]
+    known = choices(group)
     for name in value.split(","):
-        if name not in known:
+        if name not in known and name not in _plugged(group):  # to look at what is installed takes its time
             module, dot, attribute = name.rpartition(".")
             of_ones_own = (
                 f"a norm of your own is norm={module}:{attribute}; " if group == "norm" and dot else ""
             )
-            raise ValueError(f"unknown {group} {name!r}: {of_ones_own}choose from {', '.join(known)}")
+            raise ValueError(
+                f"unknown {group} {name!r}: {of_ones_own}choose from {', '.join([*known, *_plugged(group)])}"
+            )
 
 
 def _of_a_known_parameter(override: str, norms: Sequence[str]) -> str:
@@ -94,14 +101,46 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
 
 
 def compose_config(overrides: Sequence[str]) -> DictConfig:
-    """Return the configuration of these overrides, not yet checked; raises ValueError as above."""
+    """Return the configuration of these overrides, not yet checked; raises ValueError as above.
+
+    Hydra composes every choice of files (task=rt norm=adanorm) once a process, which takes it a tenth of
+    a second; settings (training.lr=0.1) are put into a copy of that, as Hydra too puts them in last of all.
+    """
     prepared = prepare_overrides(overrides)
-    for override in prepared:
-        parsed(override)
+    read = [parsed(override) for override in prepared]
     try:
         if GlobalHydra.instance().is_initialized():  # inside a Hydra job: leave it as it is
             return compose("run", prepared)
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            return compose("run", prepared)
+        if all(map(_is_choice_or_setting, read)):
+            with suppress(OmegaConfBaseException):  # Hydra says it better
+                return _with_settings(read)
+        return _composed(prepared)
     except (HydraException, OmegaConfBaseException) as error:
         raise ValueError(one_line(error)) from None
+
+
+def _is_choice_or_setting(override: Any) -> bool:
+    """Return whether an override chooses a file of a group or sets a key; nothing is added or removed."""
+    key = override.key_or_group
+    assigns = override.type == OverrideType.CHANGE and not override.is_sweep_override()
+    if not assigns or override.package is not None or "/" in key or key.partition(".")[0] == "hydra":
+        return False
+    return key not in GROUPS or isinstance(override.value(), str)
+
+
+def _with_settings(overrides: Sequence[Any]) -> DictConfig:
+    config = deepcopy(_chosen(tuple(one.input_line for one in overrides if one.key_or_group in GROUPS)))
+    for override in overrides:
+        if override.key_or_group not in GROUPS:
+            OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
+    return config
+
+
+@cache
+def _chosen(choices: tuple[str, ...]) -> DictConfig:
+    return _composed(choices)
+
+
+def _composed(overrides: Sequence[str]) -> DictConfig:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("run", list(overrides))

@@ -7,7 +7,11 @@ from adanorm.data.translation import sources as parallel
 
 
 def _mnist(name: str, size: int, checksum: str) -> File:
-    hosts = ("https://ossci-datasets.s3.amazonaws.com/mnist", "http://yann.lecun.com/exdb/mnist")
+    hosts = (
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        "https://storage.googleapis.com/cvdf-datasets/mnist",
+        "http://yann.lecun.com/exdb/mnist",
+    )
     return File(f"{name}.gz", size, checksum, tuple(f"{host}/{name}.gz" for host in hosts))
 
 
@@ -87,7 +91,10 @@ SOURCES: dict[str, Source] = {
                 "trainDevTestTrees_PTB.zip",
                 789_539,
                 "sha256:5c613a4f673fc74097d523a2c83f38e0cc462984d847b82c7aaf36b01cbbbfcc",
-                ("https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip",),
+                (
+                    "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip",
+                    "http://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip",
+                ),
             ),
         ),
     ),
@@ -99,7 +106,11 @@ SOURCES: dict[str, Source] = {
                 "enwik8.zip",
                 36_445_475,
                 "sha256:547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
-                ("http://mattmahoney.net/dc/enwik8.zip",),
+                (
+                    "https://mattmahoney.net/dc/enwik8.zip",
+                    "http://mattmahoney.net/dc/enwik8.zip",
+                    "https://data.deepai.org/enwik8.zip",
+                ),
             ),
         ),
     ),

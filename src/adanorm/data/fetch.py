@@ -6,29 +6,25 @@ import hashlib
 import importlib.util
 import os
 import re
-import shutil
-import sys
-import urllib.parse
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
 
-import pooch
 import requests
 from filelock import FileLock
-from tqdm import tqdm
 
 from adanorm.config.data_sections import DataConfig
 from adanorm.config.paths import cache_of, mirrors_of
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES
+from adanorm.data.download import PATIENCE, Patience, download, reason
 from adanorm.data.source import File, Source
 from adanorm.files import write_whole
 
-CONNECT_SECONDS, READ_SECONDS = 5, 60
+CONNECT_SECONDS = 5
 
 
-def fetch(source: str, data: DataConfig) -> dict[str, Path]:
+def fetch(source: str, data: DataConfig, patience: Patience = PATIENCE) -> dict[str, Path]:
     """Return the verified files of a source by name, downloading those that are missing.
 
     Tried in this order: the cache, the mirrors, the canonical addresses; a line says which mirror was
@@ -36,7 +32,7 @@ def fetch(source: str, data: DataConfig) -> dict[str, Path]:
     had.
     """
     entry = SOURCES[source]
-    found = {file.name: _fetch_file(entry, file, data) for file in entry.files}
+    found = {file.name: _fetch_file(entry, file, data, patience) for file in entry.files}
     files: dict[str, list[File]] = {}  # by mirror
     for file in entry.files:
         if (mirror := found[file.name][1]) is not None:
@@ -73,14 +69,14 @@ def _addresses(entry: Source, file: File, data: DataConfig) -> list[tuple[str, s
     return [*mirrored, *((address, None) for address in file.addresses)]
 
 
-def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str | None]:
+def _fetch_file(entry: Source, file: File, data: DataConfig, patience: Patience) -> tuple[Path, str | None]:
     """Return a file, wherever it is from verified against its checksum, and the mirror that it is from."""
     folder = cache_of(data) / entry.folder
     cached = folder / file.name
     problems: list[str] = []
     for address, mirror in ((str(cached), None), *_addresses(entry, file, data)):
         try:
-            path = _local(address) or _downloaded(address, folder, file)
+            path = _local(address) or _downloaded(address, folder, file, patience)
             problem = _problem(path, file, folder)
             if problem is None:
                 _sweep(folder, file)
@@ -88,13 +84,26 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
             problems.append(f"{address}: {problem}")
         except FileNotFoundError as error:
             if address != str(cached):  # where it is not yet, mostly
-                problems.append(f"{address}: {_reason(error)}")
+                problems.append(f"{address}: {reason(error)}")
         except (OSError, ValueError) as error:
-            problems.append(f"{address}: {_reason(error)}")
+            problems.append(f"{address}: {reason(error)}")
+    others = [f"preset={other.preset}" for other in editions_of(entry) if other.preset]
     raise ValueError(
         f"cannot get {file.name}: {'; '.join(problems)}. Without a network, put it into"
         f" {entry.folder}/ of a mirror folder and name that with ADANORM_MIRROR or data.mirror"
+        + (f"; other editions: {', '.join(others)}" if others else "")
     )
+
+
+def editions_of(entry: Source) -> list[Source]:
+    """Return the other editions of a source that is the default one of its corpus."""
+    return [other for other in SOURCES.values() if other.edition_of and SOURCES[other.edition_of] is entry]
+
+
+def is_at_hand(entry: Source, data: DataConfig) -> bool:
+    """Return whether every file of a source lies in the cache or in a mirror that is a folder."""
+    places = [cache_of(data), *(Path(mirror) for mirror in mirrors_of(data) if "://" not in mirror)]
+    return all(any((place / entry.folder / file.name).is_file() for place in places) for file in entry.files)
 
 
 def _problem(path: Path, file: File, folder: Path) -> str | None:
@@ -106,7 +115,7 @@ def _problem(path: Path, file: File, folder: Path) -> str | None:
     known = file.checksum or _read_kept(kept)
     algorithm, _, expected = (known or "sha256:").partition(":")
     with path.open("rb") as content:
-        found = hashlib.file_digest(content, algorithm).hexdigest()
+        found = hashlib.file_digest(content, _digest_of(algorithm, path)).hexdigest()
     if known is None:
         packed.check(path)
         with suppress(OSError):  # where nothing can be kept, it is read to its end every time
@@ -123,16 +132,11 @@ def _read_kept(path: Path) -> str | None:
     return text if re.fullmatch("sha256:[0-9a-f]{64}", text) else None
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, requests.ConnectionError):
-        return "no connection"
-    if isinstance(error, requests.Timeout):
-        return "no answer in time"
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    if isinstance(error, ValueError) and "hash" in str(error):
-        return "the bytes there have another checksum"
-    return " ".join(str(error).split())
+def _digest_of(algorithm: str, path: Path) -> Callable[[], hashlib._Hash]:
+    """Return what starts a digest; git's is SHA-1 after a header that holds the size."""
+    if algorithm == "git":
+        return lambda: hashlib.sha1(b"blob %d\0" % path.stat().st_size)
+    return lambda: hashlib.new(algorithm)
 
 
 def _local(address: str) -> Path | None:
@@ -159,84 +163,49 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _downloaded(address: str, folder: Path, file: File) -> Path:
+def _downloaded(address: str, folder: Path, file: File, patience: Patience) -> Path:
     """Return the path of a file downloaded into a folder; one of wrong bytes does not come there."""
     folder.mkdir(parents=True, exist_ok=True)
-    pooch.get_logger().setLevel("WARNING")
     part, unverified = _leftovers(folder, file)
     with FileLock(folder / f"{file.name}.lock"):
         there = folder / file.name
         if there.is_file() and _problem(there, file, folder) is None:
             return there  # another process got it while this one waited
-        shutil.rmtree(unverified, ignore_errors=True)  # of a process that was killed
+        whole, _, member = address.partition("#")
+        if member:
+            archive = File(Path(whole).name, None, None, (whole,))
+            packing = _downloaded(whole, folder, archive, patience)
+            unverified.write_bytes(_member(packing, member))
+        else:
+            download(whole, part, file.size, patience)
+            part.replace(unverified)  # wrong bytes must not be taken up again
         try:
-            got = pooch.retrieve(
-                address,
-                known_hash=file.checksum,
-                fname=file.name,
-                path=unverified,
-                downloader=_ResumingDownloader(part, file.size),
-            )
-            if file.checksum is None:
-                packed.check(Path(got))
-            return Path(got).replace(there)
+            if problem := _problem(unverified, file, folder):
+                raise ValueError(problem)
+            return unverified.replace(there)
         finally:
-            shutil.rmtree(unverified, ignore_errors=True)
+            unverified.unlink(missing_ok=True)
+
+
+def _member(archive: Path, name: str) -> bytes:
+    found = packed.tar_members(archive, [name])
+    if name not in found:
+        raise ValueError(f"{archive.name}: holds no {name}")
+    return found[name]
 
 
 def _leftovers(folder: Path, file: File) -> tuple[Path, Path]:
-    """Return where a download that was killed leaves what it got: a part, and a folder."""
-    return folder / f"{file.name}.part", folder / f"{file.name}.unverified"
+    """Return where a download that was killed leaves what it got: a part, and a whole not yet verified."""
+    return folder / f"{file.name}.part", folder / f"unverified.{file.name}"
 
 
 def _sweep(folder: Path, file: File) -> None:
     """Remove what downloads that were killed left of a file that is there now, if nobody holds it."""
-    part, unverified = _leftovers(folder, file)
-    if not (part.exists() or unverified.exists()):
-        return
-    with suppress(OSError), FileLock(folder / f"{file.name}.lock", timeout=0):  # a Timeout is such an error
-        part.unlink(missing_ok=True)
-        shutil.rmtree(unverified, ignore_errors=True)
-
-
-class _ResumingDownloader:
-    """A downloader for pooch that goes on from what an earlier start had got."""
-
-    def __init__(self, part: Path, size: int | None) -> None:
-        self.part, self.size = part, size
-
-    def __call__(self, url: str, output_file: str | TextIO, pooch_instance: Any) -> None:
-        have = self.part.stat().st_size if self.part.exists() else 0
-        if self.size is not None and have > self.size:
-            have = 0
-        if have != self.size:
-            self._continue(url, have)
-        # Out of the way before it is verified: wrong bytes must not be taken up again.
-        self.part.replace(str(output_file))
-
-    def _continue(self, url: str, have: int) -> None:
-        headers = {"Accept-Encoding": "identity"}  # the file's own bytes: they are what is counted
-        if have:
-            headers["Range"] = f"bytes={have}-"
-        with requests.get(
-            url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)
-        ) as answer:
-            if have and answer.status_code == requests.codes.requested_range_not_satisfiable:
-                return  # there is no more of it
-            answer.raise_for_status()
-            goes_on = answer.status_code == requests.codes.partial_content
-            name = Path(urllib.parse.urlsplit(url).path).name
-            with (
-                self.part.open("ab" if goes_on else "wb") as part,
-                tqdm(
-                    total=self.size,
-                    initial=have if goes_on else 0,
-                    desc=name,
-                    unit="B",
-                    unit_scale=True,
-                    disable=not sys.stderr.isatty(),
-                ) as bar,
-            ):
-                for chunk in answer.iter_content(1 << 16):
-                    part.write(chunk)
-                    bar.update(len(chunk))
+    leftovers = [path for path in _leftovers(folder, file) if path.exists()]
+    if leftovers:
+        with (
+            suppress(OSError),
+            FileLock(folder / f"{file.name}.lock", timeout=0),
+        ):  # a Timeout is such an error
+            for path in leftovers:
+                path.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 Counts = dict[str, dict[str, int]]
+Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 MANY_COPIES = 0.1  # of a split
 
 
@@ -34,7 +35,11 @@ def count_overlaps(splits: Mapping[str, Iterable[bytes]]) -> Counts:
     The splits come in the order train, valid, test; an example is what a model is given of it, as
     bytes. `overlap` has "valid in train", "test in train" and "test in valid", `copies` a number a split.
     """
-    keys = {split: _keys(examples) for split, examples in splits.items()}
+    return count_key_overlaps({split: keys_of(examples) for split, examples in splits.items()})
+
+
+def count_key_overlaps(keys: Mapping[str, Keys]) -> Counts:
+    """Return what `count_overlaps` does of the examples whose keys these are."""
     return {
         "overlap": {
             f"{later} in {earlier}": int(np.isin(keys[later], keys[earlier]).sum())
@@ -65,7 +70,7 @@ def inspect_labeled(
     return Inspection(counts, lines)
 
 
-def _keys(examples: Iterable[bytes]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def keys_of(examples: Iterable[bytes]) -> Keys:
     """Return 64 bits of digest an example: two of millions that differ share theirs once in a million."""
     digests = b"".join(hashlib.blake2b(example, digest_size=8).digest() for example in examples)
     return np.frombuffer(digests, np.uint64)

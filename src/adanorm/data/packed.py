@@ -10,7 +10,7 @@ import io
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -42,6 +42,18 @@ def opened(path: Path) -> BinaryIO:
     is_packed = path.suffix in (".gz", ".tgz")
     stream = cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb")  # noqa: SIM115 (the caller's)
     return io.BufferedReader(_Bounded(stream, path), PART)
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, each with its line feed, unpacked if its name ends in .gz.
+
+    Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb.
+    """
+    try:
+        with opened(path) as stream:
+            yield from stream
+    except BROKEN as error:
+        raise ValueError(f"{path.name}: not a whole gzip file ({error})") from None
 
 
 def most(path: Path) -> int:
@@ -92,6 +104,26 @@ def tar_members(path: Path, suffixes: Sequence[str]) -> dict[str, bytes]:
     except BROKEN as error:
         raise ValueError(f"{path.name}: not a whole tar archive ({error})") from None
     return found
+
+
+def member_lines(path: Path, suffix: str) -> Iterator[bytes]:
+    """Yield the lines of the file in a tar archive, gzipped or not, whose path ends so.
+
+    Raises ValueError, naming the archive, where it does not have it, is cut off, corrupted or a bomb. What
+    comes after the member is not read.
+    """
+    try:
+        with opened(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                if member.isfile() and f"/{member.name}".endswith(f"/{suffix}"):
+                    _check_size(path, member.name, member.size)
+                    file = archive.extractfile(member)
+                    assert file is not None, "a file has content"
+                    yield from file
+                    return
+    except BROKEN as error:
+        raise ValueError(f"{path.name}: not a whole tar archive ({error})") from None
+    raise ValueError(f"{path.name}: holds no {suffix}")
 
 
 def zip_members(path: Path, names: Sequence[str]) -> dict[str, bytes]:

@@ -105,6 +105,14 @@ def metrics(folder: Path) -> list[dict[str, float]]:
     return read_rows(folder / "metrics.jsonl")
 
 
+def test_metrics(folder: Path) -> list[dict[str, float]]:
+    """Return the rows of a run's test_metrics.jsonl, one an evaluation, none if test scores were not tracked.
+
+    Raises ValueError as `metrics` does.
+    """
+    return read_rows(folder / "test_metrics.jsonl")
+
+
 def observations(folder: Path) -> list[dict[str, Any]]:
     """Return the rows of an analysis' rows.jsonl, one an observation; raises ValueError as `metrics` does."""
     return read_rows(folder / "rows.jsonl")

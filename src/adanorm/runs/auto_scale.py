@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.catalogue import SOURCES
-from adanorm.data.fetch import availability
+from adanorm.data.fetch import availability, editions_of, is_at_hand
 
 LONGEST_CPU_HOURS = 8.0
 
@@ -20,9 +20,26 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     """
     if "scale=auto" not in overrides:
         return list(overrides)
+    edition = _edition_at_hand(overrides)
+    overrides = [*overrides, *edition]
     scale, reason = _choose(overrides)
     print(f"scale {scale}: {reason}", flush=True)
     return [f"scale={scale}" if override == "scale=auto" else override for override in overrides]
+
+
+def _edition_at_hand(overrides: Sequence[str]) -> list[str]:
+    """Return the preset of another edition of the corpus that lies here where the default one does not."""
+    if any(override.startswith(("preset=", "data.", "-")) or "," in override for override in overrides):
+        return []
+    run = compose_experiment([o for o in overrides if o != "scale=auto"] + ["scale=paper"])
+    entry = SOURCES.get(run.data.source)
+    if entry is None or is_at_hand(entry, run.data):
+        return []
+    for other in editions_of(entry):
+        if other.preset and is_at_hand(other, run.data):
+            print(f"preset={other.preset}: {other.folder} lies here, another edition than {entry.folder}")
+            return [f"preset={other.preset}"]
+    return []
 
 
 def experiment_of(settings: Sequence[str]) -> Experiment:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +17,16 @@ from hypothesis import strategies as st
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
+from adanorm.data import catalogue
+from adanorm.data.source import Source
+from adanorm.data.translation import shards
 from adanorm.data.translation.cleaning import clean
-from adanorm.data.translation.corpora import _pair, corpus_files, lines_of, read_corpus
+from adanorm.data.translation.corpora import corpus_files, read_corpus
 from adanorm.data.translation.pairs import load_pairs
-from adanorm.data.translation.preparation import _prepare, prepared_corpus
+from adanorm.data.translation.preparation import prepared_corpus
+from adanorm.data.translation.text import aligned, lines_of, pair_of
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
+from adanorm.data.translation.workers import Progress
 from tests.data.archives import archive
 
 LANGUAGES = ("de", "en")
@@ -58,6 +66,21 @@ def test_invalid_utf8_is_named_with_its_line(tmp_path: Path) -> None:
 
 def test_only_a_line_feed_ends_a_line() -> None:
     assert lines_of("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    assert lines_of(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
+    for language in ("de", "en"):
+        (tmp_path / f"x.{language}").write_bytes(b"\xef\xbb\xbfa\n")
+    assert [*pair_of(tmp_path / "x.de", tmp_path / "x.en")] == [("a", "a")]
+
+
+def test_references_that_are_all_empty_are_refused() -> None:
+    assert aligned(["a", "b"], ["c", " "], ("x", "y")).empty_lines() == [
+        "x, y: 1 pairs with an empty side, the first in line 2"
+    ]
+    with pytest.raises(ValueError, match="x, y: every pair has an empty side: there is nothing to score"):
+        aligned(["a", "b"], ["", " "], ("x", "y")).empty_lines()
 
 
 def test_a_missing_side_or_split_is_named(tmp_path: Path) -> None:
@@ -101,7 +124,7 @@ def test_cleaning_keeps_what_the_rule_says(lengths: list[tuple[int, int]]) -> No
 @given(st.lists(st.text(alphabet="abcdeß", min_size=1, max_size=8), min_size=1, max_size=8))
 @settings(max_examples=50)
 def test_subwords_join_to_the_words_they_were_split_from(words: list[str]) -> None:
-    subwords = learn_bpe(["abc abc abd ead ßab", "cab dab"], 10)
+    subwords = learn_bpe({"abc": 2, "abd": 1, "ead": 1, "ßab": 1, "cab": 1, "dab": 1}, 10)
     line = " ".join(words)
     assert Bpe.join(subwords.split(line)) == line
 
@@ -156,14 +179,81 @@ def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(
         assert again == []
 
 
-def test_what_a_killed_preparation_left_is_swept_when_nobody_is_at_it(tmp_path: Path) -> None:
-    (tmp_path / "prepared" / "de-en-0.part").mkdir(parents=True)
-    (tmp_path / "prepared" / "de-en-0.part" / "train.bin").write_bytes(b"half")
+def test_a_preparation_that_nobody_goes_on_with_is_swept(tmp_path: Path) -> None:
+    part = tmp_path / "prepared" / "de-en-0.part"
+    part.mkdir(parents=True)
+    os.utime(part, (0, 0))
     with FileLock(tmp_path / "prepared" / "de-en-0.lock"):
         prepared_corpus(data_of(f"data.cache={tmp_path}"))
         assert (tmp_path / "prepared" / "de-en-0.part").exists()
     prepared_corpus(data_of(f"data.cache={tmp_path}", "data.ratio=2"))
     assert not list(tmp_path.rglob("*.part"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("data.clean=subwords", "data.longest=6")  # so that shards of one step differ in size
+    whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '1'}", *settings), processes=1)
+    monkeypatch.setattr(shards, "PAIRS", 100)
+    parts, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '2'}", *settings), processes=2)
+    assert contents(parts) == contents(whole)
+    assert json.loads((whole / "report.json").read_bytes())["dropped"]
+
+
+@pytest.mark.parametrize("stage", ["words", "vocabulary", "subwords", "ids"])
+def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    monkeypatch.setattr(shards, "PAIRS", 100)
+    data, done = data_of(f"data.cache={tmp_path}"), []
+    step = getattr(shards, stage)
+
+    def interrupted(*arguments: Any) -> Any:
+        done.append(stage)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    monkeypatch.setattr(shards, stage, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepared_corpus(data, processes=1)
+    assert list(tmp_path.rglob("*.part"))
+    done.append("again")
+    said: list[str] = []
+    folder, _ = prepared_corpus(data, said.append, processes=1)
+    assert said[0].endswith("goes on from what an interrupted preparation had finished")
+    # Of the five shards of a stage the first is not gone through again; words are counted all over.
+    assert done[3:] == [stage] * (3 if stage == "vocabulary" else 4)
+    assert not list(tmp_path.rglob("*.part"))
+    monkeypatch.undo()
+    whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / 'whole'}"))
+    assert contents(folder) == contents(whole)
+
+
+def test_published_numbers_of_pairs_are_compared_recorded_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        catalogue.SOURCES, "synthetic", Source("x", "none", (), counts=(401, 32, 32), tolerance=0.9)
+    )
+    said: list[str] = []
+    corpus = load_pairs(data_of(f"data.cache={tmp_path}"), said.append)
+    size = len(corpus.splits["train"])
+    assert said == [f"synthetic: {size:,} pairs for train, published are 401 ({size - 401:+,})"]
+    assert corpus.inspection.counts["published"] == {"train": 401, "valid": 32, "test": 32}
+    assert corpus.inspection.counts["pairs"]["train"] == size
+
+
+def test_progress_says_how_long_is_left_of_what_is_not_there_yet() -> None:
+    with Progress("words", 1000, print) as progress:
+        progress.add(500, now=False)
+        progress.add(100)
+        assert progress.line(60.0) == "words: 600 of 1,000 pairs, 4 min left"
 
 
 def test_a_prepared_corpus_is_used_where_nothing_can_be_written(tmp_path: Path) -> None:
@@ -243,11 +333,14 @@ def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> 
     data = compose_experiment(["task=de-en", f"data.cache={tmp_path}"]).data
     assert isinstance(data, ParallelConfig)
     splits = read_corpus(data, {"de-en.tgz": path})
-    assert splits["train"].source[:2] == ["Satz title", "Satz 1"]
-    assert splits["test"].target[1] == "sentence's TEDX.dev2012"
-    assert (len(splits["train"].target), len(splits["test"].source)) == (47, 5)
+    train, test = list(splits["train"]), list(splits["test"])
+    assert train[:2] == [("Satz title", "sentence title"), ("Satz 1", "sentence 1")]
+    assert test[1] == ("Satz's TEDX.dev2012", "sentence's TEDX.dev2012")
+    assert (len(train), len(test)) == (47, 5)
+    (tmp_path / "mirror" / "iwslt14-de-en").mkdir(parents=True)
+    path.rename(tmp_path / "mirror" / "iwslt14-de-en" / "de-en.tgz")
     with pytest.raises(ValueError, match="not the same archive"):
-        _prepare(splits, data, tmp_path / "out", lambda _: None)
+        prepared_corpus(data.model_copy(update={"mirror": str(tmp_path / "mirror")}))
 
 
 def test_wmt_archives_are_read(tmp_path: Path) -> None:
@@ -266,11 +359,11 @@ def test_wmt_archives_are_read(tmp_path: Path) -> None:
     data = compose_experiment(["task=en-de", "data.source=wmt14-en-de"]).data
     assert isinstance(data, ParallelConfig)
     splits = read_corpus(data, files)
-    assert len(splits["train"].source) == 3
-    assert (splits["valid"].source, splits["test"].target) == (["Hi"], ["Ho"])
+    assert len(list(splits["train"])) == 3
+    assert (list(splits["valid"]), list(splits["test"])) == ([("Hi", "Ho")], [("Hi", "Ho")])
     archive(tmp_path / "test.tgz", {"test/other": ""})
     with pytest.raises(ValueError, match=r"test\.tgz: holds no newstest2013-src\.en\.sgm"):
-        read_corpus(data, files)
+        list(read_corpus(data, files)["valid"])
 
 
 @pytest.mark.parametrize(
@@ -280,18 +373,18 @@ def test_the_mini_corpora_are_read_from_the_mirror(mirror: Path, task: str, size
     data = compose_experiment([f"task={task}", "scale=mini", f"data.mirror={mirror}"]).data
     assert isinstance(data, ParallelConfig)
     splits = read_corpus(data, corpus_files(data))
-    assert tuple(len(splits[s].source) for s in ("train", "valid", "test")) == sizes
+    assert tuple(len(list(splits[s])) for s in ("train", "valid", "test")) == sizes
 
 
 def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "train.de.gz"
     path.write_bytes(gzip.compress(b"ein Satz\n" * 100)[:-20])
     with pytest.raises(ValueError, match=r"train\.de\.gz: not a whole gzip file"):
-        _pair(path, path)
+        list(pair_of(path, path))
     packed = gzip.compress(b"ein Satz\n" * 100)
     path.write_bytes(packed[:12] + b"\xff" * 8 + packed[20:])
     with pytest.raises(ValueError, match=r"train\.de\.gz: not a whole gzip file"):
-        _pair(path, path)
+        list(pair_of(path, path))
 
 
 def test_a_corpus_that_cannot_be_had_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

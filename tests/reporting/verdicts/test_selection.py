@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from adanorm.reporting.verdicts.epoch_choice import Run, epoch_choice
 from adanorm.reporting.verdicts.selection import expected_best, level, luck_of_choice
 
 
@@ -32,3 +33,19 @@ def test_choosing_wins_as_much_as_simulated() -> None:
     assert found[0] == pytest.approx(chosen, rel=0.1)
     assert found[1] == pytest.approx(means[..., 1].max(1).mean(), rel=0.1)
     assert luck_of_choice([[1.0]], [[1.0]], tried=4, seeds=1) is None
+
+
+def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_them() -> None:
+    random = np.random.default_rng(1)
+    groups = []
+    for mean in (70.0, 75.0, 80.0):  # what sets groups apart is in no standard deviation
+        curves = mean + random.normal(0, 0.3, (200, 1)) + random.normal(0, 1.2, (200, 12))
+        groups.append([Run(float(curve[9]), curve.tolist()) for curve in curves])
+    found = epoch_choice("rt", "paper", groups)
+    assert found is not None
+    assert (found.runs, found.df) == (600, 597)
+    assert found.sd_chosen == pytest.approx((0.3**2 + 1.2**2) ** 0.5, rel=0.06)
+    assert found.sd_level == pytest.approx((0.3**2 + 1.2**2 / 4) ** 0.5, rel=0.06)
+    assert found.seeds_for_ten == pytest.approx(10 * (0.09 + 0.36) / (0.09 + 1.44), rel=0.2)
+    assert found.won_on_test == pytest.approx(1.2 * expected_best(12), rel=0.06)
+    assert epoch_choice("rt", "paper", [[Run(1.0, [1.0])], []]) is None, "one seed has no deviation"

@@ -14,9 +14,9 @@ class Dropped:
     counts: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, str] = field(default_factory=dict)
 
-    def add(self, reason: str, where: str) -> None:
-        """Count a pair."""
-        self.counts[reason] = self.counts.get(reason, 0) + 1
+    def add(self, reason: str, where: str, count: int = 1) -> None:
+        """Count a pair, or several of which the first stands at `where`."""
+        self.counts[reason] = self.counts.get(reason, 0) + count
         self.firsts.setdefault(reason, where)
 
     def lines(self, origin: str) -> list[str]:
@@ -29,17 +29,17 @@ class Dropped:
 
 
 def clean(
-    source: Sequence[str], target: Sequence[str], *, longest: int, ratio: float
+    source: Sequence[str], target: Sequence[str], *, longest: int, ratio: float, start: int = 0
 ) -> tuple[list[int], Dropped]:
     """Return the indices of the pairs to keep, and what was dropped.
 
     The rules of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither has
-    more than `ratio` times the other's.
+    more than `ratio` times the other's. `start` lines come before these.
     """
     kept, dropped = [], Dropped(len(source))
     for index, pair in enumerate(zip(source, target, strict=True)):
         here, there = (len(side.split()) for side in pair)
-        where = f"line {index + 1}, {here:,} and {there:,} words"
+        where = f"line {start + index + 1}, {here:,} and {there:,} words"
         if not here or not there:
             dropped.add("a side is empty", where)
         elif max(here, there) > longest:

@@ -25,9 +25,11 @@ from adanorm.data.inspection import (
     count_overlaps,
     overlap_warnings,
 )
-from adanorm.data.translation.corpora import lines_of
-from adanorm.data.translation.preparation import SPLITS, Say, prepared_corpus
+from adanorm.data.translation.preparation import prepared_corpus
+from adanorm.data.translation.stages import SPLITS
+from adanorm.data.translation.text import lines_of
 from adanorm.data.translation.tokenization import Bpe, Tokenizer
+from adanorm.data.translation.workers import Say
 from adanorm.fairseq_library import fairseq
 
 BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
@@ -187,7 +189,8 @@ def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
     else:
         folder, checksums = prepared_corpus(data, say)
         report = json.loads((folder / "report.json").read_bytes())
-        counted = {name: report[name] for name in ("overlap", "copies")}
+        names = ("overlap", "copies", *(("pairs", "published") if "published" in report else ()))
+        counted = {name: report[name] for name in names}
         files = data_bin_files(folder, data.languages)
     first, second = data.languages
     dictionaries = tuple(

@@ -7,6 +7,12 @@ from adanorm.data.source import File, Source
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 IWSLT15 = "https://nlp.stanford.edu/projects/nmt/data/iwslt15.en-vi"
 EN_VI = "https://github.com/stefan-it/nmt-en-vi/raw/master/data"
+EN_VI_WHOLE = "https://bj.bcebos.com/paddlenlp/datasets/iwslt15.en-vi.tar.gz"
+VAR_ATTN = (
+    "https://raw.githubusercontent.com/harvardnlp/var-attn/ce2ac9ae9e9ad1374ce252bec6bfe9dfa5f00165/data"
+)
+SCHEMES = ("https", "http")  # the same host: a certificate that has run out is no reason to stop
+GOOGLE_DRIVE = "0B_bZck-ksdkpM25jRUN2X2UxMm8"
 
 
 def _multi30k(name: str, size: int, checksum: str) -> File:
@@ -14,7 +20,23 @@ def _multi30k(name: str, size: int, checksum: str) -> File:
 
 
 def _iwslt15(name: str, size: int | None, md5: str) -> File:
-    return File(name, size, f"md5:{md5}", (f"{IWSLT15}/{name}",))
+    archive = {"train": "train-en-vi", "tst2012": "dev-2012-en-vi", "tst2013": "test-2013-en-vi"}
+    packed = f"{EN_VI}/{archive[name.partition('.')[0]]}.tgz"
+    addresses = (f"{IWSLT15}/{name}", f"{packed}#{name}", f"{EN_VI_WHOLE}#{name}")
+    return File(name, size, f"md5:{md5}", addresses)
+
+
+def _var_attn(name: str, size: int | None, checksum: str) -> File:
+    return File(name, size, checksum, (f"{VAR_ATTN}/iwslt14-de-en/{name}",))
+
+
+def _statmt(name: str, path: str, checksum: str | None = None) -> File:
+    return File(name, None, checksum, tuple(f"{scheme}://www.statmt.org/{path}" for scheme in SCHEMES))
+
+
+def _wmt16(name: str) -> File:
+    host = "data.statmt.org/wmt16/translation-task"
+    return File(name, None, None, tuple(f"{scheme}://{host}/{name}" for scheme in SCHEMES))
 
 
 SOURCES: dict[str, Source] = {
@@ -57,8 +79,33 @@ SOURCES: dict[str, Source] = {
     "iwslt14-de-en": Source(
         "iwslt14-de-en",
         "CC BY-NC-ND (TED)",
-        (File("de-en.tgz", None, None, ("http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",)),),
+        (
+            File(
+                "de-en.tgz",
+                None,
+                None,
+                (
+                    "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+                    "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+                ),
+            ),
+        ),
         counts=(160_239, 7_283, 6_750),
+    ),
+    "iwslt14-de-en-tokenized": Source(
+        "iwslt14-de-en-tokenized",
+        "CC BY-NC-ND (TED); prepared by fairseq's script, as harvardnlp/var-attn has it",
+        (
+            _var_attn("train.de", None, "git:7561788aaf3af56e0ea6eda906b09fbb3e3f6959"),
+            _var_attn("train.en", None, "git:f0bf6f1828a6db10fe542ef3398275426b8d15fb"),
+            _var_attn("valid.de", 817_209, "git:c3dac2bfdf5e0f34da511b0a541056558a2bdbc9"),
+            _var_attn("valid.en", 752_788, "git:85312c841ba0f9be7a67286714c878d7581a936d"),
+            _var_attn("test.de", 718_762, "git:4b0e83e063d51ad9bddc91a540ef8933b2b300de"),
+            _var_attn("test.en", 657_528, "git:6c25720daee26ea004a8aeeb9b5c785a84ba3de4"),
+        ),
+        counts=(160_239, 7_283, 6_750),
+        edition_of="iwslt14-de-en",
+        preset="iwslt14-tokenized",
     ),
     "iwslt15-en-vi": Source(
         "iwslt15-en-vi",
@@ -103,6 +150,19 @@ SOURCES: dict[str, Source] = {
             ),
         ),
     ),
+    # What Google's script took (google/seq2seq, bin/data/wmt16_en_de.sh); the counts are the archive's.
+    "wmt16-en-de-parts": Source(
+        "wmt16-en-de-parts",
+        "research use (WMT16)",
+        (
+            _statmt("de-en.tgz", "europarl/v7/de-en.tgz"),
+            _statmt("training-parallel-commoncrawl.tgz", "wmt13/training-parallel-commoncrawl.tgz"),
+            _wmt16("training-parallel-nc-v11.tgz"),
+            _wmt16("dev.tgz"),
+        ),
+        counts=(4_500_966, 3_000, 3_003),
+        tolerance=0.02,
+    ),
     "wmt16-en-de": Source(
         "wmt16-en-de",
         "research use (WMT16); pre-processed by Google",
@@ -111,44 +171,26 @@ SOURCES: dict[str, Source] = {
                 "wmt16_en_de.tar.gz",
                 None,
                 "md5:874ab6bbfe9c21ec987ed1b9347f95ec",
-                ("https://drive.google.com/uc?export=download&id=0B_bZck-ksdkpM25jRUN2X2UxMm8",),
+                (  # both answer 404 since December 2021
+                    f"https://drive.google.com/uc?export=download&id={GOOGLE_DRIVE}",
+                    f"https://drive.usercontent.google.com/download?id={GOOGLE_DRIVE}&confirm=t",
+                ),
             ),
         ),
+        edition_of="wmt16-en-de-parts",
+        preset="wmt16-archive",
     ),
     "wmt14-en-de": Source(
         "wmt14-en-de",
         "research use (WMT14)",
         (
-            File(
-                "training-parallel-europarl-v7.tgz",
-                None,
-                None,
-                ("http://statmt.org/wmt13/training-parallel-europarl-v7.tgz",),
-            ),
-            File(
-                "training-parallel-commoncrawl.tgz",
-                None,
-                None,
-                ("http://statmt.org/wmt13/training-parallel-commoncrawl.tgz",),
-            ),
-            File(
-                "training-parallel-nc-v9.tgz",
-                None,
-                None,
-                ("http://statmt.org/wmt14/training-parallel-nc-v9.tgz",),
-            ),
-            File(
-                "test.tgz",
-                None,
-                "md5:48eca5d02f637af44e85186847141f67",
-                ("https://statmt.org/wmt13/test.tgz",),
-            ),
-            File(
-                "test-full.tgz",
-                None,
-                "md5:a8cd784e006feb32ac6f3d9ec7eb389a",
-                ("https://statmt.org/wmt14/test-full.tgz",),
-            ),
+            _statmt("training-parallel-europarl-v7.tgz", "wmt13/training-parallel-europarl-v7.tgz"),
+            _statmt("training-parallel-commoncrawl.tgz", "wmt13/training-parallel-commoncrawl.tgz"),
+            _statmt("training-parallel-nc-v9.tgz", "wmt14/training-parallel-nc-v9.tgz"),
+            _statmt("test.tgz", "wmt13/test.tgz", "md5:48eca5d02f637af44e85186847141f67"),
+            _statmt("test-full.tgz", "wmt14/test-full.tgz", "md5:a8cd784e006feb32ac6f3d9ec7eb389a"),
         ),
+        edition_of="wmt16-en-de-parts",
+        preset="wmt14-raw",
     ),
 }

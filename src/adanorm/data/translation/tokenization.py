@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr, suppress
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from adanorm.config.data_sections import ParallelConfig
 
 SEPARATOR = "@@"
+MOST_CACHED = 1 << 19  # words whose subwords are remembered
+SECONDS = 30.0  # between two lines of progress
 _JOINT = re.compile(r"(@@ )|(@@ ?$)")
 
 
@@ -61,15 +64,19 @@ class Bpe:
 
     def __init__(self, codes: str | None) -> None:
         self.codes = codes
-        self._encode: Callable[[str], str] = str
+        self._encoding: Any = None
         if codes is not None:
             from subword_nmt.apply_bpe import BPE
 
-            self._encode = BPE(io.StringIO(codes), separator=SEPARATOR).process_line
+            self._encoding = BPE(io.StringIO(codes), separator=SEPARATOR)
 
     def split(self, words: str) -> str:
         """Return the subwords of words."""
-        return self._encode(words)
+        if self._encoding is None:
+            return words
+        if len(self._encoding.cache) > MOST_CACHED:  # it grows by every new word
+            self._encoding.cache.clear()
+        return str(self._encoding.process_line(words))
 
     @staticmethod
     def join(subwords: str) -> str:
@@ -77,26 +84,36 @@ class Bpe:
         return _JOINT.sub("", subwords).strip()
 
 
-def learn_bpe(words: Iterable[str], merges: int | None) -> Bpe:
-    """Return the encoding that the words of a training corpus give; none without merges.
+def learn_bpe(counts: Mapping[str, int], merges: int, say: Callable[[str], None] = print) -> Bpe:
+    """Return the encoding that the words of a training corpus give, in the order of their appearance.
 
-    Raises ValueError where they are too few.
+    `say` gets a line of progress now and then. Raises ValueError where they are too few.
     """
-    if merges is None:
-        return Bpe(None)
     from subword_nmt.learn_bpe import learn_bpe
 
     codes = io.StringIO()
-    corpus = io.StringIO("".join(f"{line}\n" for line in words))
-    # Its progress bar belongs on a terminal only.
     with (
-        nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()),
+        nullcontext() if sys.stderr.isatty() else redirect_stderr(_NowAndThen(say)),
         suppress(ValueError),  # no word has two characters: the maximum of nothing
     ):
-        learn_bpe(corpus, codes, merges)
+        learn_bpe((f"{word} {count}" for word, count in counts.items()), codes, merges, is_dict=True)
     if codes.getvalue().count("\n") < 2:  # its version alone
         raise ValueError(
             "no two characters follow one another twice in the training text: too little to learn"
             " subwords from (data.bpe_merges=null takes words)"
         )
     return Bpe(codes.getvalue())
+
+
+class _NowAndThen(io.StringIO):
+    """Says the last of what is written to it, a progress bar, twice a minute."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say, self._said = say, time.monotonic()
+
+    def write(self, text: str) -> int:
+        if text.strip() and time.monotonic() - self._said >= SECONDS:
+            self._said = time.monotonic()
+            self._say(f"merges: {text.strip()}")
+        return len(text)

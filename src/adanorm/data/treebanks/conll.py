@@ -17,7 +17,7 @@ from adanorm.config.user_files import SPLITS
 from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
-from adanorm.data.translation.corpora import lines_of
+from adanorm.data.translation.text import lines_of
 from adanorm.data.treebanks.trees import Tree, problem
 
 # Chen and Manning 2014, section 4.1: words of these Penn tags count in no score.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adanorm.data import packed
-from adanorm.data.translation.corpora import lines_of
+from adanorm.data.translation.text import lines_of
 from adanorm.data.treebanks.trees import Tree
 
 # What every kind of id begins with: of a position that holds nothing, of the root, of the unknown.

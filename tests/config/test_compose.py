@@ -1,0 +1,49 @@
+"""What is composed of parts kept in memory is what Hydra composes of the whole command line."""
+
+from __future__ import annotations
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from adanorm.config.compose import compose_config, prepare_overrides
+from adanorm.config.paths import CONF
+from adanorm.studies.study import load_studies
+
+
+def composed_whole(overrides: tuple[str, ...]) -> object:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return OmegaConf.to_container(compose("run", prepare_overrides(overrides)), resolve=True)
+
+
+def settings_of_studies() -> list[tuple[str, ...]]:
+    """The command line of a row of a study for every set of keys that a row sets."""
+    found = {}
+    for study in load_studies().values():
+        for label, row in study.rows.items():
+            tried = study.budget_of(label)[:1]
+            settings = (*study.overrides, *row.overrides, *tried)
+            task = (row.only or study.columns)[0]
+            keys = tuple(setting.partition("=")[0] for setting in settings)
+            found[keys] = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *settings)
+    return [*found.values()]
+
+
+ODD = (
+    (),
+    ("training.lr=0.1", "task=rt", "training.lr=0.2", "scale=smoke"),
+    ("task=de-en", "preset=released", "model.init=xavier"),
+    ("task=mnist", "norm=batchnorm-noisy", "task_norm=mnist_batchnorm"),
+    ("norm=layernorm", "norm=adanorm", "norm.params.k='0.2'", "norm.params.C=null"),
+    ("norm=rmsnorm", "norm.params.eps=1e-3", "++norm.params.eps=1e-4", "norm.params.eps=1e-2"),
+    ("norm.params={}", "seed=${threads}", "threads=3"),
+    ("norm.placement=[a.*,b]", "data.mirrors=[]", "runs='/x/a b'"),
+    ("~norm.params", "+norm.params.k=1", "logger=wandb", "logger.project=${task.name}"),
+    ("training.lr=9", "data.mirrors=[x]"),  # of the first ones' files
+    ("training={lr: 0.5, max_epochs: 1}", "logger=tensorboard"),
+)
+
+
+@pytest.mark.parametrize("overrides", [*settings_of_studies(), *ODD], ids=" ".join)
+def test_settings_come_to_what_hydra_composes(overrides: tuple[str, ...]) -> None:
+    assert OmegaConf.to_container(compose_config(overrides), resolve=True) == composed_whole(overrides)
