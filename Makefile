@@ -47,7 +47,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS
 given = $(if $(filter command% environment%,$(origin $1)),$2=$($1))
 GRID = $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data list study status analyse tables figures report translate compare sample parse check-norm bench bench-norms check format test nightly clean
+.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm bench bench-norms check format test nightly clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -73,6 +73,9 @@ reproduce: $(VENV)/installed ## Train and score TASK under NORM, beside the pape
 
 data: $(VENV)/installed ## Get and verify the data of TASK
 	@$(ADANORM) data task=$(CHOSEN) scale=$(SCALE) $(SET)
+
+plan: $(VENV)/installed ## Say what TASK under NORM needs: downloads, disk, memory, hours
+	@$(ADANORM) plan task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) $(CHOICE)
 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list

@@ -181,7 +181,18 @@ def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.Ca
         arguments = [entry for entry in arguments if not entry.startswith("launcher")]
     if command in ("study", "status"):
         arguments[0] = small_study(workplace, arguments[0])
-    if command in ("run", "study", "status", "data", "compare", "translate", "parse", "sample", "analyze"):
+    if command in (
+        "run",
+        "study",
+        "status",
+        "data",
+        "plan",
+        "compare",
+        "translate",
+        "parse",
+        "sample",
+        "analyze",
+    ):
         arguments = at_smoke_scale(arguments, workplace)
     if command == "data":
         arguments.pop()

@@ -1,3 +1,20 @@
 """Reproduction of "Understanding and Improving Layer Normalization" (Xu et al., NeurIPS 2019)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adanorm.norms.swap import restore, swap
+
+__all__ = ["restore", "swap"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Return `swap` or `restore`, for which PyTorch is imported only when they are asked for."""
+    if name in __all__:
+        import importlib
+
+        return getattr(importlib.import_module("adanorm.norms.swap"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

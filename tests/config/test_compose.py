@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from adanorm.config.compose import compose_config, prepare_overrides
-from adanorm.config.paths import CONF
+from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import load_studies
 
 
@@ -44,6 +46,9 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("overrides", [*settings_of_studies(), *ODD], ids=" ".join)
+NORMS = [(f"task={task}", f"norm={norm}") for task, norm in zip(cycle(choices("task")), choices("norm"))]
+
+
+@pytest.mark.parametrize("overrides", [*settings_of_studies(), *ODD, *NORMS], ids=" ".join)
 def test_settings_come_to_what_hydra_composes(overrides: tuple[str, ...]) -> None:
     assert OmegaConf.to_container(compose_config(overrides), resolve=True) == composed_whole(overrides)

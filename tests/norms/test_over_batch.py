@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, distributed, nn
-from torch.multiprocessing.spawn import spawn
 
 from adanorm.norms.kernels import numba_noise
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
+from tests import commands
 
 H = 7
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "fused"])
@@ -96,7 +96,7 @@ def test_a_batch_of_one_row_is_normalized_by_the_running_values_and_leaves_them(
     torch.testing.assert_close(z, norm.eval()(x))
 
 
-def _share_of_a_synchronized_norm(rank: int, port: int, folder: Path) -> None:
+def share_of_a_synchronized_norm(rank: int, port: int, folder: Path) -> None:
     distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     norm = moved(BatchNorm(H, synchronized=True).double())
     gradients = []
@@ -112,7 +112,10 @@ def test_two_synchronized_processes_are_one_batch_over_50_steps(tmp_path: Path) 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    spawn(_share_of_a_synchronized_norm, (port, tmp_path), nprocs=2)  # type: ignore[no-untyped-call]
+    both = [
+        commands.start("tests.norms.synchronized", str(rank), str(port), str(tmp_path)) for rank in (0, 1)
+    ]
+    assert [process.wait(200) for process in both] == [0, 0]
     theirs = moved(nn.BatchNorm1d(H).double())
     (first, *running), (second, *same) = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     for x, a, b in zip(batches(50, 9, H), first, second, strict=True):

@@ -97,7 +97,7 @@ def test_a_run_that_another_process_holds_is_waited_for_and_no_error(tmp_path: P
 
 @needs("submitit")
 def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
-    long = "long: {norm: layernorm, overrides: [training.max_epochs=60]}"
+    long = "long: {norm: layernorm, overrides: [training.max_epochs=30]}"
     process = subprocess.Popen(
         [
             sys.executable, "-m", "adanorm", "study", *own_study(tmp_path, long), "launcher=submitit-local",
@@ -105,7 +105,7 @@ def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: P
         ],
         cwd=PROJECT, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    folder = compose_experiment([*MNIST, "training.max_epochs=60", f"runs={tmp_path / 'runs'}"]).folder()
+    folder = compose_experiment([*MNIST, "training.max_epochs=30", f"runs={tmp_path / 'runs'}"]).folder()
     rows = folder / "metrics.jsonl"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not (rows.exists() and rows.read_text().count("\n") >= 2):

@@ -17,6 +17,7 @@ from adanorm.config.paths import RUNS
 # Named here, so that the overview imports no command.
 COMMANDS = {
     "run": "train and score one task under one norm",
+    "plan": "say what a run would need: downloads, disk, memory, hours",
     "study": "run what a grid of runs lacks and print its table",
     "status": "show where a study stands, cell by cell, and the time left",
     "analyze": "observe what a norm does as runs train, or on its own",

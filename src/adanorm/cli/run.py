@@ -95,6 +95,7 @@ def _run(experiment: Experiment) -> None:
     else:
         from adanorm.runs.execute import execute
 
+        _print_plan(experiment)
         try:
             execute(experiment)
         except HeldError:
@@ -103,3 +104,18 @@ def _run(experiment: Experiment) -> None:
             raise SystemExit(HELD_CODE) from None  # no mistake: the study waits for the other process
     if os.environ.get("RANK", "0") == "0":
         print(run_summary(experiment), flush=True)
+
+
+def _print_plan(experiment: Experiment) -> None:
+    """Print what a run of days needs, before any work; it is measured by `adanorm plan` alone."""
+    from adanorm.runs.auto_scale import LONGEST_CPU_HOURS
+
+    if experiment.cost.cpu_hours <= LONGEST_CPU_HOURS or os.environ.get("RANK", "0") != "0":
+        return
+    if experiment.updates is not None:
+        return
+    from adanorm.runs.plan import plan
+    from adanorm.runs.probe import recall
+
+    for line in plan(experiment, recall(experiment)):
+        print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)

@@ -10,10 +10,11 @@ from statistics import fmean
 from adanorm.cli.command import WIDTH, Arguments, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
 from adanorm.config.experiment import Experiment
+from adanorm.config.paths import DRY_RUNS
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
 from adanorm.reporting.names import title
-from adanorm.runs.auto_scale import LONGEST_CPU_HOURS
+from adanorm.runs.auto_scale import LONGEST_CPU_HOURS, on_cuda
 from adanorm.studies.grid import plan_runs, study_grid
 
 STATES = ("done", "running", "diverged", "failed", "missing")
@@ -83,8 +84,8 @@ def seconds_left(run: Experiment, state: str) -> float:
     """Return about how long a run still takes, in seconds.
 
     As long as the finished runs of its task and scale took on average, whatever their norm and
-    settings; where there are none, as long as its configuration says of one CPU core, or of a GPU
-    where it needs one.
+    settings; where there are none, as long as `adanorm plan` measured that its updates take here; else
+    as long as its configuration says of one CPU core, or of a GPU where it needs one.
     """
     if state in ("done", "diverged"):
         return 0.0
@@ -95,8 +96,7 @@ def seconds_left(run: Experiment, state: str) -> float:
         and result.status == "done"
         and result.seconds is not None
     ]
-    hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
-    whole = fmean(finished) if finished else 3600 * hours
+    whole = fmean(finished) if finished else _measured(run) or 3600 * _configured_hours(run)
     if state != "running" or not (run.folder() / "metrics.jsonl").exists():
         return whole
     try:
@@ -104,6 +104,22 @@ def seconds_left(run: Experiment, state: str) -> float:
     except ValueError:  # its last line is being written
         return whole
     return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
+
+
+def _configured_hours(run: Experiment) -> float:
+    return run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
+
+
+def _measured(run: Experiment) -> float | None:
+    """Return the seconds of a run's updates as `adanorm plan` measured them, where this device is for it."""
+    updates = run.training.max_updates
+    nothing_kept = not any((DRY_RUNS / "probes").glob("*.json"))  # which spares importing torch
+    if nothing_kept or updates is None or (needs_gpu(run) and not on_cuda(run)):
+        return None
+    from adanorm.runs.probe import recall
+
+    found = recall(run)
+    return None if found is None else found.batch_seconds * run.training.accumulate * updates
 
 
 def _counts(total: Counter[str]) -> str:

@@ -23,6 +23,7 @@ from adanorm.config.overrides import parsed, quote_place
 from adanorm.config.paths import CONF, choices
 
 GROUPS = ("task", "norm", "scale", "preset", "logger", "task_norm", "task_scale")
+SHARED = {"task", "norm", "scale", "preset"}  # choices that are composed for all norms at once
 
 
 def prepare_overrides(overrides: Sequence[str]) -> list[str]:
@@ -103,8 +104,8 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
 def compose_config(overrides: Sequence[str]) -> DictConfig:
     """Return the configuration of these overrides, not yet checked; raises ValueError as above.
 
-    Hydra composes every choice of files (task=rt norm=adanorm) once a process, which takes it a tenth of
-    a second; settings (training.lr=0.1) are put into a copy of that, as Hydra too puts them in last of all.
+    Hydra composes a choice of files (task=rt scale=mini) once a process, which takes it a tenth of a
+    second; settings (training.lr=0.1) are put into a copy of that, as Hydra too puts them in last of all.
     """
     prepared = prepare_overrides(overrides)
     read = [parsed(override) for override in prepared]
@@ -137,8 +138,22 @@ def _with_settings(overrides: Sequence[Any]) -> DictConfig:
 
 
 @cache
-def _chosen(choices: tuple[str, ...]) -> DictConfig:
-    return _composed(choices)
+def _chosen(chosen: tuple[str, ...]) -> DictConfig:
+    """Return the configuration of a choice of files; norms share what is composed beside theirs.
+
+    A norm's file takes the place of that of `none`, where no other file says what these say.
+    """
+    groups = dict(one.split("=", 1) for one in chosen)
+    norm = groups.get("norm", "none")
+    of_one_task = any(name.endswith(f"_{norm}") for name in choices("task_norm"))
+    if norm == "none" or of_one_task or len(groups) < len(chosen) or {*groups} - SHARED:
+        return _composed(chosen)
+    config = deepcopy(_chosen(tuple("norm=none" if one == f"norm={norm}" else one for one in chosen)))
+    none, own = (OmegaConf.load(CONF / "norm" / f"{name}.yaml") for name in ("none", norm))
+    if {*none} != {*own} or any(config.norm[key] != value for key, value in none.items()):
+        return _composed(chosen)
+    config.norm.update(own)
+    return config
 
 
 def _composed(overrides: Sequence[str]) -> DictConfig:

@@ -10,8 +10,9 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError, model_validator
 
 from adanorm.config.digest import digest_of, sha256
+from adanorm.config.dry_run import as_dry_run
 from adanorm.config.model_sections import AnyData, AnyModel
-from adanorm.config.paths import runs_folder
+from adanorm.config.paths import DRY_RUNS, runs_folder
 from adanorm.config.sections import (
     Config,
     CostConfig,
@@ -35,6 +36,7 @@ class Experiment(Config):
     norm: NormConfig
     scale: Literal["paper", "mini", "smoke"]
     seed: Seed
+    updates: Positive | None = None  # of a dry run
     data: AnyData
     model: AnyModel
     decoding: DecodingConfig | None = None
@@ -112,6 +114,9 @@ class Experiment(Config):
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
         name = f"{self.scale}-seed{self.seed}-{self.digest()}"
+        if self.updates is not None:  # where no table looks
+            runs = Path(self.runs) if self.runs else DRY_RUNS
+            return runs / self.task.name / self.norm.name / f"dry-{name}"
         return runs_folder(self.runs) / self.task.name / self.norm.name / name
 
 
@@ -127,11 +132,12 @@ def parse_experiment(config: DictConfig) -> Experiment:
     for section in ("norm", "task"):
         if not isinstance(values.get(section), dict):
             raise ValueError(f"{section}={values.get(section)!r}: choose with {section}=NAME")
-        values[section].pop(
-            "title", None
-        )  # what tables call it is no part of a run: reporting.names reads it
+        # What tables call it is no part of a run: reporting.names reads it.
+        values[section].pop("title", None)
     if isinstance(path := values["norm"].get("path"), str) and path:
         values["norm"]["name"] = path.rpartition(":")[2]
+    if values["updates"] is not None:
+        as_dry_run(values)
     try:
         return Experiment.model_validate(values)
     except ValidationError as error:

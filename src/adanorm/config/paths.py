@@ -13,6 +13,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 CONF = PROJECT / "conf"
 RUNS = PROJECT / "results" / "runs"
 ANALYSES = PROJECT / "results" / "analyses"
+DRY_RUNS = PROJECT / "outputs" / "dry-runs"
 
 
 def runs_folder(runs: str | None) -> Path:

@@ -24,7 +24,7 @@ FILES = (
     "test_metrics.jsonl",
     *ROWS.values(),
 )  # beside the result
-NAME = re.compile(r"(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # of a record's folder: scale, seed, digest
+NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # of a folder: scale, seed, digest
 
 Identity = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -95,6 +95,8 @@ def _of_the_folder(folder: Path, identity: Identity, result: Ended) -> str | Non
     scale, seed, digest = named.groups()
     if digest_of(dict(identity)) != digest:
         return "config.yaml has another digest than its folder"
+    if folder.name.startswith("dry-") != ("updates" in identity):
+        return "its folder does not say whether it is of a dry run"
     wanted = {"seed": int(seed), "norm": folder.parent.name}
     if scale is not None:
         wanted |= {"scale": scale, "task": folder.parent.parent.name}

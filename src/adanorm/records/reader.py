@@ -21,12 +21,13 @@ SCHEMA = 1
 EVIDENCE_SEEDS = 100  # what a setting was chosen by is no evidence of what it is worth
 
 
-def result(folder: Path) -> Result | None:
-    """Return the result of a run, or None where it has not ended.
+def result(folder: Path, *, dry_run: bool = False) -> Result | None:
+    """Return the result of a run, or None where it has not ended; of a dry run only where that is asked for.
 
     Warns of, and does not count, a result that cannot be read, has another schema, or is not whole.
     """
-    return _read(folder, Result)
+    found = _read(folder, Result)
+    return found if found is None or (found.dry_run is not None) == dry_run else None
 
 
 def analysis_result(folder: Path) -> AnalysisResult | None:

@@ -67,6 +67,7 @@ class Result(Ended):
     signatures: dict[str, str] | None = None  # how a metric was counted
     diverged: str | None = None  # why
     error: str | None = None  # of a run that failed
+    dry_run: dict[str, int] | None = None  # of a dry run, which is no result: `peak_memory` in bytes
 
     def _nulls(self) -> tuple[str, ...]:
         return ("valid", "test") if self.is_complete else ()

@@ -13,6 +13,8 @@ from adanorm.reporting.verdicts.evidence import verdict_of
 
 def run_summary(experiment: Experiment) -> str:
     """Return what a run came to, its cell over the seeds made, and the paper's number, in lines."""
+    if experiment.updates is not None:
+        return _dry_run(experiment)
     runs = [run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None]
     found = cell(runs)
     result = reader.result(experiment.folder())
@@ -24,6 +26,18 @@ def run_summary(experiment: Experiment) -> str:
     lines.append(f"cell: {found.text} (test {found.metric}, seeds {seeds}){_paper(experiment, found, paper)}")
     lines.append(f"record: {shown(experiment.folder())}")
     return "\n".join(lines)
+
+
+def _dry_run(experiment: Experiment) -> str:
+    result = reader.result(experiment.folder(), dry_run=True)
+    assert result is not None, "asked only after a run has ended"
+    assert result.dry_run is not None, "a dry run"
+    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
+    peak = result.dry_run["peak_memory"] / 1e9
+    return (
+        f"{name}: dry run of {result.steps} updates, {result.parameters:,} parameters, peak memory"
+        f" {peak:.1f} GB, {result.seconds:.0f} s; no table reads it\nrecord: {shown(experiment.folder())}"
+    )
 
 
 def _paper(experiment: Experiment, found: Cell, paper: Published | None) -> str:

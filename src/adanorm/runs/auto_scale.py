@@ -57,7 +57,7 @@ def _choose(overrides: Sequence[str]) -> tuple[str, str]:
               for override in others]  # fmt: skip
     paper = compose_experiment([*others, "scale=paper"])
     missing = _missing(paper)
-    if missing is None and (_on_cuda(paper) or _hours(paper) <= LONGEST_CPU_HOURS):
+    if missing is None and (on_cuda(paper) or _hours(paper) <= LONGEST_CPU_HOURS):
         return "paper", f"a run of {paper.task.name} takes {_span(paper)}"
     mini = compose_experiment([*others, "scale=mini"])
     missing_mini = _missing(mini)
@@ -76,16 +76,17 @@ def _missing(run: Experiment) -> str | None:
 
 
 def _hours(run: Experiment) -> float:
-    return run.cost.cuda_hours if _on_cuda(run) else run.cost.cpu_hours
+    return run.cost.cuda_hours if on_cuda(run) else run.cost.cpu_hours
 
 
 def _span(run: Experiment) -> str:
     hours = _hours(run)
     time = f"{hours:.0f} hours" if hours >= 2 else f"{max(1, round(hours * 60))} min"
-    return f"about {time} on {'one GPU' if _on_cuda(run) else 'one CPU core'}"
+    return f"about {time} on {'one GPU' if on_cuda(run) else 'one CPU core'}"
 
 
-def _on_cuda(run: Experiment) -> bool:
+def on_cuda(run: Experiment) -> bool:
+    """Return whether a run would be computed on a GPU here."""
     import torch
 
     return run.device != "cpu" and torch.cuda.is_available()

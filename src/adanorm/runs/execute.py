@@ -19,10 +19,13 @@ from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import checkpoint
-from adanorm.training.distributed import World, broadcast, init_distributed
+from adanorm.training.distributed import World, broadcast, init_distributed, is_of_a_lost_process
 from adanorm.training.loop import Trainer
+from adanorm.training.memory import peak_memory
 from adanorm.training.progress import Progress, planned_updates
 from adanorm.training.state import Outcome, Row
+
+RESUMES = "the next start resumes from the last checkpoint"
 
 
 def execute(experiment: Experiment) -> None:
@@ -51,6 +54,8 @@ def execute(experiment: Experiment) -> None:
             except Exception as error:
                 if is_out_of_memory(error):
                     raise  # as well
+                if is_of_a_lost_process(error, world):
+                    raise ConnectionError(f"another process of this run has ended: {RESUMES}") from None
                 if record is not None:
                     message = f"{type(error).__name__}: {error}"
                     record.result = Result(status="failed", **facts, error=message)
@@ -58,6 +63,8 @@ def execute(experiment: Experiment) -> None:
                     f"{experiment.task.name} {experiment.norm.name}: broke in training"
                 ) from error
             if record is not None:
+                if experiment.updates is not None:
+                    facts["dry_run"] = {"peak_memory": peak_memory(prepared.device)}
                 record.result = _finish(folder, facts, outcome)
         broadcast(None, world)  # nobody leaves before the record is written
 
@@ -123,7 +130,7 @@ def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
     if batches == 0:
         raise ValueError("the training data make no batch")
     updates = planned_updates(settings, batches)
-    if settings.warmup_updates < updates:
+    if settings.warmup_updates < updates or experiment.updates is not None:
         return found
     line = (
         f"training.warmup_updates={settings.warmup_updates}: the run ends after {updates} updates, before its"

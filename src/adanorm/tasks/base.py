@@ -61,6 +61,7 @@ class TrainingTask(ABC):
 
     checksums: dict[str, str]  # SHA-256 of the data files by name, for the record
     sizes: dict[str, int]  # examples of each split
+    carries: bool = False  # whether the loss of a batch starts from what that before it left
 
     @property
     def inspection(self) -> Inspection:

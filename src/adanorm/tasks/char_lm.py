@@ -25,6 +25,8 @@ from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 class CharLm(TrainingTask):
     """The next byte; loss in nats a byte, score in bits a byte (bits per character)."""
 
+    carries = True
+
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, ByteTextConfig)
         if experiment.segments is None:

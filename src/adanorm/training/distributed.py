@@ -44,11 +44,36 @@ def init_distributed(device: torch.device) -> Iterator[World]:
         dist.destroy_process_group()
 
 
+# What gloo says of a connection whose other end has gone; NCCL has an error of its own.
+GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Socket Timeout")
+
+
+def is_of_a_lost_process(error: BaseException, world: World) -> bool:
+    """Return whether an error comes of another process of the run having ended."""
+    said = isinstance(error, RuntimeError) and any(words in str(error) for words in GONE)
+    return world.size > 1 and (said or isinstance(error, dist.DistBackendError | dist.DistNetworkError))
+
+
 def wrap(model: nn.Module, world: World) -> nn.Module:
     """Return the model with its gradients averaged over the processes."""
     if world.size == 1 or not any(parameter.requires_grad for parameter in model.parameters()):
         return model
     return DistributedDataParallel(model)
+
+
+def ties_rows(model: nn.Module) -> bool:
+    """Return whether a norm of the model takes statistics over a batch: its rows must stay together."""
+    return any(getattr(module, "depends_on_batch", False) for module in model.modules())
+
+
+def share(batches: Sequence[Any], world: World, *, whole: bool) -> list[Any]:
+    """Return what a process computes of an update's batches: every n-th one where they go round, else parts.
+
+    Either way each row is computed once; a whole batch uses a device better than a part of each.
+    """
+    if whole and len(batches) % world.size == 0:
+        return list(batches[world.rank :: world.size])
+    return [batch.shard(world.rank, world.size) for batch in batches]
 
 
 T = TypeVar("T")

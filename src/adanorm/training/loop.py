@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from adanorm.config.sections import TrainingConfig
 from adanorm.tasks.base import Batches, Evaluation, Loss, Shardable, TrainingTask
 from adanorm.training.averaging import keep_weights, mean_weights
-from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, wrap
+from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, share, ties_rows, wrap
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.pending_loss import PendingLoss
 from adanorm.training.prefetch import ahead, pinned
@@ -101,17 +101,17 @@ class Trainer:
         self.optimizer.zero_grad()
         loss = self.backward(micro_batches)
         self._pending.add(loss)
-        self._step(loss.units)
+        self.step(loss.units)
         return loss
 
     def backward(self, micro_batches: list[Shardable]) -> Loss:
         """Add the gradient of the sum of these batches' losses to the parameters'; return it, detached."""
         world, device = self.context.world, self.context.device
         total, units = torch.zeros((), dtype=torch.float64, device=device), 0
-        for index, micro_batch in enumerate(micro_batches):
-            batch = micro_batch.shard(world.rank, world.size).to(device)
-            last = index == len(micro_batches) - 1
-            silent = nullcontext() if last or world.size == 1 else self.shared_model.no_sync()  # type: ignore[operator]
+        parts = share(micro_batches, world, whole=not (self.task.carries or ties_rows(self.model)))
+        for index, part in enumerate(parts, 1):
+            batch = part.to(device)
+            silent = nullcontext() if index == len(parts) or world.size == 1 else self.shared_model.no_sync()  # type: ignore[operator]
             with silent:
                 with self.context.autocast():
                     loss = self.task.loss(self.shared_model, batch, self.carried)
@@ -121,7 +121,7 @@ class Trainer:
             units += loss.units
         return Loss(total, units)
 
-    def _step(self, units: int) -> None:
+    def step(self, units: int) -> None:
         """Step along the gradient of the mean loss over all units of all processes."""
         state, settings, world = self.state, self.settings, self.context.world
         if world.size > 1:

@@ -13,6 +13,8 @@ from adanorm.metrics.table import METRICS
 from adanorm.training.state import State
 
 SECONDS = 0.5  # between two looks of the bar
+MEASURED = 30.0  # seconds of updates that tell the time left
+LONG = 1800.0  # seconds left that a log says
 
 
 def planned_updates(settings: TrainingConfig, batches_an_epoch: int) -> int:
@@ -29,8 +31,11 @@ class Progress:
         self._metric = metric
         self._text = ""
         self._shown_at = 0.0
+        self._updates = planned_updates(settings, batches_an_epoch)
+        self._start: tuple[int, float] | None = None  # update and time that the time left is reckoned from
+        self._says = shown and not sys.stderr.isatty()
         self._bar = tqdm(
-            total=planned_updates(settings, batches_an_epoch),
+            total=self._updates,
             unit="update",
             disable=not (shown and sys.stderr.isatty()),
             ncols=80,
@@ -39,6 +44,8 @@ class Progress:
 
     def show(self, state: State) -> None:
         """Show the updates done, the loss and the best validation score so far, twice a second."""
+        if self._says:
+            self._say_once(state.update)
         if self._bar.disable or time.monotonic() - self._shown_at < SECONDS:
             return
         if self._shown_at == 0:
@@ -53,6 +60,21 @@ class Progress:
             )
             self._text = f"loss {state.loss_sum / state.loss_units:.3f}{best}"
         self._bar.set_postfix_str(self._text)
+
+    def _say_once(self, update: int) -> None:
+        """Print in a log what the first updates, without the very first, say of a long time left."""
+        now = time.monotonic()
+        if self._start is None:
+            self._start = (update, now)
+        first, started = self._start
+        if now - started < MEASURED or update == first:
+            return
+        self._says = False
+        seconds = (now - started) / (update - first)
+        left = seconds * (self._updates - update)
+        if left > LONG:
+            count = f"{self._updates - update:,} updates"
+            self.print(f"about {left / 3600:.1f} hours left: {count} of {seconds:.3g} s, and evaluations")
 
     def print(self, line: str) -> None:
         """Print a line without breaking the bar."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from adanorm.config.data_sections import ByteTextConfig
-from adanorm.data import packed, synthetic
+from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 
@@ -133,6 +133,8 @@ def _content(data: ByteTextConfig) -> tuple[bytes, str]:
         return packed.content(path), path.name
     if data.source == "synthetic":
         return synthetic.text(), "synthetic"
+    if data.source == full_size.FULL_SIZE:
+        return full_size.text(data), data.source
     if data.source == "enwik8":
         return _enwik8(data), "enwik8"
     if data.source == "enwik8-1m":

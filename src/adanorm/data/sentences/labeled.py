@@ -13,7 +13,7 @@ import torch
 
 from adanorm.config.data_sections import TextConfig
 from adanorm.config.digest import sha256
-from adanorm.data import packed, synthetic
+from adanorm.data import full_size, packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Batch, inspect_labeled
@@ -39,6 +39,9 @@ def load_sentences(data: TextConfig) -> Splits:
         paths = list(own.values())
     elif data.source == "synthetic":
         corpora, paths = _synthetic(), []
+    elif data.source == full_size.FULL_SIZE:
+        drawn = full_size.sentences()
+        corpora, paths = {split: [Sentence(*found) for found in rows] for split, rows in drawn.items()}, []
     elif data.source == "rt":
         files = fetch("rt", data)
         paths = list(files.values())

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from adanorm.config.data_sections import ParallelConfig
-from adanorm.data import synthetic
+from adanorm.data import full_size, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.translation.text import Archive, Lines, Pairs, aligned, joined, pair_of
 
@@ -22,7 +22,7 @@ def corpus_files(data: ParallelConfig) -> dict[str, Path]:
     """
     if own := data.own_files():
         return own
-    if data.source == "synthetic":
+    if data.source in ("synthetic", full_size.FULL_SIZE):
         return {}
     if data.source not in READERS:
         known = ", ".join(sorted([*READERS, "synthetic"]))
@@ -42,10 +42,9 @@ def read_corpus(data: ParallelConfig, paths: dict[str, Path]) -> Splits:
             split: pair_of(paths[f"{split}.{first}"], paths[f"{split}.{second}"])
             for split in ("train", "valid", "test")
         }
-    if data.source == "synthetic":
-        return {
-            split: Pairs(*lines, data.languages, "synthetic") for split, lines in synthetic.pairs().items()
-        }
+    if data.source in ("synthetic", full_size.FULL_SIZE):
+        drawn = synthetic.pairs() if data.source == "synthetic" else full_size.pairs(data)
+        return {split: Pairs(*lines, data.languages, data.source) for split, lines in drawn.items()}
     return READERS[data.source](paths, data.languages)
 
 

@@ -14,7 +14,7 @@ from conllu.parser import DEFAULT_FIELDS, parse_id_value, parse_int_value, parse
 from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS
-from adanorm.data import packed, synthetic
+from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 from adanorm.data.translation.text import lines_of
@@ -51,6 +51,8 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         return read_sample(path, data.fold), {path.name: sha256(path)}
     if data.source == "synthetic":
         return {split: _unlabelled(rows) for split, rows in synthetic.trees().items()}, {}
+    if data.source == full_size.FULL_SIZE:
+        return {split: _unlabelled(rows) for split, rows in full_size.trees().items()}, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
 
 

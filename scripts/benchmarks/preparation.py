@@ -1,0 +1,134 @@
+"""Preparation of a parallel corpus in one process and in several: `python -m scripts.benchmarks.preparation`.
+
+On a made-up corpus of `pairs` pairs whose words are as frequent as words are (Zipf's law), through Moses's
+tokenizer (tokenize=true) and `merges` merges. `processes` are the numbers of processes to compare. Memory is
+that of all processes together at its peak: `memory_gb` counts a shared page once, `resident_gb` often.
+
+The size of En-De: pairs=4500000, hours; with tokenize=false merges=0 what reading, cleaning, dictionaries
+and token ids take alone.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from adanorm.cli.command import whole_number
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import ParallelConfig
+from adanorm.data.translation.preparation import prepared_corpus
+from adanorm.data.translation.workers import cores
+from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark
+
+LANGUAGES = ("en", "de")
+BLOCK = 100_000  # pairs written at a time
+WORDS = 1_000_000  # that may occur; about a third of them do in 4.5 million pairs
+SECONDS = 0.2  # between two looks at the memory
+
+
+def measure(options: Options) -> Iterator[Row]:
+    """Yield a row of each number of processes, with its time against one process's."""
+    keys = options.keys
+    pairs = whole_number("pairs", keys["pairs"])
+    settings = [f"data.tokenize={keys['tokenize']}", f"data.bpe_merges={int(keys['merges']) or 'null'}"]
+    with tempfile.TemporaryDirectory() as name:
+        folder, first = Path(name), 0.0
+        _write_corpus(folder, pairs)
+        for count in (int(number) for number in keys["processes"].split(",")):
+            seconds, shared, resident, cpu = _watched(folder / f"cache{count}", folder, settings, count)
+            first = first or seconds
+            yield {
+                "pairs": pairs,
+                "tokenize": keys["tokenize"],
+                "merges": keys["merges"],
+                "processes": count,
+                "seconds": round(seconds, 1),
+                "cpu_seconds": round(cpu, 1),
+                "memory_gb": round(shared / 1e9, 2),
+                "resident_gb": round(resident / 1e9, 2),
+                "ratio": Spread.of([seconds / first]),
+            }
+
+
+def _write_corpus(folder: Path, pairs: int) -> None:
+    """Write training, validation and test texts of lines of 5 to 45 made-up words."""
+    random = np.random.default_rng(0)
+    letters = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
+    for split, count in (("train", pairs), ("valid", 3000), ("test", 3000)):
+        for language in LANGUAGES:
+            with (folder / f"{split}.{language}").open("w") as file:
+                for start in range(0, count, BLOCK):
+                    lengths = random.integers(5, 46, min(BLOCK, count - start))
+                    drawn = np.minimum(random.zipf(1.25, int(lengths.sum())), WORDS)
+                    words = {int(n): _word(int(n), letters, language) for n in np.unique(drawn)}
+                    for line in np.split(drawn, np.cumsum(lengths)[:-1]):
+                        file.write(" ".join(words[n] for n in line.tolist()) + " .\n")
+
+
+def _word(number: int, letters: np.ndarray[tuple[int], np.dtype[np.str_]], language: str) -> str:
+    """Return a word of its own for a number: frequent ones are short."""
+    random = np.random.default_rng((number, LANGUAGES.index(language)))
+    return "".join(random.choice(letters, 2 + len(str(number)) + number % 3))
+
+
+def _prepare(cache: Path, corpus: Path, settings: list[str], processes: int) -> None:
+    own = [f"data.{split}={corpus / split}" for split in ("train", "valid", "test")]
+    data = compose_experiment(["task=en-de", f"data.cache={cache}", *own, *settings]).data
+    assert isinstance(data, ParallelConfig)
+    prepared_corpus(data, lambda line: print(f"  {line}", flush=True), processes=processes)
+
+
+def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> tuple[float, int, int, float]:
+    """Return seconds, the largest memory in bytes, shared and resident, and CPU seconds of a preparation."""
+    started, before = time.monotonic(), os.times()
+    process = multiprocessing.get_context("spawn").Process(
+        target=_prepare, args=(cache, corpus, settings, processes)
+    )
+    process.start()
+    shared = resident = 0
+    while process.is_alive():
+        found = [_memory(pid) for pid in _family(process.pid or 0)]
+        shared = max(shared, sum(one for one, _ in found))
+        resident = max(resident, sum(other for _, other in found))
+        process.join(SECONDS)
+    if process.exitcode != 0:
+        raise ValueError(f"the preparation ended with code {process.exitcode}")
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return time.monotonic() - started, shared, resident, cpu
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and all that it started."""
+    found = [pid]
+    with suppress(OSError):
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += [other for child in path.read_text().split() for other in _family(int(child))]
+    return found
+
+
+def _memory(pid: int) -> tuple[int, int]:
+    """Return a process's share of its pages and all of them, in bytes; none where it has ended."""
+    with suppress(OSError):
+        lines = [line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]]
+        sizes = {words[0]: 1024 * int(words[1]) for words in lines if words[-1] == "kB"}
+        return sizes["Pss:"], sizes["Rss:"]
+    return 0, 0
+
+
+if __name__ == "__main__":
+    run_benchmark(
+        measure,
+        rounds=1,
+        keys={
+            "pairs": "100000", "merges": "32000", "tokenize": "true",
+            "processes": f"1,{cores()}" if cores() > 1 else "1",
+        },
+    )  # fmt: skip

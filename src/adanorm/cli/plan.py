@@ -1,0 +1,38 @@
+"""Say what a run would need: downloads, preparation, disk, memory and hours.
+
+A few batches of the whole model, on made-up data of the same shape, are timed on this machine's device, for a
+minute or so; `adanorm status` then counts with what was measured.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from adanorm.cli.command import WIDTH, Arguments, Key, Usage
+from adanorm.config.compose import compose_experiment
+
+USAGE = Usage(
+    keys={"probe": Key("false: do not time anything", "true")},
+    settings="of a run",
+    examples=("task=en-de norm=adanorm", "task=en-de norm=adanorm precision=bf16 probe=false"),
+)
+INDENT = " " * 13
+
+
+def main(arguments: Arguments) -> None:
+    """Print the plan of the run that the command line names."""
+    if (wanted := arguments.keys["probe"]) not in ("true", "false"):
+        raise ValueError(f"probe={wanted}: choose true or false")
+    settings = [setting for setting in arguments.settings if setting != "scale=auto"]
+    experiment = compose_experiment(settings)
+    from adanorm.runs import probe
+    from adanorm.runs.plan import plan
+
+    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}, seed {experiment.seed}"
+    print(f"{name}: {experiment.folder().name}", flush=True)
+    found = None
+    if wanted == "true":
+        dry_run = compose_experiment([*settings, "updates=1"])
+        found = probe.measure(dry_run)
+    for line in plan(experiment, found):
+        print(textwrap.fill(line, WIDTH, subsequent_indent=INDENT))

@@ -1,0 +1,215 @@
+"""Norms of the suite put into other libraries' models, against models built with them by hand."""
+
+from __future__ import annotations
+
+import copy
+import io
+import re
+from contextlib import redirect_stdout
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import adanorm
+from adanorm.config.paths import PROJECT
+from adanorm.norms import AdaNorm, LayerNorm, RmsNorm
+from tests.torchvision_models import torchvision_models
+
+
+class FamilyRMSNorm(nn.Module):
+    """RMSNorm as libraries of language models write it."""
+
+    def __init__(self, features: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(features) + 0.5)
+        self.variance_epsilon = eps
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        scale = torch.rsqrt(hidden.float().pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
+        return self.weight * (hidden.float() * scale).to(hidden.dtype)
+
+
+class NamedSoLayerNorm(nn.Module):
+    """Called a norm, and none: it shifts."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.weight
+
+
+NORM_LAYER = partial(nn.LayerNorm, eps=1e-6)  # torchvision's own
+
+
+def vision_transformer(norm_layer: Any = NORM_LAYER) -> Any:
+    torch.manual_seed(0)
+    return torchvision_models().VisionTransformer(
+        image_size=16, patch_size=8, num_layers=2, num_heads=2, hidden_dim=16, mlp_dim=32, num_classes=5,
+        norm_layer=norm_layer,
+    )  # fmt: skip
+
+
+def images() -> Tensor:
+    return torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+
+
+def test_a_vision_transformer_gives_what_one_built_with_the_norm_gives() -> None:
+    model, by_hand = vision_transformer().eval(), vision_transformer(AdaNorm).eval()
+    with torch.no_grad():
+        by_hand.heads.head.weight.normal_(generator=torch.Generator().manual_seed(2))  # it starts at 0
+        model.heads.head.weight.copy_(by_hand.heads.head.weight)
+    found = adanorm.swap(model, "adanorm")
+    names = [f"encoder.layers.encoder_layer_{i}.ln_{j}" for i in (0, 1) for j in (1, 2)]
+    assert found.sites == (*names, "encoder.ln")
+    assert found.left == {}
+    by_hand.load_state_dict(model.state_dict())
+    assert torch.equal(model(images()), by_hand(images()))
+    model(images()).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_torchs_encoder_gives_what_one_with_the_norm_in_place_gives(mode: str) -> None:
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), 2)
+    by_hand = copy.deepcopy(model)
+    for layer in by_hand.layers:
+        layer.norm1, layer.norm2 = AdaNorm(16, C=2.0), AdaNorm(16, C=2.0)
+    adanorm.swap(model, "adanorm", params={"C": 2.0})
+    x = torch.randn(3, 5, 16, generator=torch.Generator().manual_seed(1))
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2, [False] * 5])
+    for m in (model, by_hand):
+        m.train(mode == "train")
+    with torch.set_grad_enabled(mode == "train"):
+        torch.testing.assert_close(
+            model(x, src_key_padding_mask=padding),
+            by_hand(x, src_key_padding_mask=padding),
+            rtol=0,
+            atol=1e-6,
+        )
+
+
+def test_globs_choose_sites_and_the_rest_stays() -> None:
+    model = vision_transformer()
+    found = adanorm.swap(model, "rmsnorm", where=["encoder.layers.*.ln_1", "encoder.ln"])
+    assert found.sites == (*(f"encoder.layers.encoder_layer_{i}.ln_1" for i in (0, 1)), "encoder.ln")
+    assert type(model.encoder.ln) is RmsNorm
+    assert type(model.encoder.layers[0].ln_2) is nn.LayerNorm
+    with pytest.raises(ValueError, match=r"where='decoder\.\*': no LayerNorm or RMSNorm there"):
+        adanorm.swap(model, "adanorm", where="decoder.*")
+
+
+def test_kept_gains_and_biases_are_the_same_parameters_behind_the_norm() -> None:
+    model = vision_transformer()
+    parameters = dict(model.named_parameters())
+    for parameter in parameters.values():
+        nn.init.normal_(parameter, 1.0)
+    keys, ln = list(model.state_dict()), model.encoder.ln
+    adanorm.swap(model, "adanorm", keep=True)
+    assert list(model.state_dict()) == keys, "a checkpoint of the model still fits"
+    assert all(parameters[name] is parameter for name, parameter in model.named_parameters())
+    x = torch.randn(2, 5, 16)
+    torch.testing.assert_close(model.encoder.ln(x), AdaNorm(16)(x) * ln.weight + ln.bias)
+    adanorm.restore(model)
+    adanorm.swap(model, "rmsnorm", keep=True)  # has a gain and no bias
+    torch.testing.assert_close(
+        model.encoder.ln(x), nn.RMSNorm(16, eps=1e-5)(x) * ln.weight + ln.bias, atol=1e-5, rtol=0
+    )
+    adanorm.restore(model)
+    adanorm.swap(model, "layernorm", keep=True)
+    assert type(model.encoder.ln) is LayerNorm
+    assert model.encoder.ln.weight is ln.weight
+
+
+def test_restore_gives_the_model_back_and_a_copy_can_be_restored_too() -> None:
+    model = vision_transformer().eval()
+    with torch.no_grad():
+        model.heads.head.weight.normal_()
+    expected, keys = model(images()), list(model.state_dict())
+    adanorm.swap(model, "adanorm")
+    assert len(model.state_dict()) == len(keys) - 10, "what was there is in no state dict"
+    assert not torch.equal(model(images()), expected)
+    twin = copy.deepcopy(model)
+    for m in (model, twin):
+        assert adanorm.restore(m) == tuple(
+            name for name, part in m.named_modules() if isinstance(part, nn.LayerNorm)
+        )
+        assert torch.equal(m(images()), expected)
+        assert list(m.state_dict()) == keys
+    with pytest.raises(ValueError, match="no norm of this model was swapped"):
+        adanorm.restore(model)
+
+
+def test_a_norm_is_known_by_what_it_computes() -> None:
+    model = nn.ModuleDict(
+        {
+            "rms": FamilyRMSNorm(8),
+            "bf16": FamilyRMSNorm(8).bfloat16(),
+            "channels": torchvision_models().convnext.LayerNorm2d(8),
+            "axes": nn.LayerNorm((4, 8)),
+            "shift": NamedSoLayerNorm(8),
+            "batch": nn.BatchNorm1d(8),
+            "shared": nn.ModuleList([norm := nn.LayerNorm(8), norm]),
+        }
+    )
+    found = adanorm.swap(model, "adanorm")
+    assert found.sites == ("rms", "bf16", "shared.0", "shared.1")
+    assert set(found.left) == {"channels", "axes", "shift"}
+    # One module at two sites stays one.
+    assert model.get_submodule("shared.0") is model.get_submodule("shared.1"), (
+        "one module at two sites stays one"
+    )
+    assert model["bf16"](torch.randn(2, 8).bfloat16()).dtype == torch.bfloat16
+    with pytest.raises(ValueError, match="axes: LayerNorm is over 2 axes, not the last alone"):
+        adanorm.swap(model, "adanorm", where="axes")
+
+
+@pytest.mark.parametrize(
+    ("norm", "params", "message"),
+    [
+        ("adanrom", {}, "unknown norm 'adanrom': choose from none, layernorm"),
+        ("adanorm", {"q": 1}, r"norm.params.q: adanorm has no such parameter; it takes k, C"),
+        ("weightnorm", {}, "norm weightnorm: it works through the layer before it"),
+    ],
+)
+def test_a_mistake_is_a_line_and_the_model_stays(norm: str, params: dict[str, Any], message: str) -> None:
+    model = vision_transformer()
+    with pytest.raises(ValueError, match=message):
+        adanorm.swap(model, norm, params=params)
+    assert type(model.encoder.ln) is nn.LayerNorm
+    with pytest.raises(ValueError, match="the model itself is a norm"):
+        adanorm.swap(nn.LayerNorm(8), "adanorm")
+
+
+def test_a_class_of_ones_own_is_a_norm() -> None:
+    model = vision_transformer()
+    adanorm.swap(model, FamilyRMSNorm, params={"eps": 1e-3})
+    assert isinstance(model.encoder.ln, FamilyRMSNorm)
+    assert model.encoder.ln.variance_epsilon == 1e-3
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_swapped_model_can_be_exported_and_compiled(keep: bool) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 2)).eval()
+    adanorm.swap(model, "adanorm", keep=keep)
+    x = torch.randn(4, 8)
+    expected = model(x)
+    torch.testing.assert_close(torch.compile(model, backend="aot_eager", fullgraph=True)(x), expected)
+    torch.testing.assert_close(torch.export.export(model, (x,)).module()(x), expected)
+
+
+def test_the_documented_example_prints_what_its_page_says() -> None:
+    torchvision_models()
+    page = (PROJECT / "docs" / "any-model.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    printed = io.StringIO()
+    small = code.replace("vit_b_16()", "vit_b_16(image_size=32)").replace("224, 224", "32, 32")
+    with redirect_stdout(printed):
+        exec(small, {})
+    assert f"# {printed.getvalue().strip()}" in code

@@ -1,0 +1,66 @@
+"""A dry run: the whole model at the paper's size on made-up data of full shape, in a record nobody counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import ParallelConfig
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import DRY_RUNS
+from adanorm.data import full_size
+from adanorm.records import reader
+from adanorm.reporting.cell import cell
+from adanorm.reporting.run_summary import run_summary
+from adanorm.runs.execute import execute
+
+TASKS = ("mnist", "rt", "sst5", "de-en", "en-de", "en-vi", "enwik8", "ptb")
+
+
+def dry(task: str, *overrides: str) -> Experiment:
+    return compose_experiment([f"task={task}", "norm=adanorm", "updates=2", "device=cpu", *overrides])
+
+
+@pytest.mark.parametrize("task", ["mnist", "ptb"])
+def test_the_whole_model_trains_two_updates_and_is_counted_nowhere(tmp_path: Path, task: str) -> None:
+    run = dry(task, f"runs={tmp_path}")
+    execute(run)
+    found = reader.result(run.folder(), dry_run=True)
+    assert found is not None
+    assert found.dry_run is not None
+    assert (found.status, found.steps) == ("done", 2)
+    assert found.dry_run["peak_memory"] > 1e8
+    assert "no table reads it" in run_summary(run)
+    # For whoever counts, it is not there.
+    assert reader.result(run.folder()) is None
+    assert cell([run]).text == "-"
+    renamed = run.folder().rename(run.folder().with_name(run.folder().name.removeprefix("dry-")))
+    with pytest.warns(UserWarning, match="does not say whether it is of a dry run"):
+        assert reader.result(renamed, dry_run=True) is None
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_dry_run_keeps_model_and_batches_and_is_another_run(task: str) -> None:
+    run, whole = dry(task), compose_experiment([f"task={task}", "norm=adanorm"])
+    assert run.model == whole.model
+    for key in ("batch_tokens", "batch_size", "streams"):
+        assert getattr(run.data, key, None) == getattr(whole.data, key, None)
+    assert run.digest() != whole.digest()
+    assert run.folder().is_relative_to(DRY_RUNS)
+    assert run.folder().name.startswith("dry-paper-seed1-")
+
+
+def test_its_pairs_hold_a_whole_dictionary_and_batches_for_its_updates() -> None:
+    data = dry("en-de").data
+    assert isinstance(data, ParallelConfig)
+    assert data.dictionary_size == 32768
+    source, target = full_size.pairs(data)["train"]
+    assert len({word for line in source for word in line.split()}) > 0.99 * 32764
+    assert sum(len(line.split()) for line in target) > 2 * 2 * data.batch_tokens
+
+
+def test_it_has_no_more_updates_than_data() -> None:
+    with pytest.raises(ValueError, match="updates=3: a dry run has at most 2"):
+        dry("rt", "updates=3")

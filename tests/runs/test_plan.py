@@ -1,0 +1,52 @@
+"""A plan says what a run needs before any work, from what was measured here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adanorm.cli import plan as command
+from adanorm.cli import status
+from adanorm.cli.command import parse_arguments
+from adanorm.config.compose import compose_experiment
+from adanorm.runs import probe
+from adanorm.runs.plan import plan
+
+
+@pytest.fixture
+def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(probe, "DRY_RUNS", tmp_path)
+    monkeypatch.setattr(status, "DRY_RUNS", tmp_path)
+    return tmp_path
+
+
+def test_the_hours_are_those_of_the_measured_updates(probes: Path, tmp_path: Path) -> None:
+    settings = ["task=en-de", "norm=adanorm", "device=cpu", f"data.cache={tmp_path}", "data.mirror=nowhere"]
+    run = compose_experiment(settings)
+    lines = plan(run, probe.Probe("a CPU", 0.9, 5_000_000_000, 210_000_000))
+    said = {line.split()[0]: line for line in lines}
+    assert "wmt16-en-de-parts: 4 of 4 files, 4 of unpublished size" in said["downloads"]
+    assert "4,506,969 pairs" in said["preparation"]
+    assert said["update"].endswith("8 batches of 4,096 tokens; up to 8 processes take whole batches")
+    assert said["time"].split(";")[0].endswith("100,000 updates of 7.2 s: 8 days on one process")
+    # Two checkpoints with Adam's moments, the best weights and ten to average, of 4 bytes each.
+    assert "disk         16.0 GB for checkpoints of 210,000,000 parameters" in said["disk"]
+    assert said["memory"] == "memory       5.0 GB at the peak of a batch"
+
+
+def test_what_was_measured_is_kept_for_the_device_and_counts_in_status(
+    probes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["task=mnist", "scale=smoke", "device=cpu"]
+    command.main(parse_arguments("plan", command.USAGE, settings))
+    said = capsys.readouterr().out
+    assert "nothing to download" in said
+    assert all(len(line) <= 80 for line in said.splitlines())
+    run = compose_experiment([*settings, "training.max_updates=1000", f"runs={probes / 'runs'}"])
+    kept = probe.recall(run)
+    assert kept is not None
+    assert kept.parameters > 1000
+    assert status.seconds_left(run, "missing") == pytest.approx(1000 * kept.batch_seconds)
+    other = compose_experiment([*settings, "threads=2"])
+    assert probe.recall(other) is None
