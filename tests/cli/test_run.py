@@ -104,7 +104,7 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
         ("model.norm_position=middle", "choose pre, post, sandwich"),
         ("norm.backend=fast", "norm.backend='fast': input should be 'auto', 'eager' or 'fused'"),
         ("device=tpu", "device='tpu': input should be 'auto', 'cpu' or 'cuda'"),
-        ("lr", "missing EQUAL"),
+        ("lr", "lr: cannot be read; write settings as key=value"),
     ],
 )
 def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(

@@ -19,7 +19,7 @@ def peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if STATUS.exists():
-        lines = (line.split() for line in STATUS.read_text().splitlines())
+        lines = (line.split() for line in STATUS.read_text("ascii").splitlines())
         return next(1024 * int(line[1]) for line in lines if line[:1] == ["VmHWM:"])
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -8,8 +8,8 @@ from functools import cache
 from adanorm.config.paths import CONF, choices
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
+from adanorm.records.arithmetic import arithmetic
 from adanorm.records.baselines import best_baseline
-from adanorm.records.environment import arithmetic
 from adanorm.records.published import UNCONFIRMED, published
 from adanorm.reporting.names import task_metric, title
 from adanorm.reporting.tables.table import Table
