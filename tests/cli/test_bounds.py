@@ -53,6 +53,7 @@ def test_numbers_of_keys_have_bounds() -> None:
         (["run", "model.name=ü"], "cannot be read; a value of other characters stands in quotes"),
         (["report", "runs=/nowhere/x"], "runs=/nowhere/x: no such folder"),
         (["sample", "temperature=0." + 46 * "0" + "1"], "must be a number from 0.001 to 1000"),
+        (["sample", "temperature=٣"], "temperature=٣: must be a number from 0.001 to 1000"),
         (["analyze", "gradients", "norm="], "norm=: needs a value"),
         (["study", "table4", "runs=a${seed}"], "runs=a${seed}: a folder's name cannot hold ${"),
         (["run", "-x"], "unrecognized arguments: -x; `adanorm run --help` shows what it takes"),

@@ -49,3 +49,37 @@ def test_a_file_is_read_in_parts_and_written_whole_or_not(tmp_path: Path) -> Non
     source.write_bytes(source.read_bytes()[:-2])
     assert copy() == [TOGETHER, 1]
     assert output.read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("input=nowhere", "input=nowhere: no such file"),
+        ("input={}", "no such file"),
+        ("output={}", "no file can be there"),
+        ("output={}/nowhere/out", "no file can be there"),
+    ],
+)
+def test_what_cannot_be_read_or_written_is_refused_before_any_work(
+    tmp_path: Path, argument: str, message: str
+) -> None:
+    arguments = parse_arguments("translate", USAGE, [argument.format(tmp_path)])
+    with pytest.raises(ValueError, match=message), text_streams(arguments):
+        pass
+
+
+def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    device, link = Path(os.ttyname(theirs)), tmp_path / "link"
+    link.symlink_to(tmp_path / "out")
+    (tmp_path / "in").write_bytes(b"\xef\xbb\xbfone\n")
+    for output in (device, link):
+        arguments = parse_arguments("translate", USAGE, [f"input={tmp_path / 'in'}", f"output={output}"])
+        with text_streams(arguments) as text:
+            text.write("".join(text.lines))
+    assert device.is_char_device()
+    assert os.read(ours, 9) == b"one\r\n"
+    assert link.is_symlink()
+    assert (tmp_path / "out").read_bytes() == b"one\n", "without its byte order mark"
+    os.close(ours)
+    os.close(theirs)

@@ -36,7 +36,7 @@ ODD = (
     ("training.lr=0.1", "task=rt", "training.lr=0.2", "scale=smoke"),
     ("task=de-en", "preset=released", "model.init=xavier"),
     ("task=mnist", "norm=batchnorm-noisy", "task_norm=mnist_batchnorm"),
-    ("norm=layernorm", "norm=adanorm", "norm.params.k='0.2'", "norm.params.C=null"),
+    ("norm=layernorm", "scale=mini", "norm=adanorm", "norm.params.k='0.2'", "norm.params.C=null"),
     ("norm=rmsnorm", "norm.params.eps=1e-3", "++norm.params.eps=1e-4", "norm.params.eps=1e-2"),
     ("norm.params={}", "seed=${threads}", "threads=3"),
     ("norm.placement=[a.*,b]", "data.mirrors=[]", "runs='/x/a b'"),

@@ -144,6 +144,9 @@ def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_bytes(LINES.encode() + b"pos\tcaf\xe9\n")
     with pytest.raises(ValueError, match=r"train.tsv, line 5: not UTF-8"):
         load_sentences(text_of(*own))
+    (tmp_path / "train.tsv").write_bytes(LINES.encode("utf-16-le"))
+    with pytest.raises(ValueError, match=r"train.tsv, line 1: not UTF-8 \(a NUL, as UTF-16 has\)"):
+        load_sentences(text_of(*own))
 
 
 def test_own_files_identify_a_run_by_content_not_by_place(tmp_path: Path) -> None:

@@ -87,6 +87,18 @@ def test_what_a_later_version_has_written_is_left_as_it_is(folder: RunFolder) ->
     assert later.read_text() == '{"schema": 2, "status": "done"}'
 
 
+@pytest.mark.parametrize("name", ["result.json", "metrics.jsonl", "predictions.txt.gz", "weights.pt"])
+@pytest.mark.filterwarnings("ignore:.*is not counted")
+def test_a_folder_in_the_way_of_a_file_is_named_before_any_work(folder: RunFolder, name: str) -> None:
+    (folder.path / name).mkdir(parents=True)
+    with (
+        pytest.raises(ValueError, match=f"{name}: a folder has the name of a record's file; move it away"),
+        folder.recording(IDENTITY, ENVIRONMENT),
+    ):
+        pass
+    assert names(folder) == {name}
+
+
 def test_the_code_of_what_comes_from_outside_is_copied_into_the_record(folder: RunFolder) -> None:
     with folder.recording(IDENTITY, ENVIRONMENT, {"own/norms.py": b"x = 1\n"}):
         assert (folder.path / "code" / "own" / "norms.py").read_bytes() == b"x = 1\n"

@@ -100,6 +100,15 @@ def test_rows_that_share_a_run_make_it_once() -> None:
     assert len(plan_runs(study_grid(twice))) == 90
 
 
+@pytest.mark.parametrize("content", ["", "# nothing\n", "- a\n", "just words", "1"])
+def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "own.yaml").write_text(content)
+    with pytest.raises(
+        ValueError, match=r"own\.yaml: holds no keys such as title, rows, columns, scale, seeds"
+    ):
+        load_study(str(tmp_path / "own.yaml"))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -108,6 +117,11 @@ def test_rows_that_share_a_run_make_it_once() -> None:
         ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
         ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),
+        ("improvements: [[adanorm, adanorm]]", "improvement of 'adanorm' over itself"),
+        ("budget: [training.lr=1, training.lr=1]", "budget: 'training.lr=1' is named twice"),
+        ("overrides: ['training.lr=${seed}']", "may not refer to another setting: write its value"),
+        ("rows: {null: {norm: adanorm}}", "'' is no label: write a word or more, in one line"),
+        ('rows: {"a\\nb": {norm: adanorm}}', r"'a\\nb' is no label"),
         ("seeds: [1, 2, 1]", "study own: seeds: 1 is named twice"),
         ("seeds: [-1]", r"seeds\.0=-1: input should be greater than or equal to 0"),
         ("seeds: [99999999999]", r"seeds\.0=99999999999: input should be less than"),

@@ -8,6 +8,7 @@ from adanorm.analyses.observers import (
     invariance,
     landscape,
     noisy_batchnorm,
+    time_steps,
 )
 from adanorm.analyses.step import Observe
 
@@ -18,6 +19,7 @@ OBSERVERS: dict[str, Observe] = {
     "gradients": gradients.observe,
     "landscape": landscape.observe,
     "noisy-batchnorm": noisy_batchnorm.observe,
+    "time-steps": time_steps.observe,
 }
 
 # What makes the record of each analysis of conf/analysis.

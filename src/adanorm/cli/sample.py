@@ -32,7 +32,7 @@ def main(arguments: Arguments) -> None:
     given = arguments.keys
     length, draw = whole_number("length", given["length"]), whole_number("draw", given["draw"], at_least=0)
     top_k = whole_number("top_k", given["top_k"], at_least=0)
-    written = re.fullmatch(r"\d*\.?\d+", given["temperature"])
+    written = re.fullmatch(r"\d*\.?\d+", given["temperature"], re.ASCII)
     if not written or not 0.001 <= float(given["temperature"]) <= 1000:
         raise ValueError(f"temperature={given['temperature']}: must be a number from 0.001 to 1000")
     with redirect_stdout(sys.stderr):  # progress is no sample

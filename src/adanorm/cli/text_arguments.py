@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from tqdm import tqdm
 
@@ -40,17 +40,19 @@ class TextStreams(NamedTuple):
 def text_streams(arguments: Arguments) -> Iterator[TextStreams]:
     """Open the input and the output that a command line names; an output file is written whole or not.
 
-    A bar shows the progress, if a person can see it. Raises ValueError where there is no input, and
-    in reading for a line that is not UTF-8.
+    A bar shows the progress, if a person can see it. Raises ValueError where there is no input or no
+    folder for the output, and in reading for a line that is not UTF-8.
     """
     source, output = arguments.keys["input"], arguments.keys["output"]
-    if source and not Path(source).is_file():
+    if source and (not Path(source).exists() or Path(source).is_dir()):  # a pipe is one
         raise ValueError(f"input={source}: no such file")
+    if output and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
+        raise ValueError(f"output={output}: no file can be there")
     if not source and sys.stdin is None:
         raise ValueError("the standard input is closed: name a file with input=FILE")
     with ExitStack() as stack:
         file = stack.enter_context(open(source, "rb")) if source else sys.stdin.buffer
-        target = stack.enter_context(writing(Path(output))) if output else sys.stdout.buffer
+        target = stack.enter_context(_written(Path(output))) if output else sys.stdout.buffer
 
         def write(text: str) -> None:
             target.write(text.encode())
@@ -62,10 +64,16 @@ def text_streams(arguments: Arguments) -> Iterator[TextStreams]:
         yield TextStreams(iter(shown), write, source or "input", 1 if is_terminal else TOGETHER)
 
 
+def _written(path: Path) -> AbstractContextManager[BinaryIO]:
+    """Return the block in which a file is written; a device, a pipe or a link stays one."""
+    path = path.resolve()
+    return path.open("wb") if path.exists() and not path.is_file() else writing(path)
+
+
 def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield lines with what ends them; only a line feed ends a line."""
+    """Yield lines with what ends them, without a byte order mark; only a line feed ends a line."""
     for number, line in enumerate(file, 1):
         try:
-            yield line.decode()
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None

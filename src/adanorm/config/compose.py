@@ -130,7 +130,9 @@ def _is_choice_or_setting(override: Any) -> bool:
 
 
 def _with_settings(overrides: Sequence[Any]) -> DictConfig:
-    config = deepcopy(_chosen(tuple(one.input_line for one in overrides if one.key_or_group in GROUPS)))
+    chosen = [one for one in overrides if one.key_or_group in GROUPS]
+    chosen.sort(key=lambda one: one.key_or_group)  # of one group the last counts
+    config = deepcopy(_chosen(tuple(one.input_line for one in chosen)))
     for override in overrides:
         if override.key_or_group not in GROUPS:
             OmegaConf.update(config, override.key_or_group, override.value(), merge=True)

@@ -60,9 +60,14 @@ def parsed(override: str) -> Any:
 
 
 def check_fixed(overrides: Sequence[str]) -> None:
-    """Raise ValueError for an override, in any spelling, of what tells the cells of a grid apart."""
+    """Raise ValueError for an override, in any spelling, of what tells the cells of a grid apart.
+
+    Nor may one refer to another setting, such as the seed: the runs of a cell differ in their seed alone.
+    """
     for override in overrides:
         read = parsed(override)
+        if "${" in override:
+            raise ValueError(f"{override}: may not refer to another setting: write its value")
         for key in (read.key_or_group, read.package or ""):
             if key.partition(".")[0] == "hydra" or key in (*FIXED, *_NAMES):
                 raise ValueError(f"{override}: may not change the {key} of a run: the grid says it")

@@ -44,8 +44,13 @@ def is_complete(folder: Path) -> bool:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Raise ValueError where a later version of the suite has written the record of a folder."""
+    """Raise ValueError where a later version of the suite has written the record of a folder, or where a
+    folder has the name of one of its files.
+    """
     path = folder / "result.json"
+    for name in (path.name, *FILES, "checkpoint.pt", "weights.pt"):
+        if (folder / name).is_dir() and not (folder / name).is_symlink():
+            raise ValueError(f"{folder / name}: a folder has the name of a record's file; move it away")
     values = _values(path)
     schema = values.get("schema") if isinstance(values, dict) else None
     if isinstance(schema, int | float) and schema > SCHEMA:

@@ -22,8 +22,16 @@ def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
     return overrides
 
 
+def _tell_apart(label: str) -> str:
+    if not label.strip() or not label.isprintable():
+        raise ValueError(f"{label!r} is no label: write a word or more, in one line")
+    return label
+
+
+Label = Annotated[str, AfterValidator(_tell_apart)]
 # In Hydra's syntax; none may make a cell's runs another cell's.
 Overrides = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
+Budget = Annotated[Overrides, EachOnce]
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
 Role = Literal["readme", "curves", "norm-guide"]
@@ -37,7 +45,7 @@ class StudyRow(Config):
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
     undefined: str | None = None  # why there can be no runs of it
-    budget: Overrides = ()  # overrides tried in its cells, as many as in every row that has its own
+    budget: Budget = ()  # overrides tried in its cells, as many as in every row that has its own
 
 
 class Study(Config):
@@ -47,14 +55,14 @@ class Study(Config):
     """
 
     title: str
-    rows: Annotated[dict[str, StudyRow], Field(min_length=1)]
+    rows: Annotated[dict[Label, StudyRow], Field(min_length=1)]
     columns: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Literal["paper", "mini", "smoke"]
     seeds: Seeds
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
     quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
     overrides: Overrides = ()  # of every run
-    budget: Overrides = ()  # overrides tried in every cell; the best by validation is shown
+    budget: Budget = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
     shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
     roles: tuple[Role, ...] = ()  # what is made of its runs besides its table and figures
@@ -68,7 +76,7 @@ class Study(Config):
                 raise ValueError(f"{twice!r} is named twice")
             return {norm: {"norm": norm} for norm in rows}
         if isinstance(rows, dict):  # YAML reads a label such as 0.1 as a number
-            return {str(label): row for label, row in rows.items()}
+            return {"" if label is None else str(label): row for label, row in rows.items()}
         return rows
 
     @model_validator(mode="after")
@@ -121,7 +129,10 @@ def load_study(name: str) -> Study:
         names = ", ".join(choices("study"))
         raise ValueError(f"unknown study {name!r}: choose from {names}, or name a .yaml file of your own")
     try:
-        study = Study.model_validate(read_yaml_file(file))
+        written = read_yaml_file(file)
+        if not isinstance(written, dict):
+            raise ValueError(f"holds no keys such as {', '.join(list(Study.model_fields)[:5])}")
+        study = Study.model_validate(written)
     except ValidationError as error:
         raise ValueError(f"study {name}: {first_problem(error)}") from None
     except ValueError as error:
@@ -134,6 +145,8 @@ def load_study(name: str) -> Study:
     _check(name, "norm", norms, known_norms)
     _check(name, "column", columns, study.columns)
     for pair in study.improvements:
+        if pair[0] == pair[1]:
+            raise ValueError(f"study {name}: improvement of {pair[0]!r} over itself")
         for entry in pair:
             if entry not in study.rows:
                 raise ValueError(f"study {name}: improvement of {entry!r}, which is not among the rows")

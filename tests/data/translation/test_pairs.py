@@ -24,7 +24,7 @@ from adanorm.data.translation.cleaning import clean
 from adanorm.data.translation.corpora import corpus_files, read_corpus
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import prepared_corpus
-from adanorm.data.translation.text import lines_of, pair_of
+from adanorm.data.translation.text import aligned, lines_of, pair_of
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.data.translation.workers import Progress
 from tests.data.archives import archive
@@ -66,6 +66,21 @@ def test_invalid_utf8_is_named_with_its_line(tmp_path: Path) -> None:
 
 def test_only_a_line_feed_ends_a_line() -> None:
     assert lines_of("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    assert lines_of(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
+    for language in ("de", "en"):
+        (tmp_path / f"x.{language}").write_bytes(b"\xef\xbb\xbfa\n")
+    assert [*pair_of(tmp_path / "x.de", tmp_path / "x.en")] == [("a", "a")]
+
+
+def test_references_that_are_all_empty_are_refused() -> None:
+    assert aligned(["a", "b"], ["c", " "], ("x", "y")).empty_lines() == [
+        "x, y: 1 pairs with an empty side, the first in line 2"
+    ]
+    with pytest.raises(ValueError, match="x, y: every pair has an empty side: there is nothing to score"):
+        aligned(["a", "b"], ["", " "], ("x", "y")).empty_lines()
 
 
 def test_a_missing_side_or_split_is_named(tmp_path: Path) -> None:

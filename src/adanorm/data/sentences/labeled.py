@@ -73,6 +73,8 @@ def _lines(path: Path) -> Iterable[tuple[int, str]]:
     number = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            if b"\0" in line:
+                raise ValueError(f"{path}, line {number}: not UTF-8 (a NUL, as UTF-16 has)")
             try:
                 yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:

@@ -50,11 +50,13 @@ class Stages:
             shutil.rmtree(self._folder / stage, ignore_errors=True)
         report |= self._ids(sizes)
         if codes is not None:
-            (self._out / "codes").write_text(codes)
+            (self._out / "codes").write_text(codes, "utf-8")
         for split in ("valid", "test"):
             self._write_references(split, self._shards("subwords", split, sizes[split]))
         report = {"dropped": report.pop("dropped"), "empty": words["empty"], **report}
-        (self._out / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        (self._out / "report.json").write_text(
+            json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8"
+        )
         return self._out
 
     def _finished(self, stage: str, compute: Callable[[], Any]) -> Any:
@@ -206,7 +208,7 @@ class Stages:
         text = own if len(own) == len(words) else [language.join(line) for line in words]
         for kind, lines in (("words", words), ("text", text)):
             path = self._out / f"{split}.{kind}.{language.language}"
-            path.write_text("".join(f"{line}\n" for line in lines))
+            path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
     def _shard(self, stage: str, split: str, number: int, start: int = 0) -> Shard:
         return Shard(str(self._folder / stage), split, number, self._data.languages, start)

@@ -63,20 +63,25 @@ class Pairs:
             yield part
 
     def empty_lines(self) -> list[str]:
-        """Return a line on the pairs that have an empty side, if any."""
-        lines = [number for number, pair in enumerate(self, 1) if not all(map(str.strip, pair))]
+        """Return a line on the pairs that have an empty side, if any; raises ValueError where all have."""
+        lines, count = [], 0
+        for count, pair in enumerate(self, 1):
+            if not all(map(str.strip, pair)):
+                lines.append(count)
         if not lines:
             return []
+        if len(lines) == count:
+            raise ValueError(f"{self.origin}: every pair has an empty side: there is nothing to score")
         return [f"{self.origin}: {len(lines)} pairs with an empty side, the first in line {lines[0]}"]
 
 
 def lines_of(content: bytes, name: str) -> list[str]:
-    """Return the lines of a UTF-8 text; only a line feed ends a line.
+    """Return the lines of a UTF-8 text, without a byte order mark; only a line feed ends a line.
 
     Raises ValueError naming the line that is not UTF-8.
     """
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         number = content[: error.start].count(b"\n") + 1
         raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None
@@ -90,10 +95,13 @@ def aligned(source: Iterable[str], target: Iterable[str], names: tuple[str, str]
 
 
 def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield lines of UTF-8 as text; raises ValueError naming the line that is not."""
+    """Yield lines of UTF-8 as text, without a byte order mark.
+
+    Raises ValueError naming the line that is not.
+    """
     for number, line in enumerate(lines, 1):
         try:
-            yield line.removesuffix(b"\n").decode()
+            yield line.removesuffix(b"\n").decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None
 

@@ -1,0 +1,47 @@
+"""How far a gradient reaches back through time in a recurrent network, at every norm.
+
+a_t (G, B, H) or (B, H) are the summed inputs that a norm sees at time step t of a segment of T bytes; l_T is
+the loss of the segment's last byte alone, in nats. Ba et al. 2016 (section 3.1) say that a norm there keeps
+the hidden dynamics stable: that the gradient neither vanishes nor explodes.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from adanorm.analyses.hooks import Call, record_norm_calls
+from adanorm.analyses.step import Step, Values
+from adanorm.data.bytes.streams import SegmentBatch
+from adanorm.models.recurrent import Recurrent
+
+
+def observe(step: Step, *, back: int) -> Values:
+    """Return for each site the gradient at the last time step and `back` steps before it.
+
+    `near` and `far`: the mean over rows of |dl_T/da_t| over H, for t = T and t = T - back; `factor`: what
+    it is multiplied by with every step back, (far / near)^(1 / back). Raises ValueError for a model without
+    time steps, or for segments that have not as many.
+    """
+    batch, model = step.micro_batches[0].to(step.trainer.context.device), step.model
+    if not (isinstance(model, Recurrent) and isinstance(batch, SegmentBatch)):
+        raise ValueError("time-steps: the model of this task carries no state through time")
+    if (steps := batch.segment.shape[1]) <= back:
+        raise ValueError(f"back={back}: a segment has {steps} time steps")
+    sizes: dict[str, list[float]] = {}
+
+    def seen(site: str, call: Call) -> None:
+        assert call.dx is not None, "asked for gradients"
+        sizes.setdefault(site, []).append(call.dx.float().norm(dim=-1).mean().item())  # the last step's first
+
+    memory = [] if batch.first else step.trainer.carried
+    with step.preserved_state(), record_norm_calls(step.sites, seen, gradients=True):
+        with step.trainer.context.autocast():
+            logits, _ = model(batch.segment, memory)
+        loss = F.cross_entropy(logits[:, -1].float(), batch.target[:, -1], reduction="sum")
+        torch.autograd.backward(loss)
+    step.update()
+    return {
+        site: {"near": found[0], "far": found[back], "factor": (found[back] / found[0]) ** (1 / back)}
+        for site, found in sizes.items()
+    }
