@@ -44,9 +44,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Raise ValueError where a later version of the suite has written the record of a folder, or where a
-    folder has the name of one of its files.
-    """
+    """Raise ValueError where a later version of the suite wrote the record, or a folder is where a file is."""
     path = folder / "result.json"
     for name in (path.name, *FILES, "checkpoint.pt", "weights.pt"):
         if (folder / name).is_dir() and not (folder / name).is_symlink():
