@@ -44,7 +44,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Raise ValueError where a later version of the suite wrote the record, or a folder is where a file is."""
+    """Raise ValueError where a later version of the suite wrote the record, or a folder has a file's name."""
     path = folder / "result.json"
     for name in (path.name, *FILES, "checkpoint.pt", "weights.pt"):
         if (folder / name).is_dir() and not (folder / name).is_symlink():
