@@ -146,6 +146,10 @@ class Order(NamedTuple):
         os.chdir(self.cwd)
         os.environ.clear()
         os.environ.update(self.environment)
+        # Those of the server may be of a file, which has places, and these of pipes.
+        lines = 1 if self.environment.get("PYTHONUNBUFFERED") else -1
+        sys.stdout = open(1, "w", lines, encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
         given = self.environment.get("PYTHONPATH", "").split(os.pathsep)
         sys.path[:0] = [self.cwd, *filter(None, given)]
         if "numpy" in sys.modules:

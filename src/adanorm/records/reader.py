@@ -44,7 +44,10 @@ def is_complete(folder: Path) -> bool:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Raise ValueError where a later version of the suite wrote the record, or a folder has a file's name."""
+    """Raise ValueError where a record must not be written over.
+
+    A later version of the suite has written it, or a folder has the name of one of its files.
+    """
     path = folder / "result.json"
     for name in (path.name, *FILES, "checkpoint.pt", "weights.pt"):
         if (folder / name).is_dir() and not (folder / name).is_symlink():
