@@ -16,7 +16,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from random import Random
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from adanorm.data.translation.workers import cores
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark
 
 LANGUAGES = ("en", "de")
+LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 BLOCK = 100_000  # pairs written at a time
 WORDS = 1_000_000  # that may occur; about a third of them do in 4.5 million pairs
 SECONDS = 0.2  # between two looks at the memory
@@ -60,22 +63,21 @@ def measure(options: Options) -> Iterator[Row]:
 def _write_corpus(folder: Path, pairs: int) -> None:
     """Write training, validation and test texts of lines of 5 to 45 made-up words."""
     random = np.random.default_rng(0)
-    letters = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
     for split, count in (("train", pairs), ("valid", 3000), ("test", 3000)):
         for language in LANGUAGES:
             with (folder / f"{split}.{language}").open("w") as file:
                 for start in range(0, count, BLOCK):
                     lengths = random.integers(5, 46, min(BLOCK, count - start))
                     drawn = np.minimum(random.zipf(1.25, int(lengths.sum())), WORDS)
-                    words = {int(n): _word(int(n), letters, language) for n in np.unique(drawn)}
                     for line in np.split(drawn, np.cumsum(lengths)[:-1]):
-                        file.write(" ".join(words[n] for n in line.tolist()) + " .\n")
+                        file.write(" ".join(_word(number, language) for number in line.tolist()) + " .\n")
 
 
-def _word(number: int, letters: np.ndarray[tuple[int], np.dtype[np.str_]], language: str) -> str:
+@cache
+def _word(number: int, language: str) -> str:
     """Return a word of its own for a number: frequent ones are short."""
-    random = np.random.default_rng((number, LANGUAGES.index(language)))
-    return "".join(random.choice(letters, 2 + len(str(number)) + number % 3))
+    random = Random(f"{number} {language}")
+    return "".join(random.choices(LETTERS, k=2 + len(str(number)) + number % 3))
 
 
 def _prepare(cache: Path, corpus: Path, settings: list[str], processes: int) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
@@ -19,13 +20,14 @@ from adanorm.runs.execute import execute
 TASKS = ("mnist", "rt", "sst5", "de-en", "en-de", "en-vi", "enwik8", "ptb")
 
 
-def dry(task: str, *overrides: str) -> Experiment:
-    return compose_experiment([f"task={task}", "norm=adanorm", "updates=2", "device=cpu", *overrides])
+def dry(task: str, runs: Path | None = None) -> Experiment:
+    overrides = [f"task={task}", "norm=adanorm", "updates=2", "device=cpu"]
+    return cached_experiment(overrides, runs=None if runs is None else str(runs))
 
 
 @pytest.mark.parametrize("task", ["mnist", "ptb"])
 def test_the_whole_model_trains_two_updates_and_is_counted_nowhere(tmp_path: Path, task: str) -> None:
-    run = dry(task, f"runs={tmp_path}")
+    run = dry(task, tmp_path)
     execute(run)
     found = reader.result(run.folder(), dry_run=True)
     assert found is not None
@@ -43,7 +45,7 @@ def test_the_whole_model_trains_two_updates_and_is_counted_nowhere(tmp_path: Pat
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_dry_run_keeps_model_and_batches_and_is_another_run(task: str) -> None:
-    run, whole = dry(task), compose_experiment([f"task={task}", "norm=adanorm"])
+    run, whole = dry(task), cached_experiment([f"task={task}", "norm=adanorm"])
     assert run.model == whole.model
     for key in ("batch_tokens", "batch_size", "streams"):
         assert getattr(run.data, key, None) == getattr(whole.data, key, None)
@@ -63,4 +65,4 @@ def test_its_pairs_hold_a_whole_dictionary_and_batches_for_its_updates() -> None
 
 def test_it_has_no_more_updates_than_data() -> None:
     with pytest.raises(ValueError, match="updates=3: a dry run has at most 2"):
-        dry("rt", "updates=3")
+        compose_experiment(["task=rt", "updates=3"])

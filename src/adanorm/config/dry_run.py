@@ -8,6 +8,7 @@ FULL_SIZE = "full-size"  # the `data.source` of such data
 FULL_SIZES = {"pairs": 2_500, "sentences": 1_500, "trees": 1_500, "bytes": 3_072}  # bytes: a stream
 MOST_UPDATES = 2  # that these data have batches for, in every task
 MOST_ACCUMULATED = 2  # batches an update: more of them cost time and find nothing more
+MOST_VALID = 256  # images to validate on
 LONGEST = 20  # subwords of a translation: an untrained model never ends one
 
 
@@ -29,6 +30,7 @@ def as_dry_run(values: dict[str, Any]) -> None:
         data["source"] = FULL_SIZE
     elif reader != "gaussian":
         data["source"] = "synthetic"  # of images, which have their full size
+        data["valid_size"] = min(data["valid_size"], MOST_VALID)
     training |= {
         "max_updates": updates,
         "evaluate_every": None,

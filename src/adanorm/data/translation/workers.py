@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from tqdm import tqdm
@@ -59,9 +60,20 @@ class Workers:
             # Not forked: threads of torch and of Numba would be missing in the child.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.count, context, initializer=_start)
-        waiting: deque[Future[Any]] = deque(self._pool.submit(f, *a) for f, a in (first, second))
+        try:
+            yield from self._in_order(self._pool, first, second, calls)
+        except BrokenProcessPool:
+            raise OSError(
+                "a process of the preparation was killed, perhaps for lack of memory; the next start goes on"
+                " from the last finished shard"
+            ) from None
+
+    def _in_order(
+        self, pool: ProcessPoolExecutor, first: Call, second: Call, calls: Iterator[Call]
+    ) -> Iterator[Any]:
+        waiting: deque[Future[Any]] = deque(pool.submit(f, *a) for f, a in (first, second))
         for function, arguments in calls:
-            waiting.append(self._pool.submit(function, *arguments))
+            waiting.append(pool.submit(function, *arguments))
             if len(waiting) >= AHEAD * self.count:
                 yield waiting.popleft().result()
         while waiting:
