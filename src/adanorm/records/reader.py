@@ -44,8 +44,9 @@ def is_complete(folder: Path) -> bool:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Raise ValueError where a later version of the suite has written the record of a folder, or where a
-    folder has the name of one of its files.
+    """Raise ValueError where a folder's record may not be written.
+
+    A later version of the suite has written it, or a folder has the name of one of its files.
     """
     path = folder / "result.json"
     for name in (path.name, *FILES, "checkpoint.pt", "weights.pt"):
