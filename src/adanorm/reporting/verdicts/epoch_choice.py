@@ -71,26 +71,30 @@ def epoch_choice(task: str, scale: str, groups: Iterable[Sequence[Run]]) -> Epoc
 
 def epoch_choices(runs: str | None = None) -> list[EpochChoice]:
     """Return what the records of all studies say, of each task and scale whose runs tracked test scores."""
-    found: dict[tuple[str, str], dict[Path, list[Run]]] = {}
+    found: dict[tuple[str, str], dict[Path, dict[int, Run]]] = {}  # by seed, of runs that are alike else
     for study in load_studies().values():
         for plan in study_grid(study, runs=runs).values():
             for candidate in plan.candidates:
                 first = candidate.runs[0]
                 groups = found.setdefault((first.task.name, first.scale), {})
-                groups.setdefault(first.model_copy(update={"seed": 0}).folder(), _tracked(candidate.runs))
-    shown = (epoch_choice(task, scale, groups.values()) for (task, scale), groups in sorted(found.items()))
+                alike = groups.setdefault(first.model_copy(update={"seed": 0}).folder(), {})
+                alike |= _tracked(candidate.runs)
+    shown = (
+        epoch_choice(task, scale, [list(group.values()) for group in groups.values()])
+        for (task, scale), groups in sorted(found.items())
+    )
     return [choice for choice in shown if choice is not None]
 
 
-def _tracked(planned: Sequence[Experiment]) -> list[Run]:
-    """Return the runs on record, all seeds', of which every evaluation's test score is."""
+def _tracked(planned: Sequence[Experiment]) -> dict[int, Run]:
+    """Return the runs on record, all seeds', of which every evaluation's test score is, by seed."""
     on_record = {run.seed: run for run in [*planned, *reader.runs_on_record(planned[0])]}
-    found = []
+    found = {}
     for run in on_record.values():
         result, rows = reader.result(run.folder()), reader.test_metrics(run.folder())
         if result is None or result.status != "done" or not rows:
             continue
         sign = 1 if METRICS[run.task.metric].higher_is_better else -1
         curve = [sign * row[f"test_{run.task.metric}"] for row in rows]
-        found.append(Run(sign * result.test_score(run.task.metric), curve))
+        found[run.seed] = Run(sign * result.test_score(run.task.metric), curve)
     return found
