@@ -41,10 +41,12 @@ export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 ADANORM := $(BIN)/python -m adanorm
 LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m adanorm,$(ADANORM))
 BENCHMARKS := updates prefetch loop translation attention recurrent parsing analysis report
-CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(RUNS)) $(SET)
+# A folder may have any characters in its name.
+quoted = '$(subst ','\'',$1)'
+CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SET)
 
 # Only what the user set: a study has its own seeds and scale.
-given = $(if $(filter command% environment%,$(origin $1)),$2=$($1))
+given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
 GRID = $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
 .PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm bench bench-norms check format test nightly clean
@@ -81,10 +83,10 @@ list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
-	@$(ADANORM) study $(STUDY) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SET)
+	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SET)
 
 status: $(VENV)/installed ## Show where STUDY stands, cell by cell, and the time left
-	@$(ADANORM) status $(STUDY) $(GRID)
+	@$(ADANORM) status $(call quoted,$(STUDY)) $(GRID)
 
 analyse: $(VENV)/installed ## Observe WHAT as TASK trains under NORMS; a table and figures
 	@$(ADANORM) analyze $(WHAT) $(call given,TASK,task) $(call given,NORMS,norm) $(call given,SCALE,scale) $(call given,SEEDS,seeds) $(call given,RUNS,runs) $(SET)

@@ -33,20 +33,22 @@ def _spoil(path: Path, random: Random) -> str:
     return f"{path.name} {name}"
 
 
-def _any_file(place: Path, random: Random) -> Path:
+def _spoil_any(place: Path, random: Random) -> str:
+    """Spoil some file of a run, and return what was done; nothing where none is written yet."""
     files = sorted(
         path
         for path in place.rglob("*")
         if path.is_file() and path.parent != place and path.suffix != ".lock" and "composed" not in path.parts
     )
     composed = sorted(place.glob("composed/*/*.json"))
-    return random.choice([*files, *composed[:1]])
+    found = [*files, *composed[:1]]
+    return _spoil(random.choice(found), random) if found else "nothing written yet"
 
 
 def _unfinished(case: Case, random: Random, place: Path) -> Iterator[Verdict]:
     """A killed run with a spoiled file goes on or begins anew, and ends as the undisturbed one."""
     run(case.arguments(place), place, kill_at=random.randrange(case.writes // 2, case.writes - 4))
-    what = _spoil(_any_file(place, random), random)
+    what = _spoil_any(place, random)
     ended = run(case.arguments(place), place)
     wrong = told(ended) if ended.code else difference(case, place)
     yield Verdict("file of an unfinished run", f"{case.task}, {what}", wrong)
@@ -57,7 +59,7 @@ def _finished(case: Case, random: Random, place: Path) -> Iterator[Verdict]:
     shutil.copytree(case.place, place)
     arguments = case.arguments(place)
     compared = ["compare", *(f"{a},layernorm" if a.startswith("norm=") else a for a in arguments[1:])]
-    what = _spoil(_any_file(place, random), random)
+    what = _spoil_any(place, random)
     for command in (["status", str(_study(case, place)), arguments[-2]], compared):
         said = run(command, place)
         if said.code and not said.is_one_line:

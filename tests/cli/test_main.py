@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import subprocess
 import sys
@@ -32,6 +33,17 @@ def test_an_interruption_while_modules_are_loaded_is_one_line() -> None:
     )
     assert done.returncode == 130
     assert done.stderr == "interrupted: the next start resumes from the last checkpoint\n"
+
+
+def test_a_reader_that_has_gone_is_no_traceback() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "adanorm"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,15 @@ def test_what_cannot_be_read_or_written_is_refused_before_any_work(
         pass
 
 
+def test_a_closed_input_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with (
+        pytest.raises(ValueError, match="the standard input is closed: name a file with input=FILE"),
+        text_streams(parse_arguments("translate", USAGE, [])),
+    ):
+        pass
+
+
 def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     device, link = Path(os.ttyname(theirs)), tmp_path / "link"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -66,3 +67,18 @@ def test_clean_needs_no_folder_to_be_there(clone: Path) -> None:
     for name in ("results", "scripts", "tests"):
         shutil.rmtree(clone / name)
     clean(clone)
+
+
+@pytest.mark.parametrize(
+    ("target", "argument"),
+    [("reproduce", "runs="), ("study", "runs="), ("report", "runs="), ("study", "study ")],
+)
+def test_a_folder_or_study_with_any_characters_is_one_argument(target: str, argument: str) -> None:
+    name = 'my runs, it\'s "ü"; x'
+    variable = "STUDY" if argument == "study " else "RUNS"
+    shown = subprocess.run(
+        ["make", "-n", target, f"{variable}={name}"],
+        cwd=PROJECT, check=True, capture_output=True, text=True, timeout=60,
+    ).stdout.splitlines()  # fmt: skip
+    words = shlex.split(shown[-1])
+    assert (name if argument == "study " else f"runs={name}") in words
