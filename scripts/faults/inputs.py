@@ -21,6 +21,7 @@ LIMIT = 20  # seconds; what is accepted and takes longer is interrupted, and mus
 RUN = ("norm=adanorm", "scale=smoke", "runs={runs}")
 GOOD: dict[str, tuple[str, ...]] = {
     "run": ("task=rt", *RUN),
+    "plan": ("task=rt", *RUN[:1], "probe=false"),
     "study": ("own.yaml", "runs={runs}"),
     "status": ("own.yaml", "runs={runs}"),
     "analyze": (

@@ -179,6 +179,18 @@ def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(
         assert again == []
 
 
+def test_what_a_kill_left_beside_a_finished_preparation_is_removed(tmp_path: Path) -> None:
+    data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
+    folder, _ = prepared_corpus(data)
+    part = folder.with_suffix(".part")
+    (part / "words").mkdir(parents=True)
+    with FileLock(folder.with_suffix(".lock")):
+        prepared_corpus(data)
+        assert part.exists(), "a process is at it"
+    prepared_corpus(data)
+    assert not part.exists()
+
+
 def test_a_preparation_that_nobody_goes_on_with_is_swept(tmp_path: Path) -> None:
     part = tmp_path / "prepared" / "de-en-0.part"
     part.mkdir(parents=True)

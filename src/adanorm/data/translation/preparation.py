@@ -46,7 +46,10 @@ def prepared_corpus(
     identity = json.dumps([VERSION, settings, list(checksums.values())], sort_keys=True)
     name = f"{'-'.join(data.languages)}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     folder = cache_of(data) / "prepared" / name
+    part = folder.with_suffix(".part")
     if folder.exists() and _broken_file(folder) is None:
+        if part.exists():  # killed when all was done
+            _remove(part)
         return folder, checksums  # without a lock: the folder may be one that cannot be written
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder.parent)
@@ -56,7 +59,6 @@ def prepared_corpus(
             say(f"{folder / broken}: not what was written: the corpus is prepared again")
             shutil.rmtree(folder)
         if not folder.exists():
-            part = folder.with_suffix(".part")
             if part.exists():
                 say(f"{part}: goes on from what an interrupted preparation had finished")
             (part / "out").mkdir(parents=True, exist_ok=True)
@@ -89,6 +91,12 @@ def _broken_file(folder: Path) -> str | None:
 def _sweep(folder: Path) -> None:
     """Remove preparations that nobody is at and nobody has gone on with for a while."""
     for part in folder.glob("*.part"):
-        with suppress(OSError), FileLock(part.with_suffix(".lock"), timeout=0):  # a Timeout is such an error
+        with suppress(OSError):  # another process may have removed it
             if time.time() - part.stat().st_mtime > KEPT_DAYS * 86400:
-                shutil.rmtree(part, ignore_errors=True)
+                _remove(part)
+
+
+def _remove(part: Path) -> None:
+    """Remove what a preparation left, unless a process is at it."""
+    with suppress(OSError), FileLock(part.with_suffix(".lock"), timeout=0):  # a Timeout is such an error
+        shutil.rmtree(part, ignore_errors=True)
