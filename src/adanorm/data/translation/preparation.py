@@ -59,19 +59,32 @@ def prepared_corpus(
             say(f"{folder / broken}: not what was written: the corpus is prepared again")
             shutil.rmtree(folder)
         if not folder.exists():
-            if part.exists():
+            goes_on = part.exists()
+            if goes_on:
                 say(f"{part}: goes on from what an interrupted preparation had finished")
-            (part / "out").mkdir(parents=True, exist_ok=True)
             try:
-                with naming(folder), Workers(processes) as workers:
-                    out = Stages(read_corpus(data, files), data, part, workers, say).run()
-                write_whole(out / CHECKSUMS, json.dumps(_checksums(out), indent=1).encode())
-            except ValueError:  # the corpus's fault, which a second start would find again
+                out = _prepared(data, files, part, say, processes)
+            except (FileNotFoundError, ValueError):
+                # The corpus's fault, which a second start would find again, or that of what was left.
                 shutil.rmtree(part, ignore_errors=True)
-                raise
+                if not goes_on:
+                    raise
+                say(f"{part}: was not what had been written: the corpus is prepared from the start")
+                out = _prepared(data, files, part, say, processes)
             out.rename(folder)
             shutil.rmtree(part, ignore_errors=True)
     return folder, checksums
+
+
+def _prepared(
+    data: ParallelConfig, files: dict[str, Path], part: Path, say: Say, processes: int | None
+) -> Path:
+    """Return the folder in `part` of the finished files, with their checksums."""
+    (part / "out").mkdir(parents=True, exist_ok=True)
+    with naming(part), Workers(processes) as workers:
+        out = Stages(read_corpus(data, files), data, part, workers, say).run()
+    write_whole(out / CHECKSUMS, json.dumps(_checksums(out), indent=1).encode())
+    return out
 
 
 def _checksums(folder: Path) -> dict[str, str]:
