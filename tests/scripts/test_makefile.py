@@ -77,7 +77,7 @@ def test_a_folder_or_study_with_any_characters_is_one_argument(target: str, argu
     name = 'my runs, it\'s "ü"; x'
     variable = "STUDY" if argument == "study " else "RUNS"
     shown = subprocess.run(
-        ["make", "-n", target, f"{variable}={name}"],
+        ["make", "--no-print-directory", "-n", target, f"{variable}={name}"],
         cwd=PROJECT, check=True, capture_output=True, text=True, timeout=60,
     ).stdout.splitlines()  # fmt: skip
     words = shlex.split(shown[-1])

@@ -28,6 +28,10 @@ class World(NamedTuple):
 
 ALONE = World(0, 1)
 
+# Groups that were left, to the process's end. Were DistributedDataParallel's reducer the last to know one, it
+# would join the group's threads under the interpreter's lock, for which they wait where a process was lost.
+_LEFT: list[Any] = []
+
 
 @contextmanager
 def init_distributed(device: torch.device) -> Iterator[World]:
@@ -41,6 +45,7 @@ def init_distributed(device: torch.device) -> Iterator[World]:
     try:
         yield World(dist.get_rank(), dist.get_world_size())
     finally:
+        _LEFT.append(dist.group.WORLD)
         dist.destroy_process_group()
 
 
