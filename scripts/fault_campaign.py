@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from adanorm.cli.command import whole_number
+from adanorm.cli.values import whole_number
 from adanorm.config.paths import choices
 from scripts.command_line import ended_by_mistakes, parse_keys
 from scripts.faults.corruptions import corruption_campaign

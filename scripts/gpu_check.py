@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from adanorm.cli.command import whole_number
+from adanorm.cli.values import whole_number
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_whole
 from scripts.benchmarks.full_size import TASKS

@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from adanorm.cli.command import whole_number
+from adanorm.cli.values import whole_number
 from adanorm.config.paths import PROJECT
 from scripts.command_line import ended_by_mistakes, parse_keys
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.cli.command import whole_number
+from adanorm.cli.values import whole_number
 from adanorm.norms import NORMS, LayerNorm, NormChoice, NormFactory, backends, norm_factory
 from adanorm.records.environment import describe
 from scripts.benchmarks.child_process import added_peak_mb, fresh_process

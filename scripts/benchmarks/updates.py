@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from adanorm.cli.command import whole_number
+from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import PROJECT, mirrors_of
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from adanorm.cli.command import dispatch, seed_list, whole_number
+from adanorm.cli.command import dispatch
+from adanorm.cli.values import seed_list, whole_number
 from adanorm.config.compose import compose_experiment
 from adanorm.config.errors import mistake
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.cli.command import folder_of, parse_arguments
+from adanorm.cli.command import parse_arguments
 from adanorm.cli.study import USAGE
 from adanorm.cli.study_arguments import chosen_study
+from adanorm.cli.values import folder_of
 from adanorm.config.paths import CONF, RUNS
 
 

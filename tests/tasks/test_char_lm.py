@@ -17,7 +17,8 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ByteTextConfig
 from adanorm.config.sections import SegmentConfig
-from adanorm.data.bytes.streams import IGNORED, SPLITS, Segments, load_streams
+from adanorm.config.user_files import SPLITS
+from adanorm.data.bytes.streams import IGNORED, Segments, load_streams
 from adanorm.inference.sample import continued
 from adanorm.metrics.ngram import bits_per_byte
 from adanorm.models.norm_sites import PlacedNorms

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from adanorm.cli.command import Arguments, Key, Usage, seed_list
+from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.cli.values import seed_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed

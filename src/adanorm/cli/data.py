@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.cli.values import true_or_false
 from adanorm.config.compose import compose_experiment
 from adanorm.data import addresses
 from adanorm.data.catalogue import SOURCES
@@ -19,9 +20,7 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> int:
     """Get the data of the task that the command line names, or ask their addresses."""
-    if (check := arguments.keys["check"]) not in ("true", "false"):
-        raise ValueError(f"check={check}: choose true or false")
-    if check == "true":
+    if true_or_false("check", arguments.keys["check"]):
         return _check(arguments.settings)
     experiment = experiment_of(arguments.settings)
     from adanorm import tasks

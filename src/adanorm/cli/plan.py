@@ -9,6 +9,7 @@ from __future__ import annotations
 import textwrap
 
 from adanorm.cli.command import WIDTH, Arguments, Key, Usage
+from adanorm.cli.values import true_or_false
 from adanorm.config.compose import compose_experiment
 
 USAGE = Usage(
@@ -21,8 +22,7 @@ INDENT = " " * 13
 
 def main(arguments: Arguments) -> None:
     """Print the plan of the run that the command line names."""
-    if (wanted := arguments.keys["probe"]) not in ("true", "false"):
-        raise ValueError(f"probe={wanted}: choose true or false")
+    probed = true_or_false("probe", arguments.keys["probe"])
     settings = [setting for setting in arguments.settings if setting != "scale=auto"]
     experiment = compose_experiment(settings)
     from adanorm.runs import probe
@@ -31,7 +31,7 @@ def main(arguments: Arguments) -> None:
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}, seed {experiment.seed}"
     print(f"{name}: {experiment.folder().name}", flush=True)
     found = None
-    if wanted == "true":
+    if probed:
         dry_run = compose_experiment([*settings, "updates=1"])
         found = probe.measure(dry_run)
     for line in plan(experiment, found):

@@ -9,7 +9,8 @@ import re
 import sys
 from contextlib import redirect_stdout
 
-from adanorm.cli.command import Arguments, Key, Usage, whole_number
+from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import tasks_of_kind
 from adanorm.inference.sample import sample_text
 from adanorm.runs.auto_scale import experiment_of

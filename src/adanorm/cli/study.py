@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
-from adanorm.cli.command import Arguments, Key, Usage, whole_number
+from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
 from adanorm.cli.study_until import (
     UNTIL_KEYS,
@@ -29,6 +29,7 @@ from adanorm.cli.study_until import (
     planned_runs,
     run_until_decided,
 )
+from adanorm.cli.values import whole_number
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import PROJECT
 from adanorm.records import loggers, reader

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from adanorm.cli.command import Arguments, Key, folder_of, seed_list, whole_number
+from adanorm.cli.command import Arguments, Key
+from adanorm.cli.values import folder_of, seed_list, whole_number
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study

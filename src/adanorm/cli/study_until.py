@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 
-from adanorm.cli.command import Arguments, Key, whole_number
+from adanorm.cli.command import Arguments, Key
+from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.reporting.names import title
 from adanorm.reporting.verdicts.evidence import evidence

@@ -210,13 +210,9 @@ class TreebankConfig(DataConfig):
     fold: Annotated[int, Field(ge=1, le=5)] | None = None
 
     @model_validator(mode="after")
-    def _only_the_sample_has_folds(self) -> TreebankConfig:
+    def _source_has_what_is_asked(self) -> TreebankConfig:
         if self.fold is not None and self.source != "ptb-sample":
             raise ValueError(f"data.fold={self.fold}: data.source={self.source} has no folds, ptb-sample has")
-        return self
-
-    @model_validator(mode="after")
-    def _conversion_is_named(self) -> TreebankConfig:
         if self.source == "penn" and self.path is not None and not self.conversion:
             raise ValueError(
                 "data.conversion: name what made dependencies of the Penn Treebank, such as"
@@ -240,16 +236,11 @@ class TreebankConfig(DataConfig):
             " and what converted it with data.conversion"
         )
 
-    def penn_files(self) -> dict[str, list[Path]]:
-        """Return the Penn Treebank's files under `path` by split; raises ValueError where one has none."""
-        assert self.path is not None, "asked only where a folder is named"
-        return penn_files(Path(self.path))
-
     def local_files(self) -> dict[str, list[Path]]:
         """Return the user's treebank files by split, and the word vectors."""
         files = super().local_files()
         if self.source == "penn" and self.path is not None and not files:
-            files = self.penn_files()
+            files = penn_files(Path(self.path))
         if self.vectors is not None:
             if not Path(self.vectors).is_file():
                 raise ValueError(f"data.vectors={self.vectors}: no such file")

@@ -21,8 +21,6 @@ from adanorm.data.download import PATIENCE, Patience, download, reason
 from adanorm.data.source import File, Source
 from adanorm.files import write_whole
 
-CONNECT_SECONDS = 5
-
 
 def fetch(source: str, data: DataConfig, patience: Patience = PATIENCE) -> dict[str, Path]:
     """Return the verified files of a source by name, downloading those that are missing.
@@ -102,8 +100,13 @@ def editions_of(entry: Source) -> list[Source]:
 
 def is_at_hand(entry: Source, data: DataConfig) -> bool:
     """Return whether every file of a source lies in the cache or in a mirror that is a folder."""
+    return not missing_files(entry, data)
+
+
+def missing_files(entry: Source, data: DataConfig) -> list[File]:
+    """Return the files of a source that lie neither in the cache nor in a mirror that is a folder."""
     places = [cache_of(data), *(Path(mirror) for mirror in mirrors_of(data) if "://" not in mirror)]
-    return all(any((place / entry.folder / file.name).is_file() for place in places) for file in entry.files)
+    return [f for f in entry.files if not any((place / entry.folder / f.name).is_file() for place in places)]
 
 
 def _problem(path: Path, file: File, folder: Path) -> str | None:
@@ -158,7 +161,7 @@ def _answers(address: str) -> bool:
         local = _local(address)
         if local is not None:
             return local.is_file()
-        return requests.head(address, timeout=CONNECT_SECONDS, allow_redirects=True).ok
+        return requests.head(address, timeout=PATIENCE.connect, allow_redirects=True).ok
     except OSError:
         return False
 

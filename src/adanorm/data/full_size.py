@@ -6,9 +6,9 @@ import numpy as np
 
 from adanorm.config.data_sections import ByteTextConfig, ParallelConfig
 from adanorm.config.dry_run import FULL_SIZE, FULL_SIZES
+from adanorm.config.user_files import SPLITS
 
 Rows = list[tuple[str, str, int]]
-SPLITS = ("train", "valid", "test")
 WORDS = 18_000  # of the sentences' and the trees' vocabularies: what RT and the treebank have, about
 TAGS = 45
 __all__ = ["FULL_SIZE", "pairs", "sentences", "text", "trees"]

@@ -104,6 +104,13 @@ def _values(path: Path) -> Any:
         return None
 
 
+def environment(folder: Path) -> dict[str, Any]:
+    """Return what a run was computed with: commit, packages, device; empty where nothing says."""
+    path = folder / "environment.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return found
+
+
 def metrics(folder: Path) -> list[dict[str, float]]:
     """Return the rows of a run's metrics.jsonl, one an evaluation; none if it broke off before the first.
 

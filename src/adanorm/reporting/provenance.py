@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.result import Result
 from adanorm.reporting.names import title
@@ -58,8 +57,7 @@ def _named(name: str, known: Sequence[str], kind: str) -> str:
 
 def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:
     lines = [f"seed {result.seed}: {_ending(result, metric)}", f"  record   {shown(folder)}"]
-    path = folder / "environment.json"
-    environment: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    environment = reader.environment(folder)
     if environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""
         lines.append(f"  commit   {environment.get('commit')}{dirty}")

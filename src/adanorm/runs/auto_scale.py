@@ -82,9 +82,14 @@ def _hours(run: Experiment) -> float:
 
 
 def _span(run: Experiment) -> str:
-    hours = _hours(run)
-    time = f"{hours:.0f} hours" if hours >= 2 else f"{max(1, round(hours * 60))} min"
-    return f"about {time} on {'one GPU' if on_cuda(run) else 'one CPU core'}"
+    return f"about {in_words(_hours(run))} on {'one GPU' if on_cuda(run) else 'one CPU core'}"
+
+
+def in_words(hours: float) -> str:
+    """Return hours as minutes below two of them and as days from a hundred on."""
+    if hours < 2:
+        return f"{max(1, round(60 * hours))} min"
+    return f"{hours:.0f} hours" if hours < 100 else f"{hours / 24:,.0f} days"
 
 
 def on_cuda(run: Experiment) -> bool:

@@ -10,11 +10,13 @@ import torch
 
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import cache_of, mirrors_of
+from adanorm.config.paths import cache_of
 from adanorm.data.catalogue import SOURCES
+from adanorm.data.fetch import missing_files
 from adanorm.data.source import File
 from adanorm.data.translation.tokenization import Tokenizer
 from adanorm.data.translation.workers import cores
+from adanorm.runs.auto_scale import in_words
 from adanorm.runs.probe import Probe
 from adanorm.runs.setup import choose_device
 
@@ -40,8 +42,7 @@ def _data(experiment: Experiment) -> list[str]:
     source = None if experiment.own_data else SOURCES.get(data.source)
     if source is None:
         return ["data         nothing to download"]
-    places = [cache_of(data), *(Path(mirror) for mirror in mirrors_of(data) if "://" not in mirror)]
-    missing = [f for f in source.files if not any((p / source.folder / f.name).is_file() for p in places)]
+    missing = missing_files(source, data)
     if not missing:
         return [f"data         {source.folder}: all {len(source.files)} files are here"]
     return [
@@ -71,7 +72,7 @@ def _preparation(experiment: Experiment) -> list[str]:
     hours = OTHER_STEPS * pairs * (time.perf_counter() - started) / LINES / cores() / 3600
     free = _free(cache_of(data))
     return [
-        f"preparation  {pairs:,} pairs in {cores()} processes: about {_span(hours)}, and the learning of"
+        f"preparation  {pairs:,} pairs in {cores()} processes: about {in_words(hours)}, and the learning of"
         f" subwords; {_bytes(PAIR_BYTES * pairs)} on the disk, of {_bytes(free)} free",
     ]
 
@@ -123,9 +124,9 @@ def _hours(experiment: Experiment, probe: Probe) -> str:
         return f"time         {seconds:.3g} s an update; {epochs} epochs of the data"
     device = choose_device(experiment)
     count = torch.cuda.device_count() if device.type == "cuda" else 1
-    many = f", {_span(seconds * updates / 3600 / count)} on {count}" if count > 1 else ""
+    many = f", {in_words(seconds * updates / 3600 / count)} on {count}" if count > 1 else ""
     return (
-        f"time         {updates:,} updates of {seconds:.3g} s: {_span(seconds * updates / 3600)} on one"
+        f"time         {updates:,} updates of {seconds:.3g} s: {in_words(seconds * updates / 3600)} on one"
         f" {'GPU' if device.type == 'cuda' else 'process'}{many}; evaluations come on top"
     )
 
@@ -137,9 +138,3 @@ def _free(path: Path) -> int:
 
 def _bytes(count: float) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(1, round(count / 1e6))} MB"
-
-
-def _span(hours: float) -> str:
-    if hours < 2:
-        return f"{max(1, round(60 * hours))} min"
-    return f"{hours:.0f} hours" if hours < 100 else f"{hours / 24:,.0f} days"

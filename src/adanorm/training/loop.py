@@ -101,7 +101,7 @@ class Trainer:
         self.optimizer.zero_grad()
         loss = self.backward(micro_batches)
         self._pending.add(loss)
-        self.step(loss.units)
+        self._step(loss.units)
         return loss
 
     def backward(self, micro_batches: list[Shardable]) -> Loss:
@@ -121,7 +121,7 @@ class Trainer:
             units += loss.units
         return Loss(total, units)
 
-    def step(self, units: int) -> None:
+    def _step(self, units: int) -> None:
         """Step along the gradient of the mean loss over all units of all processes."""
         state, settings, world = self.state, self.settings, self.context.world
         if world.size > 1:

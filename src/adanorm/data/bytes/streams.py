@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from adanorm.config.data_sections import ByteTextConfig
+from adanorm.config.user_files import SPLITS
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 
-SPLITS = ("train", "valid", "test")
 LINE = 40  # bytes: shorter lines are the same by chance or mark-up
 IGNORED = -100  # a target that counts nothing
 

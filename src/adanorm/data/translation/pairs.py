@@ -15,7 +15,7 @@ from torch import Tensor
 
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.digest import sha256
-from adanorm.config.user_files import data_bin_files
+from adanorm.config.user_files import SPLITS, data_bin_files
 from adanorm.data.examples import Indices, batches_within
 from adanorm.data.inspection import (
     Batch,
@@ -26,7 +26,6 @@ from adanorm.data.inspection import (
     overlap_warnings,
 )
 from adanorm.data.translation.preparation import prepared_corpus
-from adanorm.data.translation.stages import SPLITS
 from adanorm.data.translation.text import lines_of
 from adanorm.data.translation.tokenization import Bpe, Tokenizer
 from adanorm.data.translation.workers import Say

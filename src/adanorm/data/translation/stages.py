@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adanorm.config.data_sections import ParallelConfig
+from adanorm.config.user_files import SPLITS
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.inspection import count_key_overlaps
 from adanorm.data.translation import shards
@@ -24,7 +25,6 @@ from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.data.translation.workers import Progress, Say, Workers
 from adanorm.files import write_whole
 
-SPLITS = ("train", "valid", "test")
 Job = tuple[Shard, Callable[..., Info], tuple[Any, ...]]  # a shard to finish, and what finishes it
 
 

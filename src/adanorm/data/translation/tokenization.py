@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from adanorm.config.data_sections import ParallelConfig
+from adanorm.data.translation.workers import SECONDS
 
 SEPARATOR = "@@"
 MOST_CACHED = 1 << 19  # words whose subwords are remembered
-SECONDS = 30.0  # between two lines of progress
 _JOINT = re.compile(r"(@@ )|(@@ ?$)")
 
 

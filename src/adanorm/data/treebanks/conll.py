@@ -13,7 +13,7 @@ from conllu.parser import DEFAULT_FIELDS, parse_id_value, parse_int_value, parse
 
 from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.digest import sha256
-from adanorm.config.user_files import SPLITS
+from adanorm.config.user_files import SPLITS, penn_files
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
@@ -41,7 +41,8 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         }
         return trees, {f"{split}/{path.name}": sha256(path) for split, path in own.items()}
     if data.source == "penn":
-        files = data.penn_files()
+        assert data.path is not None, "lacks() says otherwise"
+        files = penn_files(Path(data.path))
         return (
             {split: [t for path in files[split] for t in _read_file(path, data.tags)] for split in SPLITS},
             {f"penn, {split}, {len(paths)} files": sha256(*paths) for split, paths in files.items()},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.formats import _run
-from adanorm.reporting.tables.markdown import markdown_row
+from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import SCALES, ClaimResult
 from adanorm.reporting.verdicts.sentences import claim_sentence, task_sentences
@@ -36,11 +36,11 @@ def summary_table(table: Table) -> str:
     study = table.study
     tasks = _run(table)
     header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in tasks)]
-    lines = [markdown_row(header), markdown_row(["---"] * len(header))]
-    for norm in study.rows:
-        cells = [f"{table.ours(norm, task)} [{table.paper(norm, task)}]" for task in tasks]
-        lines.append(markdown_row([title(norm), *cells]))
-    return "\n".join(lines)
+    rows = [
+        [title(norm), *(f"{table.ours(norm, task)} [{table.paper(norm, task)}]" for task in tasks)]
+        for norm in study.rows
+    ]
+    return "\n".join(markdown_table(header, rows))
 
 
 def update_readme(readme: str, part: str, text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment
 
 from adanorm.config.paths import PROJECT
+from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.result import STATUSES, Result
 from adanorm.reporting.names import title
@@ -43,13 +44,10 @@ class Figure:
 
 def drawn(folder: Path) -> list[Figure]:
     """Return the figures that `make figures` left in a folder, by name."""
+    captions = {path: path.with_suffix(".md").read_text("utf-8") for path in sorted(folder.glob("*.svg"))}
     return [
-        Figure(
-            path.stem,
-            path.read_text("utf-8"),
-            path.with_suffix(".md").read_text("utf-8").strip().rpartition("\n\n")[2],
-        )
-        for path in sorted(folder.glob("*.svg"))
+        Figure(path.stem, path.read_text("utf-8"), text.strip().rpartition("\n\n")[2])
+        for path, text in captions.items()
     ]
 
 
@@ -157,7 +155,7 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
 
 
 def _run(folder: Path, result: Result, line: Sequence[str], criterion: str, metric: str) -> dict[str, Any]:
-    environment: dict[str, Any] = json.loads(_text(folder / "environment.json") or "{}")
+    environment = reader.environment(folder)
     facts = [
         ("record", shown(folder)),
         ("repeat", shlex.join(["adanorm", "run", *line, f"seed={result.seed}"])),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from adanorm.analyses.spec import Analysis, AnalysisGrid
 from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.names import title
-from adanorm.reporting.tables.markdown import markdown_row
+from adanorm.reporting.tables.markdown import markdown_table
 
 if TYPE_CHECKING:
     pass
@@ -34,7 +34,7 @@ def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
             continue
         if task:
             lines += [f"## {title(task)}, {analysis.scale} scale", ""]
-        lines += [markdown_row(header), markdown_row(["---"] * len(header)), *map(markdown_row, rows), ""]
+        lines += [*markdown_table(header, rows), ""]
     return "\n".join([*lines, analysis.caption, "", _how(analysis), ""])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.names import task_metric, title
-from adanorm.reporting.tables.markdown import markdown_row
+from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.verdicts.answers import Pair
 from adanorm.reporting.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
 from adanorm.reporting.verdicts.conjunction import SignedRanks
@@ -54,8 +54,7 @@ CLAIMS_NOTE = (
 def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     """Return the claims in Markdown: all verdicts first, then a table a claim with what was found."""
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
-    lines += [markdown_row(VERDICT_COLUMNS), markdown_row(["---"] * len(VERDICT_COLUMNS))]
-    lines += [markdown_row(verdict_row(found)) for found in judgements]
+    lines += markdown_table(VERDICT_COLUMNS, map(verdict_row, judgements))
     lines += ["", "## How to read the tables", "", CLAIMS_NOTE, "", *_papers_own_table()]
     for found in judgements:
         if not found.run:
@@ -66,8 +65,7 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
             "",
             f"{found.claim.source}. Scale {found.scale}: {claim_sentence(found)}",
         ]
-        lines += ["", markdown_row(CLAIM_COLUMNS), markdown_row(["---"] * len(CLAIM_COLUMNS))]
-        lines += [markdown_row(claim_row(task)) for task in found.run]
+        lines += ["", *markdown_table(CLAIM_COLUMNS, map(claim_row, found.run))]
         lines += ["", over_tasks(found)]
     return "\n".join([*lines, ""])
 
@@ -177,8 +175,8 @@ OWN_NOTE = (
 def _papers_own_table() -> list[str]:
     """Return the claims tested on the paper's own numbers."""
     lines = ["## The paper's own table, tested as the paper's claims", "", OWN_NOTE, ""]
-    lines += [markdown_row(OWN_COLUMNS), markdown_row(["---"] * len(OWN_COLUMNS))]
-    for own in claims_of_the_paper():
-        counts = map(str, (own.wins, own.losses, own.ties))
-        lines.append(markdown_row([own.claim.text, *counts, shown_p(own.p)]))
-    return lines
+    rows = (
+        [own.claim.text, *map(str, (own.wins, own.losses, own.ties)), shown_p(own.p)]
+        for own in claims_of_the_paper()
+    )
+    return [*lines, *markdown_table(OWN_COLUMNS, rows)]

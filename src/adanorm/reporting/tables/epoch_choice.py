@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adanorm.reporting.names import task_metric, title
-from adanorm.reporting.tables.markdown import markdown_row
+from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.verdicts.epoch_choice import EpochChoice
 
 COLUMNS = (
@@ -27,9 +27,7 @@ def epoch_choice_markdown(found: Sequence[EpochChoice]) -> str:
     lines = ["# What choosing one epoch costs", ""]
     if not found:
         return "\n".join([*lines, "No task has two seeds of runs that tracked their test score.", ""])
-    lines += [markdown_row(COLUMNS), markdown_row(["---"] * len(COLUMNS))]
-    lines += [markdown_row(_row(choice)) for choice in found]
-    return "\n".join([*lines, "", NOTE, ""])
+    return "\n".join([*lines, *markdown_table(COLUMNS, map(_row, found)), "", NOTE, ""])
 
 
 def _row(choice: EpochChoice) -> list[str]:

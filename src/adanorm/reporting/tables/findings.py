@@ -7,7 +7,7 @@ import math
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
 from adanorm.reporting.analysis_cell import analysis_results, number, text
 from adanorm.reporting.names import title
-from adanorm.reporting.tables.markdown import markdown_row
+from adanorm.reporting.tables.markdown import markdown_row, markdown_table
 from adanorm.reporting.verdicts.findings import Finding, compared, load_findings
 
 COLUMNS = ("task", "quantity", "of", "and of", "difference", "p (Holm)", "seeds", "verdict")
@@ -37,7 +37,7 @@ def _rows(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[str]
     rows = compared(finding, analysis, grid)
     if not rows:
         return []
-    lines = [markdown_row(COLUMNS), markdown_row(["---"] * len(COLUMNS))]
+    lines = markdown_table(COLUMNS, ())
     for row in rows:
         sides = [f"{title(norm)} {number(mean)}" for norm, mean in zip(row.norms, row.means, strict=True)]
         p = "-" if row.p is None else f"{row.p:.3f}"
@@ -52,7 +52,7 @@ def _entries(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[s
     """Return a line a norm of a published table of yes and no."""
     found = {norm: cell for (norm, _), cell in grid.items() if analysis_results(cell)}
     columns = [quantity.label for quantity in analysis.shown]
-    lines = [markdown_row(["norm", *columns, "verdict"]), markdown_row(["---"] * (len(columns) + 2))]
+    lines = markdown_table(["norm", *columns, "verdict"], ())
     for norm, published in finding.table.items():
         if norm not in found:
             continue

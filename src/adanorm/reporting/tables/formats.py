@@ -10,7 +10,7 @@ from statistics import fmean
 
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.names import title
-from adanorm.reporting.tables.markdown import markdown_row
+from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
 
@@ -70,8 +70,7 @@ def _validation(table: Table) -> list[str]:
     if not (tasks := validated_tasks(table)):
         return []
     header = ["Model", *(validation_label(table, task) for task in tasks)]
-    lines = [f"## {VALIDATION}", "", markdown_row(header), markdown_row(["---"] * len(header))]
-    lines += [markdown_row(row) for row in validation_rows(table, tasks)]
+    lines = [f"## {VALIDATION}", "", *markdown_table(header, validation_rows(table, tasks))]
     return [*lines, "", LEVEL_NOTE, ""]
 
 
@@ -94,8 +93,7 @@ def table_markdown(table: Table) -> str:
     """Return the table in Markdown, in the paper's layout."""
     study = table.study
     header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in study.columns)]
-    lines = [f"# {study.title}", "", markdown_row(header), markdown_row(["---"] * len(header))]
-    lines += [markdown_row(row) for row in _grid(table, bold="**{}**")]
+    lines = [f"# {study.title}", "", *markdown_table(header, _grid(table, bold="**{}**"))]
     return "\n".join([*lines, "", *_validation(table), "\n\n".join(notes(table)), ""])
 
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from adanorm.reporting.names import title
-from adanorm.reporting.tables.markdown import markdown_row
+from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.verdicts.reproducibility import ColumnAgreement
 
 COLUMNS = (
@@ -30,9 +30,7 @@ def reproducibility_markdown(found: Sequence[ColumnAgreement]) -> str:
     lines = ["# How reproducible the paper is", ""]
     if not found:
         return "\n".join([*lines, "No task has runs of three norms at the paper's scale.", ""])
-    lines += [markdown_row(COLUMNS), markdown_row(["---"] * len(COLUMNS))]
-    lines += [markdown_row(reproducibility_row(column)) for column in found]
-    return "\n".join([*lines, "", NOTE, ""])
+    return "\n".join([*lines, *markdown_table(COLUMNS, map(reproducibility_row, found)), "", NOTE, ""])
 
 
 def reproducibility_row(column: ColumnAgreement) -> list[str]:
