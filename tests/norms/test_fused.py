@@ -25,7 +25,16 @@ from adanorm.norms.kernels import compiling
 from tests import commands
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
 
-BESIDE = ("rmsnorm", "partial-rmsnorm", "scalenorm", "dynamic-tanh", "instancenorm", "groupnorm", "powernorm")
+BESIDE = (
+    "seednorm",
+    "rmsnorm",
+    "partial-rmsnorm",
+    "scalenorm",
+    "dynamic-tanh",
+    "instancenorm",
+    "groupnorm",
+    "powernorm",
+)
 fused = partial(closed_form, backend="fused")
 eager = partial(closed_form, backend="eager")
 

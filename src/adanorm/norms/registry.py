@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from adanorm.norms import family, over_batch, over_positions, rowwise
+from adanorm.norms import family, input_scaled, over_batch, over_positions, rowwise
 from adanorm.norms.base import Norm, as_norm
 
 NORMS: dict[str, type[Norm]] = {
@@ -27,6 +27,7 @@ NORMS: dict[str, type[Norm]] = {
     "partial-rmsnorm": rowwise.PartialRmsNorm,
     "scalenorm": rowwise.ScaleNorm,
     "dynamic-tanh": rowwise.DynamicTanh,
+    "seednorm": input_scaled.SeeDNorm,
     "weightnorm": rowwise.WeightNorm,
 }
 

@@ -16,12 +16,11 @@ from numba.extending import overload
 from numba.np.numpy_support import carray
 from torch import Tensor
 
-from adanorm.norms.kernels.compiling import Kernel, compiled
-from adanorm.norms.kernels.teams import run
+from adanorm.norms.kernels.compiling import compiled
+from adanorm.norms.kernels.rows import BLOCKS, as_it_lies, dense, run_over_rows
 
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
 Pointer = Any  # to such numbers
-BLOCKS = 32  # of rows
 
 SIZES = ("root", "outside", "length")  # what a row is divided by
 
@@ -194,9 +193,9 @@ TAKES = {
 
 def scaled(x: Tensor, gain: Tensor | None, *, size: str, counted: int, eps: float) -> tuple[Tensor, Tensor]:
     """Return gain * x/size (..., H) and the sums of squares (R,) as the rows lie: see _inverse."""
-    x = _dense(x)
+    x = dense(x)
     z, squares = torch.empty_like(x), x.new_empty(x.shape[:-1].numel())
-    _run(_scaled, x, x, _gain(gain, x), z, squares, counted, eps, SIZES.index(size))
+    run_over_rows(_scaled, TAKES[_scaled], x, x, _gain(gain, x), z, squares, counted, eps, SIZES.index(size))
     return z, squares
 
 
@@ -204,46 +203,37 @@ def scaled_gradient(
     dz: Tensor, x: Tensor, gain: Tensor | None, squares: Tensor, *, size: str, counted: int, eps: float
 ) -> tuple[Tensor, Tensor]:
     """Return dl/dx (..., H) and dl/dgain (H,)."""
-    x = _dense(x)
+    x = dense(x)
     dx, sums = torch.empty_like(x), x.new_empty(min(BLOCKS, len(squares)), x.shape[-1])
-    tensors = _as_it_lies(dz, x), x, _gain(gain, x), squares, dx, sums
-    _run(_scaled_gradient, x, *tensors, counted, eps, SIZES.index(size))
+    tensors = as_it_lies(dz, x), x, _gain(gain, x), squares, dx, sums
+    run_over_rows(_scaled_gradient, TAKES[_scaled_gradient], x, *tensors, counted, eps, SIZES.index(size))
     return dx, sums.sum(0)
 
 
 def squashed(x: Tensor, alpha: float, gain: Tensor, bias: Tensor) -> Tensor:
     """Return gain * tanh(alpha x) + bias, (..., H)."""
-    x = _dense(x)
+    x = dense(x)
     z = torch.empty_like(x)
-    _run(_squashed, x, x, gain.contiguous(), bias.contiguous(), z, alpha)
+    run_over_rows(_squashed, TAKES[_squashed], x, x, gain.contiguous(), bias.contiguous(), z, alpha)
     return z
 
 
 def squashed_gradient(dz: Tensor, x: Tensor, alpha: float, gain: Tensor) -> tuple[Tensor, Tensor]:
     """Return dl/dx (..., H) and dl/dgain, dl/dbias and the parts of dl/dalpha by feature, (3, H)."""
-    x = _dense(x)
+    x = dense(x)
     dx, sums = torch.empty_like(x), x.new_empty(min(BLOCKS, x.shape[:-1].numel()), 3, x.shape[-1])
-    _run(_squashed_gradient, x, _as_it_lies(dz, x), x, gain.contiguous(), dx, sums, alpha)
+    run_over_rows(
+        _squashed_gradient,
+        TAKES[_squashed_gradient],
+        x,
+        as_it_lies(dz, x),
+        x,
+        gain.contiguous(),
+        dx,
+        sums,
+        alpha,
+    )
     return dx, sums.sum(0)
-
-
-def _run(kernel: Kernel, like: Tensor, *arguments: Any) -> None:
-    """Run a kernel over all rows of tensors (..., H)."""
-    rows = like.shape[:-1].numel()
-    addresses = [each.data_ptr() if isinstance(each, Tensor) else each for each in arguments]
-    sizes = {"blocks": min(BLOCKS, rows), "elements": like.numel()}
-    run(kernel, TAKES[kernel], like.dtype, rows, like.shape[-1], *addresses, **sizes)
-
-
-def _dense(x: Tensor) -> Tensor:
-    """Return x itself where its rows fill memory: fairseq's are often (T, B, H) that lie as (B, T, H)."""
-    lies_transposed = x.dim() == 3 and x.transpose(0, 1).is_contiguous()
-    return x if lies_transposed else x.contiguous()
-
-
-def _as_it_lies(dz: Tensor, x: Tensor) -> Tensor:
-    """Return dz as x lies in memory."""
-    return dz if dz.stride() == x.stride() else torch.empty_like(x).copy_(dz)
 
 
 def _gain(gain: Tensor | None, x: Tensor) -> Tensor:
