@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from adanorm.norms import backends
 from adanorm.norms.backends import Backend
 from adanorm.norms.fused import computed
+from adanorm.norms.rowwise import RmsNorm
 from adanorm.norms.statistics import Affine, check_eps, upcast
 
 
@@ -36,6 +38,34 @@ class SeeDNorm(Affine):
         """Return z (..., H)."""
         self.check_features(x)
         return computed(self.code, self.backend, x, self.alpha, self.beta, self.weight)
+
+
+class GatedNorm(RmsNorm):
+    """Return c * y * sigmoid(up silu(down y)) with y = RMSNorm(x), down (rank, H) and up (H, rank).
+
+    Qiu et al. 2026, arXiv 2601.22966: a gate of low rank, 16, does what outliers among the features did.
+    c is `scale`: 1, or 2 as a port has it, which is RMSNorm at first. down and up are drawn from a
+    normal distribution of deviation .02, as in language models: assumed. Raises ValueError unless rank
+    is a whole number above 0.
+    """
+
+    def __init__(
+        self, dim: int, *, rank: int = 16, scale: float = 1.0, eps: float = 1e-5, backend: Backend = "auto"
+    ) -> None:
+        super().__init__(dim, eps=eps, backend=backend)
+        if rank != int(rank) or rank < 1:
+            raise ValueError(f"rank={rank}: must be a whole number above 0")
+        if not 0 < scale < float("inf"):
+            raise ValueError(f"scale={scale}: must be above 0 and finite")
+        self.scale = scale
+        self.down = nn.Parameter(torch.empty(int(rank), dim).normal_(std=0.02))
+        self.up = nn.Parameter(torch.empty(dim, int(rank)).normal_(std=0.02))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return z (..., H)."""
+        y = super().forward(x)
+        gate = torch.sigmoid(F.linear(F.silu(F.linear(y, self.down)), self.up))
+        return (y if self.scale == 1 else self.scale * y) * gate
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Kernels over the rows of tensors (..., H) as they lie in memory: what those of numba_affine and others share."""
+"""Running a kernel over the rows of tensors (..., H), as these lie in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCKS = 32  # of rows
 
 
 def run_over_rows(kernel: Kernel, takes: str, like: Tensor, *arguments: Any) -> None:
-    """Run a kernel of rows, features and the arguments, tensors by their addresses, over all rows (..., H)."""
+    """Run a kernel of rows, features and the arguments over all rows (..., H); tensors by their addresses."""
     rows = like.shape[:-1].numel()
     addresses = [each.data_ptr() if isinstance(each, Tensor) else each for each in arguments]
     sizes = {"blocks": min(BLOCKS, rows), "elements": like.numel()}
