@@ -58,14 +58,24 @@ class GatedNorm(RmsNorm):
         if not 0 < scale < float("inf"):
             raise ValueError(f"scale={scale}: must be above 0 and finite")
         self.scale = scale
-        self.down = nn.Parameter(torch.empty(int(rank), dim).normal_(std=0.02))
-        self.up = nn.Parameter(torch.empty(dim, int(rank)).normal_(std=0.02))
+        random = _own_stream()
+        self.down = nn.Parameter(torch.empty(int(rank), dim).normal_(std=0.02, generator=random))
+        self.up = nn.Parameter(torch.empty(dim, int(rank)).normal_(std=0.02, generator=random))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         y = super().forward(x)
         gate = torch.sigmoid(F.linear(F.silu(F.linear(y, self.down)), self.up))
         return (y if self.scale == 1 else self.scale * y) * gate
+
+
+def _own_stream() -> torch.Generator:
+    """Return random numbers that follow from torch's seed and take none of torch's own.
+
+    A model's layers then start with the weights that they have under any other norm.
+    """
+    with torch.random.fork_rng(devices=[]):
+        return torch.Generator().manual_seed(int(torch.randint(1 << 62, ()).item()))
 
 
 @dataclass(frozen=True)
