@@ -36,7 +36,7 @@ def encoder(
         dropout=0.1,
         pre_norm=pre_norm,
         pooling=pooling,  # type: ignore[arg-type]
-        norm_position=norm_position,  # type: ignore[arg-type]
+        norm_position=norm_position,
     )
 
 

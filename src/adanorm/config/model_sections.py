@@ -18,25 +18,16 @@ from adanorm.config.data_sections import (
     TextConfig,
     TreebankConfig,
 )
+from adanorm.config.residual_sections import AttentionNormsConfig, ResidualConfig
 from adanorm.config.sections import Config, Fraction, Positive
 
-POSITIONS = ("pre", "post", "sandwich")
-
-
-def _position_is_pre_norm(settings: Any) -> Any:
-    """Say `norm_position` pre and post as pre_norm does: one run has one identity."""
-    if not isinstance(settings, dict) or settings.get("norm_position") in (None, "sandwich"):
-        return settings
-    position = settings["norm_position"]
-    if position not in POSITIONS:
-        raise ValueError(f"norm_position={position!r}: choose {', '.join(POSITIONS)}")
-    return {**settings, "norm_position": None, "pre_norm": position == "pre"}
+AROUND_ACTIVATION = ("pre", "post", "sandwich")
 
 
 def _pre_is_null(position: Any) -> Any:
     """Say `pre` as null does: in front of an activation is where the paper has the norm."""
-    if position not in (None, *POSITIONS):
-        raise ValueError(f"choose {', '.join(POSITIONS)}")
+    if position not in (None, *AROUND_ACTIVATION):
+        raise ValueError(f"choose {', '.join(AROUND_ACTIVATION)}")
     return None if position == "pre" else position
 
 
@@ -111,7 +102,7 @@ class DeepLinearConfig(ModelConfig):
     init: Literal["xavier", "default"]
 
 
-class SentenceEncoderConfig(ModelConfig):
+class SentenceEncoderConfig(AttentionNormsConfig, ModelConfig):
     """Settings of models.sentence_encoder."""
 
     reads = TextConfig
@@ -122,13 +113,9 @@ class SentenceEncoderConfig(ModelConfig):
     heads: Positive
     ffn_dim: Positive
     dropout: Fraction
-    pre_norm: bool
     pooling: Literal["mean", "max", "first"]
-    norm_position: Literal["sandwich"] | None = None
     attention_dropout: Fraction | None = None
     init: Literal["xavier"] | None = None  # null: PyTorch's of linear layers, N(0, 1/d) of embeddings
-
-    _position = model_validator(mode="before")(_position_is_pre_norm)
 
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> SentenceEncoderConfig:
@@ -137,11 +124,12 @@ class SentenceEncoderConfig(ModelConfig):
         return self
 
 
-class FairseqTransformerConfig(ModelConfig):
+class FairseqTransformerConfig(ResidualConfig, ModelConfig):
     """Settings of models.fairseq_transformer; null: the architecture's own."""
 
     reads = ParallelConfig
     norm_sites = Sites(padding_known=False, after_layers=False)
+    positions = ("pre", "post", "mix", "deepnorm")  # what fairseq's layers can be told
 
     name: Literal["fairseq_transformer"]
     architecture: Literal["transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t"]
@@ -149,7 +137,6 @@ class FairseqTransformerConfig(ModelConfig):
     dim: Positive | None
     ffn_dim: Positive | None
     heads: Positive | None
-    pre_norm: bool
     init: Literal["km", "xavier", "released"]
     share_embeddings: Literal["all", "decoder", "none"]
     dropout: Fraction
@@ -163,7 +150,7 @@ class FairseqTransformerConfig(ModelConfig):
         return self
 
 
-class TransformerXlConfig(ModelConfig):
+class TransformerXlConfig(AttentionNormsConfig, ModelConfig):
     """Settings of models.transformer_xl."""
 
     reads = ByteTextConfig
@@ -177,10 +164,6 @@ class TransformerXlConfig(ModelConfig):
     head_dim: Positive
     ffn_dim: Positive
     dropout: Fraction
-    pre_norm: bool
-    norm_position: Literal["sandwich"] | None = None
-
-    _position = model_validator(mode="before")(_position_is_pre_norm)
 
     @model_validator(mode="after")
     def _dim_is_even(self) -> TransformerXlConfig:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from adanorm.fairseq_library import fairseq
 from adanorm.models.fairseq_modules import replace_modules
+from adanorm.models.fairseq_placements import place_norms
 from adanorm.models.norm_sites import PlacedNorms
 
 CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
@@ -22,6 +23,9 @@ def build(
     dictionaries: tuple[Any, Any],
     share_embeddings: Literal["all", "decoder", "none"],
     init: Literal["km", "xavier", "released"],
+    pre_norm: bool,
+    norm_position: str | None,
+    post_layers: int | None,
     **settings: Any,
 ) -> nn.Module:
     """Return the encoder-decoder; its call gives the logits (N, V) of the N target ids that count.
@@ -33,10 +37,13 @@ def build(
     if share_embeddings == "all" and source != target:
         raise ValueError("model.share_embeddings=all needs data.joined_dictionary=true")
     task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-    arguments = _arguments(SimpleNamespace(share_embeddings=share_embeddings, **settings))
+    position = norm_position or ("pre" if pre_norm else "post")
+    closes = position in ("pre", "mix")
+    arguments = _arguments(SimpleNamespace(share_embeddings=share_embeddings, closes=closes, **settings))
     model: nn.Module = _transformer().build_model(arguments, task)
     replace_norms(model, make_norm)
     initialize(model, init)
+    place_norms(model, position, post_layers)
     replace_modules(model)
     return model
 
@@ -83,7 +90,7 @@ def _arguments(settings: SimpleNamespace) -> argparse.Namespace:
         "embed_dim": settings.dim,
         "ffn_embed_dim": settings.ffn_dim,
         "attention_heads": settings.heads,
-        "normalize_before": settings.pre_norm,
+        "normalize_before": settings.closes,
     }
     for side in ("encoder", "decoder"):
         chosen |= {f"{side}_{name}": size for name, size in sizes.items() if size is not None}

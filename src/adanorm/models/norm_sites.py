@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
-from adanorm.norms import LayerNorm, MakeNorm, NoNorm, Norm
+from adanorm.norms import LayerNorm, MakeNorm, Norm
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -99,51 +99,12 @@ class PlacedNorms:
                 raise ValueError(f"placement {glob!r} matches no site: the sites are {', '.join(sites)}")
 
 
-def normalized(norm: Norm, x: Tensor, rows: Tensor) -> Tensor:
-    """Return norm(x), (B, T, H); `rows` (B, T) is true at what is no padding.
+def normalized(norm: nn.Module, x: Tensor, rows: Tensor | None) -> Tensor:
+    """Return norm(x), (B, ..., H); `rows` (B, ...) is true at what is no padding, None where all is.
 
     A norm whose statistics are taken over more than a row is told which rows count.
     """
+    assert isinstance(norm, Norm)
     over_rows = norm.depends_on_batch or norm.depends_on_positions
-    z: Tensor = norm(x, rows) if over_rows else norm(x)
+    z: Tensor = norm(x, rows) if over_rows and rows is not None else norm(x)
     return z
-
-
-# The linear layer behind which each site of a residual layer lies: what its attention or its
-# feed-forward network ends in. In `pre` the first site lies behind the layer before.
-BEHIND: dict[str, dict[str, str]] = {
-    "pre": {"ffn_norm": "attention_output"},
-    "post": {"attention_norm": "attention_output", "ffn_norm": "ffn_output"},
-    "sandwich": {"attention_output_norm": "attention_output", "ffn_output_norm": "ffn_output"},
-}
-
-
-class LayerNorms:
-    """Makes the norms of layer `index` of a stack `layers` of residual layers.
-
-    A layer's branches are attention and feed-forward network. `position` of its norms: `pre`, in front
-    of a branch; `post`, behind the sum with it; `sandwich`, on both sides of a branch.
-    """
-
-    def __init__(self, make_norm: PlacedNorms, index: int, *, dim: int, position: str) -> None:
-        self._make_norm, self._index, self._dim, self._position = make_norm, index, dim, position
-
-    def __call__(self, name: str) -> Norm:
-        """Return the norm of that name; that behind a branch does nothing but for `sandwich`."""
-        if name.endswith("output_norm") and self._position != "sandwich":
-            return NoNorm(self._dim)
-        layer = f"layers.{self._index}"
-        after = BEHIND[self._position].get(name)
-        if after is not None:
-            after = f"{layer}.{after}"
-        elif self._position == "pre" and self._index > 0:
-            after = f"layers.{self._index - 1}.ffn_output"
-        return self._make_norm(self._dim, site=f"{layer}.{name}", after=after)
-
-
-def closing_norm(make_norm: PlacedNorms, *, layers: int, dim: int, position: str) -> Norm:
-    """Return the norm behind a stack of residual layers; post-norm layers end in a norm of their own."""
-    if position == "post":
-        return NoNorm(dim)
-    after = f"layers.{layers - 1}.ffn_output" if position == "pre" else None
-    return make_norm(dim, site="closing_norm", after=after, closes_stack=True)

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.norm_sites import LayerNorms, PlacedNorms, closing_norm, normalized
+from adanorm.config.placements import Heads, Placement, placements
+from adanorm.models.norm_sites import PlacedNorms, normalized
+from adanorm.models.residual import LayerNorms, ResidualLayer, closing_norm, draw_by_placement
 
 PADDING = 0  # the token id of padding
 
 
-class EncoderLayer(nn.Module):
-    """Self-attention and a feed-forward network, each with a residual and a norm.
+class EncoderLayer(ResidualLayer):
+    """Self-attention and a feed-forward network, each with a residual and norms.
 
     Written out because nn.TransformerEncoderLayer has an inference path that reads LayerNorm's
     weights and never calls the norm.
     """
 
+    PROJECTIONS: ClassVar = {"query_key_value": ("query", "key", "value")}
+
     def __init__(
         self,
         make_norm: PlacedNorms,
+        stack: Sequence[Placement],
         index: int,
         *,
         dim: int,
@@ -31,37 +38,34 @@ class EncoderLayer(nn.Module):
         ffn_dim: int,
         dropout: float,
         attention_dropout: float,
-        position: str,
     ) -> None:
-        super().__init__()
-        self.heads, self.position, self.attention_dropout = heads, position, attention_dropout
-        norm = LayerNorms(make_norm, index, dim=dim, position=position)
-        self.attention_norm = norm("attention_norm")
+        super().__init__(stack[index])
+        self.heads, self.attention_dropout = heads, attention_dropout
+        norms = LayerNorms(make_norm, stack, index, dim=dim, heads=heads, head_dim=dim // heads)
+        self.attention_norm = norms("attention")
         self.query_key_value = nn.Linear(dim, 3 * dim)
         self.attention_output = nn.Linear(dim, dim)
-        self.ffn_norm = norm("ffn_norm")
+        self.ffn_norm = norms("ffn")
         self.ffn_input = nn.Linear(dim, ffn_dim)
         self.ffn_output = nn.Linear(ffn_dim, dim)
         self.dropout = nn.Dropout(dropout)
-        self.attention_output_norm = norm("attention_output_norm")
-        self.ffn_output_norm = norm("ffn_output_norm")
+        self.attention_output_norm = norms.of_output("attention")
+        self.ffn_output_norm = norms.of_output("ffn")
+        self.query_norm, self.key_norm, self.value_norm = map(norms.in_heads, ("query", "key", "value"))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return (B, T, H) from x (B, T, H); `mask` (B, 1, 1, T) is true at words."""
         words = mask[:, 0, 0]
-        if self.position == "post":
-            x = normalized(self.attention_norm, x + self.dropout(self._attend(x, mask)), words)
-            return normalized(self.ffn_norm, x + self.dropout(self._feed_forward(x)), words)
-        attended = self._attend(normalized(self.attention_norm, x, words), mask)
-        x = x + self.dropout(normalized(self.attention_output_norm, attended, words))
-        fed = self._feed_forward(normalized(self.ffn_norm, x, words))
-        output: Tensor = x + self.dropout(normalized(self.ffn_output_norm, fed, words))
-        return output
+        x = self.add_branch("attention", x, partial(self._attend, mask=mask, words=words), rows=words)
+        return self.add_branch("ffn", x, self._feed_forward, rows=words)
 
-    def _attend(self, x: Tensor, mask: Tensor) -> Tensor:
+    def _attend(self, x: Tensor, *, mask: Tensor, words: Tensor) -> Tensor:
         batch, time, dim = x.shape
         heads = self.query_key_value(x).view(batch, time, 3, self.heads, dim // self.heads)
-        query, key, value = heads.permute(2, 0, 3, 1, 4)
+        query, key, value = (
+            self.in_heads(part, projected, words)
+            for part, projected in zip(("query", "key", "value"), heads.permute(2, 0, 3, 1, 4), strict=True)
+        )
         dropout = self.attention_dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, time, dim))
@@ -88,33 +92,37 @@ class SentenceEncoder(nn.Module):
         dropout: float,
         pre_norm: bool,
         pooling: Literal["mean", "max", "first"],
-        norm_position: Literal["sandwich"] | None = None,
+        norm_position: str | None = None,
+        post_layers: int | None = None,
+        qk_norm: Heads | None = None,
         attention_dropout: float | None = None,
         init: Literal["xavier"] | None = None,
     ) -> None:
         super().__init__()
         position = norm_position or ("pre" if pre_norm else "post")
+        stack = placements(position, layers, post_layers=post_layers, qk_norm=qk_norm)
         self.pooling = pooling
         self.embedding = nn.Embedding(vocabulary, dim, padding_idx=PADDING)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         self.layers = nn.ModuleList(
             EncoderLayer(
                 make_norm,
+                stack,
                 index,
                 dim=dim,
                 heads=heads,
                 ffn_dim=ffn_dim,
                 dropout=dropout,
                 attention_dropout=attention_dropout or 0.0,
-                position=position,
             )
             for index in range(layers)
         )
-        self.closing_norm = closing_norm(make_norm, layers=layers, dim=dim, position=position)
+        self.closing_norm = closing_norm(make_norm, stack, dim=dim)
         self.output = nn.Linear(dim, classes)
         self.dropout = nn.Dropout(dropout)
         if init == "xavier":
             self._draw_by_glorot()
+        draw_by_placement(self.layers)
 
     def _draw_by_glorot(self) -> None:
         """Draw every matrix by Glorot & Bengio 2010, as OpenNMT-py's `param_init_glorot` does."""

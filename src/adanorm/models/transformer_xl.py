@@ -5,16 +5,19 @@ B streams, T bytes a segment, M remembered, H features.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from adanorm.config.placements import Heads, Placement, placements
 from adanorm.models.kernels.products import linear
-from adanorm.models.norm_sites import LayerNorms, PlacedNorms, closing_norm
+from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
+from adanorm.models.residual import LayerNorms, ResidualLayer, closing_norm, draw_by_placement
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 Memory = list[Tensor]  # what each layer was given, (B, up to M, H)
@@ -22,12 +25,15 @@ INIT_STD = 0.02
 BYTES = 256
 
 
-class Layer(nn.Module):
+class Layer(ResidualLayer):
     """Relative attention over memory and segment, and a feed-forward network."""
+
+    PROJECTIONS: ClassVar = {"query": ("query",), "key_value": ("key", "value"), "distance": ("key",)}
 
     def __init__(
         self,
         make_norm: PlacedNorms,
+        stack: Sequence[Placement],
         index: int,
         *,
         dim: int,
@@ -35,46 +41,43 @@ class Layer(nn.Module):
         head_dim: int,
         ffn_dim: int,
         dropout: float,
-        position: str,
         attention: Attention,
     ) -> None:
-        super().__init__()
-        self.heads, self.head_dim, self.position, self.attention = heads, head_dim, position, attention
+        super().__init__(stack[index])
+        self.heads, self.head_dim, self.attention = heads, head_dim, attention
         inner = heads * head_dim
         self.query = nn.Linear(dim, inner, bias=False)
         self.key_value = nn.Linear(dim, 2 * inner, bias=False)
         self.distance = nn.Linear(dim, inner, bias=False)
         self.attention_output = nn.Linear(inner, dim, bias=False)
-        norm = LayerNorms(make_norm, index, dim=dim, position=position)
-        self.attention_norm = norm("attention_norm")
+        norms = LayerNorms(make_norm, stack, index, dim=dim, heads=heads, head_dim=head_dim)
+        self.attention_norm = norms("attention")
         self.ffn_input = nn.Linear(dim, ffn_dim)
         self.ffn_output = nn.Linear(ffn_dim, dim)
-        self.ffn_norm = norm("ffn_norm")
+        self.ffn_norm = norms("ffn")
         self.dropout = nn.Dropout(dropout)
-        self.attention_output_norm = norm("attention_output_norm")
-        self.ffn_output_norm = norm("ffn_output_norm")
+        self.attention_output_norm = norms.of_output("attention")
+        self.ffn_output_norm = norms.of_output("ffn")
+        self.query_norm, self.key_norm, self.value_norm = map(norms.in_heads, ("query", "key", "value"))
 
     def forward(
         self, x: Tensor, memory: Tensor, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
     ) -> Tensor:
         """Return (B, T, H) from x (B, T, H) and memory (B, M, H); encoding (M + T, H) of distances."""
         seen = torch.cat([memory, x], 1)
-        if self.position == "post":
-            attended = self.dropout(self._attend(seen, x.shape[1], encoding, u, v, forbidden))
-            x = self.attention_norm(x + attended)
-            normed: Tensor = self.ffn_norm(x + self.dropout(self._feed_forward(x)))
-            return normed
-        attended = self._attend(self.attention_norm(seen), x.shape[1], encoding, u, v, forbidden)
-        x = x + self.dropout(self.attention_output_norm(attended))
-        output: Tensor = x + self.dropout(self.ffn_output_norm(self._feed_forward(self.ffn_norm(x))))
-        return output
+        attend = partial(self._attend, time=x.shape[1], encoding=encoding, u=u, v=v, forbidden=forbidden)
+        x = self.add_branch("attention", x, attend, reads=seen)
+        return self.add_branch("ffn", x, self._feed_forward)
 
     def _attend(
-        self, seen: Tensor, time: int, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+        self, seen: Tensor, *, time: int, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
     ) -> Tensor:
         shape = (len(seen), -1, self.heads, self.head_dim)
-        query = self.query(seen[:, -time:]).view(shape).transpose(1, 2)
-        key, value = (part.view(shape).transpose(1, 2) for part in self.key_value(seen).chunk(2, -1))
+        query = self.in_heads("query", self.query(seen[:, -time:]).view(shape).transpose(1, 2))
+        key, value = (
+            self.in_heads(part, projected.view(shape).transpose(1, 2))
+            for part, projected in zip(("key", "value"), self.key_value(seen).chunk(2, -1), strict=True)
+        )
         distance = self.distance(encoding).view(-1, self.heads, self.head_dim).transpose(0, 1)
         mixed = self.attention(query, key, value, distance, u.to(query), v.to(query), forbidden)
         output: Tensor = self.attention_output(mixed.transpose(1, 2).flatten(2))
@@ -99,11 +102,14 @@ class TransformerXl(nn.Module):
         ffn_dim: int,
         dropout: float,
         pre_norm: bool,
-        norm_position: Literal["sandwich"] | None = None,
+        norm_position: str | None = None,
+        post_layers: int | None = None,
+        qk_norm: Heads | None = None,
         attention: Attention = relative_attention,
     ) -> None:
         super().__init__()
         position = norm_position or ("pre" if pre_norm else "post")
+        stack = placements(position, layers, post_layers=post_layers, qk_norm=qk_norm)
         self.embedding = nn.Embedding(BYTES, dim)
         # The content and position biases u and v of the paper, shared by the layers.
         self.u = nn.Parameter(torch.empty(heads, head_dim))
@@ -111,21 +117,22 @@ class TransformerXl(nn.Module):
         self.layers = nn.ModuleList(
             Layer(
                 make_norm,
+                stack,
                 index,
                 dim=dim,
                 heads=heads,
                 head_dim=head_dim,
                 ffn_dim=ffn_dim,
                 dropout=dropout,
-                position=position,
                 attention=attention,
             )
             for index in range(layers)
         )
-        self.closing_norm = closing_norm(make_norm, layers=layers, dim=dim, position=position)
+        self.closing_norm = closing_norm(make_norm, stack, dim=dim)
         self.output_bias = nn.Parameter(torch.zeros(BYTES))  # the output is tied to the embedding
         self.dropout = nn.Dropout(dropout)
         self.apply(_initialize)
+        draw_by_placement(self.layers)
         nn.init.normal_(self.u, std=INIT_STD)
         nn.init.normal_(self.v, std=INIT_STD)
 

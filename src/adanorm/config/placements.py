@@ -1,0 +1,108 @@
+"""Where norms sit in a stack of residual layers: every position by its name, as data."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Heads = Literal["head", "all"]
+
+
+class Branch(NamedTuple):
+    """The sites of a branch F: z = P(a x + O(F(s N(x)))), where N, O and P are norms or nothing."""
+
+    front: bool = False  # N, of what the branch reads
+    output: bool = False  # O, of what it gives
+    after: bool = False  # P, of the sum
+
+
+PRE, POST, SANDWICH = Branch(front=True), Branch(after=True), Branch(front=True, output=True)
+OUTPUT, BARE = Branch(output=True), Branch()
+
+
+class Position(NamedTuple):
+    """The sites of all layers of a stack, by layer where its depth counts."""
+
+    attention: Branch
+    ffn: Branch
+    first: Branch | None = None  # of both branches of the first layers
+    by_depth: bool = False  # s is 1/sqrt(layer), counted from 1; else 1
+    deepnorm: bool = False  # a and the initial weights are DeepNorm's; else a is 1
+    in_heads: tuple[str, ...] = ()  # query, key, value: normalized in attention
+
+
+POSITIONS: dict[str, Position] = {
+    # Wang et al. 2019, Xiong et al. 2020: x + F(N(x))
+    "pre": Position(PRE, PRE),
+    # Vaswani et al. 2017: N(x + F(x))
+    "post": Position(POST, POST),
+    # Ding et al. 2021 (CogView); Peri-LN of Kim et al. 2025, arXiv 2502.02732: x + N(F(N(x)))
+    "sandwich": Position(SANDWICH, SANDWICH),
+    # OLMo 2, arXiv 2501.00656, there "reordered": x + N(F(x))
+    "output": Position(OUTPUT, OUTPUT),
+    # Mix-LN, Li et al. 2024, arXiv 2412.13795: post in the first layers, pre after them
+    "mix": Position(PRE, PRE, first=POST),
+    # LayerNorm Scaling, Sun et al. 2025, arXiv 2502.05795: x + F(N(x)/sqrt(layer))
+    "scaled": Position(PRE, PRE, by_depth=True),
+    # DeepNorm, Wang et al. 2022, arXiv 2203.00555: N(a x + F(x))
+    "deepnorm": Position(POST, POST, deepnorm=True),
+    # HybridNorm, Zhuo et al. 2025, arXiv 2503.04598: y = x + A(x) with normalized queries, keys and
+    # values, then N(y) + F(N(y)). So its norm is that of attention's sum, which the code of its authors
+    # has too (attn_norm: false, ffn_norm: true, ffn_residual_after_norm: true).
+    "hybrid": Position(POST, BARE, in_heads=("query", "key", "value")),
+}
+
+
+class Placement(NamedTuple):
+    """The sites and factors of one layer of a stack."""
+
+    attention: Branch
+    ffn: Branch
+    norm_scale: float = 1.0  # s
+    skip_scale: float = 1.0  # a
+    init_gain: float | None = None  # DeepNorm's beta
+    in_heads: tuple[str, ...] = ()
+    over: Heads = "head"  # what a norm of queries, keys or values is over
+
+
+def placements(
+    position: str, layers: int, *, post_layers: int | None = None, qk_norm: Heads | None = None
+) -> list[Placement]:
+    """Return the placement of each layer of a stack of one kind, an encoder or a decoder alone.
+
+    `post_layers` is how many of `mix` are post. `qk_norm` normalizes queries and keys too, over each
+    head or over all. Raises ValueError where `mix` would have layers of one kind alone.
+    """
+    chosen = POSITIONS[position]
+    first = (post_layers or a_quarter(layers)) if chosen.first else 0
+    if chosen.first and first >= layers:
+        raise ValueError(f"norm_position={position}: {first} post layers of {layers} leave none that is pre")
+    skip_scale, init_gain = deepnorm(layers) if chosen.deepnorm else (1.0, None)
+    in_heads = chosen.in_heads or (("query", "key") if qk_norm else ())
+    return [
+        Placement(
+            chosen.first if chosen.first and index < first else chosen.attention,
+            chosen.first if chosen.first and index < first else chosen.ffn,
+            norm_scale=(index + 1) ** -0.5 if chosen.by_depth else 1.0,
+            skip_scale=skip_scale,
+            init_gain=init_gain,
+            in_heads=in_heads,
+            over=qk_norm or "head",
+        )
+        for index in range(layers)
+    ]
+
+
+def a_quarter(layers: int) -> int:
+    """Return how many layers of `mix` are post by default: a quarter as its authors, at least one."""
+    return max(1, layers // 4)
+
+
+def deepnorm(layers: int) -> tuple[float, float]:
+    """Return DeepNorm's alpha and beta for an encoder or a decoder alone (table 2 of its paper)."""
+    return (2 * layers) ** 0.25, (8 * layers) ** -0.25
+
+
+def deepnorm_of_pair(encoder: int, decoder: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return DeepNorm's alpha and beta of an encoder, and those of the decoder that reads it (the same)."""
+    both = (encoder**4 * decoder) ** (1 / 16)
+    return (0.81 * both, 0.87 / both), ((3 * decoder) ** 0.25, (12 * decoder) ** -0.25)

@@ -1,0 +1,363 @@
+"""Every position of norms against its formula, written out in float64, in both models that have them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from adanorm import tasks
+from adanorm.config.compose import compose_experiment
+from adanorm.config.placements import POSITIONS, deepnorm, deepnorm_of_pair, placements
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.sentence_encoder import PADDING, SentenceEncoder, sinusoids
+from adanorm.models.transformer_xl import TransformerXl, distance_encoding
+from adanorm.norms import NormChoice, norm_factory
+from adanorm.records import reader
+from adanorm.runs.execute import execute
+from tests.models.test_transformer_xl import reference_formula
+
+M = TypeVar("M", bound=nn.Module)
+Function = Callable[[Tensor], Tensor]
+LAYERS, DIM, HEADS, FFN = 3, 8, 2, 12
+# Below: (N of a site, attention, feed-forward network, x, layer from 1) -> what the layer gives.
+Sites = Callable[[str], Function]
+QK = (None, "head", "all")
+
+
+def pre(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
+    y = x + a(n("attention_norm")(x))
+    return y + f(n("ffn_norm")(y))
+
+
+def post(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
+    y = n("attention_norm")(x + a(x))
+    return n("ffn_norm")(y + f(y))
+
+
+def sandwich(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
+    y = x + n("attention_output_norm")(a(n("attention_norm")(x)))
+    return y + n("ffn_output_norm")(f(n("ffn_norm")(y)))
+
+
+def output(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
+    y = x + n("attention_output_norm")(a(x))
+    return y + n("ffn_output_norm")(f(y))
+
+
+def mix(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
+    return (post if layer <= 2 else pre)(n, a, f, x, layer)
+
+
+def scaled(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
+    y = x + a(n("attention_norm")(x) / math.sqrt(layer))
+    return y + f(n("ffn_norm")(y) / math.sqrt(layer))
+
+
+def deep(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
+    alpha = math.sqrt(math.sqrt(2 * LAYERS))
+    y = n("attention_norm")(alpha * x + a(x))
+    return n("ffn_norm")(alpha * y + f(y))
+
+
+def hybrid(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
+    y = n("attention_norm")(x + a(x))
+    return y + f(y)
+
+
+FORMULAS = {
+    "pre": pre, "post": post, "sandwich": sandwich, "output": output, "mix": mix, "scaled": scaled,
+    "deepnorm": deep, "hybrid": hybrid,
+}  # fmt: skip
+IN_HEADS = {"hybrid": {"query", "key", "value"}}
+CASES = [(position, None) for position in FORMULAS] + [(p, q) for p in ("pre", "hybrid") for q in QK[1:]]
+
+
+def settings(position: str, qk_norm: str | None) -> dict[str, object]:
+    return {
+        "layers": LAYERS, "dim": DIM, "heads": HEADS, "ffn_dim": FFN, "dropout": 0.0, "pre_norm": True,
+        "norm_position": position, "post_layers": 2 if position == "mix" else None, "qk_norm": qk_norm,
+    }  # fmt: skip
+
+
+def encoder(position: str, qk_norm: str | None = None, norm: str = "layernorm") -> SentenceEncoder:
+    torch.manual_seed(0)
+    placed = PlacedNorms(norm_factory(NormChoice(norm)), "all")
+    network = SentenceEncoder(
+        placed, vocabulary=20, classes=3, pooling="mean", **settings(position, qk_norm)  # type: ignore[arg-type]
+    )  # fmt: skip
+    return apart(network)
+
+
+def transformer_xl(position: str, qk_norm: str | None = None) -> TransformerXl:
+    torch.manual_seed(0)
+    placed = PlacedNorms(norm_factory(NormChoice("layernorm")), "all")
+    return apart(TransformerXl(placed, head_dim=6, **settings(position, qk_norm)))  # type: ignore[arg-type]
+
+
+def apart(network: M) -> M:
+    """The network in float64, every gain and bias of its norms drawn, so that no two sites are alike."""
+    for name, parameter in network.named_parameters():
+        if "norm" in name:
+            nn.init.normal_(parameter, 1.0, 0.5)
+    return network.double()
+
+
+def layernorm(w: dict[str, Tensor], site: str) -> Function:
+    def standardize(x: Tensor) -> Tensor:
+        centered = x - x.mean(-1, keepdim=True)
+        y = centered / (centered.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+        return y * w[f"{site}.weight"] + w[f"{site}.bias"]
+
+    return standardize
+
+
+def heads_of(w: dict[str, Tensor], site: str, x: Tensor, over: str | None) -> Tensor:
+    """Queries, keys or values (B, N, T, D) of x (B, T, N * D), one head at a time, normalized where told."""
+    if over == "all":
+        x = layernorm(w, site)(x)
+    parts = x.chunk(HEADS, -1)
+    return torch.stack([layernorm(w, site)(part) if over == "head" else part for part in parts], 1)
+
+
+def over_of(position: str, qk_norm: str | None) -> dict[str, str | None]:
+    parts = IN_HEADS.get(position, {"query", "key"} if qk_norm else set())
+    return {part: (qk_norm or "head") if part in parts else None for part in ("query", "key", "value")}
+
+
+def through_layers(
+    w: dict[str, Tensor], position: str, x: Tensor, attend: Callable[[str, int, Tensor], Tensor]
+) -> Tensor:
+    for index in range(LAYERS):
+        at = f"layers.{index}."
+
+        def norm(site: str, at: str = at) -> Function:
+            return layernorm(w, at + site)
+
+        def feed(t: Tensor, at: str = at) -> Tensor:
+            hidden = (t @ w[at + "ffn_input.weight"].T + w[at + "ffn_input.bias"]).clamp(min=0)
+            return hidden @ w[at + "ffn_output.weight"].T + w[at + "ffn_output.bias"]
+
+        x = FORMULAS[position](norm, partial(attend, at, index), feed, x, index + 1)
+    return x if position in ("post", "deepnorm") else layernorm(w, "closing_norm")(x)
+
+
+def encoders_formula(w: dict[str, Tensor], position: str, qk_norm: str | None, tokens: Tensor) -> Tensor:
+    over = over_of(position, qk_norm)
+
+    def attend(at: str, _: int, t: Tensor) -> Tensor:
+        rows = (t @ w[at + "query_key_value.weight"].T + w[at + "query_key_value.bias"]).chunk(3, -1)
+        q, k, v = (heads_of(w, f"{at}{p}_norm", r, over[p]) for p, r in zip(over, rows, strict=True))
+        p = (q @ k.mT / math.sqrt(DIM / HEADS)).softmax(-1)
+        mixed = torch.cat((p @ v).unbind(1), -1)
+        return mixed @ w[at + "attention_output.weight"].T + w[at + "attention_output.bias"]
+
+    positions = sinusoids(tokens.shape[1], DIM, tokens.device)
+    x = w["embedding.weight"][tokens] * math.sqrt(DIM) + positions
+    pooled = through_layers(w, position, x, attend).mean(1)
+    return pooled @ w["output.weight"].T + w["output.bias"]
+
+
+TOKENS = torch.randint(1, 20, (3, 5), generator=torch.Generator().manual_seed(0))
+
+
+def test_every_position_has_a_formula_here() -> None:
+    assert set(FORMULAS) == set(POSITIONS)
+
+
+@pytest.mark.parametrize(("position", "qk_norm"), CASES)
+def test_the_encoder_computes_its_positions_formula(position: str, qk_norm: str | None) -> None:
+    network = encoder(position, qk_norm)
+    weights: dict[str, Tensor] = dict(network.named_parameters())
+    logits = network(TOKENS)
+    expected = encoders_formula(weights, position, qk_norm, TOKENS)
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-10)
+    direction = torch.randn(logits.shape, dtype=torch.float64)
+    wanted = torch.autograd.grad((expected * direction).sum(), list(weights.values()))
+    for name, gradient, expected_gradient in zip(
+        weights, torch.autograd.grad((logits * direction).sum(), list(weights.values())), wanted, strict=True
+    ):
+        torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize(("position", "qk_norm"), CASES)
+def test_transformer_xl_computes_its_positions_formula(position: str, qk_norm: str | None) -> None:
+    """The second of two segments, which reads the first from memory."""
+    network = transformer_xl(position, qk_norm)
+    text = torch.randint(256, (2, 7), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        _, memory = network(text[:, :3], [], remember=3)
+        logits, _ = network(text[:, 3:], memory, remember=3)
+    w = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    over = over_of(position, qk_norm)
+    encoding = distance_encoding(7, DIM, None, text.device).double()
+    forbidden = torch.ones(4, 7, dtype=torch.bool).triu(4)
+
+    def attend(at: str, index: int, t: Tensor) -> Tensor:
+        past = memory[index]
+        if FRONT[position](index):  # what the branch reads is normalized, the past with the present
+            past = layernorm(w, at + "attention_norm")(past)
+            past = past / math.sqrt(index + 1) if position == "scaled" else past
+        seen = torch.cat([past, t], 1)
+        keys, values = (seen @ w[at + "key_value.weight"].T).chunk(2, -1)
+        rows = {"query": t @ w[at + "query.weight"].T, "key": keys, "value": values}
+        q, k, v = (heads_of(w, f"{at}{part}_norm", rows[part], over[part]) for part in rows)
+        distance = torch.stack((encoding @ w[at + "distance.weight"].T).chunk(HEADS, -1))
+        mixed = reference_formula(q, k, v, distance, w["u"], w["v"], forbidden)
+        return torch.cat(mixed.unbind(1), -1) @ w[at + "attention_output.weight"].T
+
+    x = w["embedding.weight"][text[:, 3:]] * math.sqrt(DIM)
+    expected = through_layers(w, position, x, attend) @ w["embedding.weight"].T + w["output_bias"]
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-10)
+
+
+FRONT: dict[str, Callable[[int], bool]] = {
+    **{position: lambda index: True for position in ("pre", "sandwich", "scaled")},
+    **{position: lambda index: False for position in ("post", "output", "deepnorm", "hybrid")},
+    "mix": lambda index: index >= 2,
+}
+
+
+@pytest.mark.parametrize(("position", "qk_norm"), CASES)
+def test_padding_changes_nothing_under_any_position(position: str, qk_norm: str | None) -> None:
+    network = encoder(position, qk_norm).eval()
+    padded = torch.cat([TOKENS, torch.full((3, 4), PADDING)], 1)
+    torch.testing.assert_close(network(padded), network(TOKENS))
+
+
+@pytest.mark.parametrize("over", ["head", "all"])
+def test_statistics_of_queries_and_keys_over_the_batch_leave_padding_out(over: str) -> None:
+    padded = torch.cat([TOKENS, torch.full((3, 4), PADDING)], 1)
+    states = []
+    for tokens in (TOKENS, padded):
+        network = encoder("pre", over, "batchnorm")
+        network(tokens)
+        states.append({n: b for n, b in network.named_buffers() if "query" in n or "key_norm" in n})
+    assert len(states[0]) == LAYERS * 2 * 2
+    for name, state in states[0].items():
+        assert len(state) == (DIM // HEADS if over == "head" else DIM)
+        torch.testing.assert_close(states[1][name], state, msg=name)
+
+
+def test_norms_in_heads_have_sites_of_their_own() -> None:
+    for position, qk_norm, parts in (
+        ("pre", "head", ("query", "key")), ("post", "all", ("query", "key")),
+        ("hybrid", None, ("query", "key", "value")),
+    ):  # fmt: skip
+        placed = PlacedNorms(norm_factory(NormChoice("layernorm")), ["layers.*.query_norm"])
+        SentenceEncoder(
+            placed, vocabulary=20, classes=3, pooling="mean", **settings(position, qk_norm)  # type: ignore[arg-type]
+        )  # fmt: skip
+        assert placed.swapped == [f"layers.{i}.query_norm" for i in range(LAYERS)]
+        in_heads = [site for site in (*placed.swapped, *placed.kept) if "ffn" not in site and "_norm" in site]
+        in_heads = [site for site in in_heads if not site.endswith(("attention_norm", "closing_norm"))]
+        assert sorted(in_heads) == sorted(f"layers.{i}.{p}_norm" for i in range(LAYERS) for p in parts)
+
+
+def test_deepnorms_constants_are_the_papers() -> None:
+    """Wang et al. 2022, table 2, at depths where the roots are plain numbers."""
+    assert deepnorm(8) == pytest.approx((2.0, 64**-0.25))
+    (alpha_encoder, beta_encoder), (alpha_decoder, beta_decoder) = deepnorm_of_pair(2, 2**12)
+    assert (alpha_encoder, beta_encoder) == pytest.approx((0.81 * 2, 0.87 / 2))  # (2^4 2^12)^(1/16) = 2
+    assert alpha_decoder**4 == pytest.approx(3 * 2**12)
+    assert beta_decoder**-4 == pytest.approx(12 * 2**12)
+
+
+def test_deepnorm_draws_values_and_outputs_narrower() -> None:
+    torch.manual_seed(0)
+    placed = PlacedNorms(norm_factory(NormChoice("none")), "all")
+    wide = {**settings("deepnorm", None), "dim": 128, "ffn_dim": 256, "layers": 2}
+    network = SentenceEncoder(placed, vocabulary=20, classes=3, pooling="mean", **wide)  # type: ignore[arg-type]
+    beta, at = 16**-0.25, "layers.1."
+    query, key, value = network.get_parameter(at + "query_key_value.weight").chunk(3)
+    for weight, gain, inputs, outputs in (
+        (query, 1.0, 128, 128), (key, 1.0, 128, 128), (value, beta, 128, 128),
+        (network.get_parameter(at + "attention_output.weight"), beta, 128, 128),
+        (network.get_parameter(at + "ffn_input.weight"), beta, 128, 256),
+        (network.get_parameter(at + "ffn_output.weight"), beta, 256, 128),
+    ):  # fmt: skip
+        assert weight.std().item() == pytest.approx(gain * math.sqrt(2 / (inputs + outputs)), rel=0.03)
+
+
+def test_mix_is_post_in_a_quarter_of_the_layers_unless_told() -> None:
+    for layers, given, expected in ((12, None, 3), (4, None, 1), (2, None, 1), (4, 3, 3)):
+        stack = placements("mix", layers, post_layers=given)
+        assert [place.ffn.after for place in stack] == [True] * expected + [False] * (layers - expected)
+
+
+def test_what_says_the_same_is_one_run() -> None:
+    for said, other in (
+        ("model.norm_position=mix", "model.post_layers=1"),
+        ("model.norm_position=hybrid", "model.qk_norm=head"),
+    ):
+        run = compose_experiment(["task=rt", said])
+        assert compose_experiment(["task=rt", said, other]).digest() == run.digest()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["task=de-en", "model.norm_position=hybrid"], "choose pre, post, mix, deepnorm"),
+        (["task=rt", "model.norm_position=mix", "model.layers=1"], "1 post layers of 1 leave none"),
+        (["task=enwik8", "model.norm_position=mix", "model.post_layers=12"], "12 post layers of 12"),
+        (["task=rt", "model.post_layers=1"], "norm_position=mix alone has them"),
+    ],
+)  # fmt: skip
+def test_a_position_that_a_model_lacks_is_refused_before_any_work(overrides: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compose_experiment(overrides)
+
+
+@pytest.mark.parametrize("position", ["mix", "deepnorm"])
+def test_fairseqs_layers_sum_as_their_position_says(position: str) -> None:
+    run = compose_experiment(
+        ["task=de-en", "scale=smoke", "model.layers=2", f"model.norm_position={position}"]
+    )
+    task = tasks.build(run)
+    network = task.build_model(PlacedNorms(norm_factory(run.norm), "all")).eval()
+    seen: dict[str, tuple[Tensor, Tensor]] = {}
+    for name, module in network.named_modules():
+        if name.endswith(("layer_norm", "fc1", "fc2", "layers.0", "layers.1")):
+            module.register_forward_hook(
+                lambda _, x, y, name=name: seen.update({name: (x[0], y[0] if isinstance(y, tuple) else y)})
+            )
+    task.loss(network, next(iter(task.train_batches(0))))
+    pair = dict(zip(("encoder", "decoder"), deepnorm_of_pair(2, 2), strict=True))
+    for stack, (alpha, _) in pair.items():
+        for index in range(2):
+            at = f"{stack}.layers.{index}."
+            (normed, norm_gave), (given, _), fed = (
+                seen[at + "final_layer_norm"], seen[at + "fc1"], seen[at + "fc2"][1],
+            )  # fmt: skip
+            if position == "mix" and index == 1:  # pre: fc1 reads the norm
+                torch.testing.assert_close(given, norm_gave)
+                torch.testing.assert_close(seen[f"{stack}.layers.1"][1], normed + fed)
+            else:
+                torch.testing.assert_close(normed, (alpha if position == "deepnorm" else 1.0) * given + fed)
+    assert ("encoder.layer_norm" in seen) == (position == "mix")
+
+
+@pytest.mark.parametrize(
+    ("task", "position"),
+    [*(("rt", p) for p in ("output", "mix", "scaled", "deepnorm", "hybrid", "qk")), ("enwik8", "hybrid")],
+)
+def test_every_position_trains_and_the_record_names_its_sites(
+    task: str, position: str, tmp_path: Path
+) -> None:
+    overrides = ["model.qk_norm=all"] if position == "qk" else [f"model.norm_position={position}"]
+    run = compose_experiment(
+        [f"task={task}", "scale=smoke", "norm=adanorm", "model.layers=2", f"runs={tmp_path}", *overrides]
+    )
+    execute(run)
+    result = reader.result(run.folder())
+    assert result is not None
+    assert result.status == "done"
+    parts = ("query", "key") if position == "qk" else POSITIONS[position].in_heads
+    named = {site for site in result.norm_sites if site.split(".")[-1] in {f"{p}_norm" for p in parts}}
+    assert named == {f"layers.{i}.{p}_norm" for i in range(2) for p in parts}
