@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -107,9 +107,9 @@ class Card(Part):
     """A scorecard; a part that is not there yet is None. `norm` and `against` are as they are named."""
 
     schema_version: Literal[1] = Field(default=1, alias="schema")
-    norm: str
-    against: list[str]
-    identity: str  # digest of the norms' settings and code
+    norm: Annotated[str, Field(pattern=r"^[\w.+:-]{1,200}$")]
+    against: Annotated[list[str], Field(min_length=1)]
+    identity: Annotated[str, Field(pattern="^[0-9a-f]{8}$")]  # digest of the norms' settings and code
     checks: list[str]  # of the contract, all of which hold
     observed: Observed | None = None
     gradients: Gradients | None = None
@@ -130,11 +130,16 @@ class Card(Part):
 
 def read_card(path: Path, identity: str) -> Card | None:
     """Return the scorecard in a file if it is of these very norms, else None."""
+    found = any_card(path)
+    return found if found is not None and found.identity == identity else None
+
+
+def any_card(path: Path) -> Card | None:
+    """Return the scorecard in a file, None where there is none."""
     try:
-        found = Card.model_validate_json(path.read_bytes())
+        return Card.model_validate_json(path.read_bytes())
     except (OSError, ValueError):  # none yet, or of another version: all in it can be had again
         return None
-    return found if found.identity == identity else None
 
 
 def short(norm: str) -> str:

@@ -28,11 +28,12 @@ PLOT = 300.0  # width of the drawing of an interval
 REACH = 4.0  # margins that it shows to either side, or as many as the interval has
 
 
-def card_page(card: Card, others: Sequence[Card] = ()) -> str:
-    """Return a scorecard as a page; the `others` are shown beside it."""
+def card_page(card: Card, others: Sequence[Card] = (), *, notice: str = "") -> str:
+    """Return a scorecard as a page; the `others` are shown beside it, a `notice` before everything."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
         title=name(card.norm),
+        notice=notice,
         cards=[_card(each) for each in (card, *others)],
     )
 
