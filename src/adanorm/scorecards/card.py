@@ -118,7 +118,8 @@ class Card(Part):
     pace: float = 1.0  # how long runs take here beside what their records and declared costs say
     columns: list[Column] = Field(default=[])
     scores: list[Score] = Field(default=[])
-    left_out: list[str] = Field(default=[])  # what the budget or the data had no room for, a line each
+    left_out: list[str] = Field(default=[])  # tasks that the budget has no room for, or no data, a line each
+    lacking: list[str] = Field(default=[])  # planned seeds that it turned out to have no room for
     ended: str = ""  # why nothing more is run
 
     def write(self, path: Path) -> Card:

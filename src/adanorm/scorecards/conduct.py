@@ -11,10 +11,11 @@ from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.digest import digest_of
 from adanorm.files import write_whole
 from adanorm.norms import norm_factory
+from adanorm.reporting.names import title
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.scorecards.bundle import export, read_bundle
 from adanorm.scorecards.card import Card, any_card, read_card, short
-from adanorm.scorecards.columns import choose_columns
+from adanorm.scorecards.columns import choose_columns, span
 from adanorm.scorecards.imported import imported_card
 from adanorm.scorecards.observed import observe, observe_gradients
 from adanorm.scorecards.page import card_page
@@ -76,8 +77,8 @@ def conduct(request: Request, card: Card) -> tuple[Card, bool]:
         card = card.model_copy(update={"observed": observe(request.norm, request.against)}).write(path)
     if card.gradients is None:
         say("gradients")
-        found = observe_gradients(norms, card.columns[0], request.runs)
-        card = card.model_copy(update={"gradients": found}).write(path)
+        seen = observe_gradients(norms, card.columns[0], request.runs)
+        card = card.model_copy(update={"gradients": seen}).write(path)
 
     def save(spent: float, pace: float) -> None:
         card.model_copy(update={"spent": spent, "pace": pace}).write(path)
@@ -85,10 +86,19 @@ def conduct(request: Request, card: Card) -> tuple[Card, bool]:
     most = preregistration().stopping.most
     trial = Trial(card, request.runs, request.launch, most, save)
     ended = trial.run()
-    scores = [score(card, column, trial.evidence(column), _metric(column.task)) for column in card.columns]
-    card = card.model_copy(
-        update={"spent": trial.spent, "pace": trial.pace, "ended": ended, "scores": scores}
-    ).write(path)
+    found = {column.task: trial.evidence(column) for column in card.columns}
+    begun = [
+        column for column in card.columns if any(side.runs for side in found[column.task].norms.values())
+    ]
+    scores = [score(card, column, found[column.task], _metric(column.task)) for column in begun]
+    lacking = [
+        f"{title(column.task)}, scale {column.scale}: the planned seeds that are lacking take about"
+        f" {span(trial.lacking[column.task])} here"
+        for column in card.columns
+        if column.task in trial.lacking
+    ]
+    known = {"spent": trial.spent, "pace": trial.pace, "ended": ended, "scores": scores, "lacking": lacking}
+    card = card.model_copy(update=known).write(path)
     write_whole(request.place.with_suffix(".md"), summary(card).encode())
     write_whole(request.place.with_suffix(".html"), card_page(card).encode())
     return card, bool(trial.failed)

@@ -46,8 +46,8 @@ def imported_card(members: Mapping[str, bytes]) -> Card:
                 path = Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-        scores = [_score(card, column, Path(folder, RUNS), members) for column in card.columns]
-    for own, found in zip(card.scores, scores, strict=False):
+        scores = [_score(card, said.column, Path(folder, RUNS), members) for said in card.scores]
+    for own, found in zip(card.scores, scores, strict=True):
         _check_alike(own, found)
     return card.model_copy(update={"scores": scores})
 
@@ -67,10 +67,9 @@ def _card(members: Mapping[str, bytes]) -> Card:
     for norm in card.against:
         if norm not in choices("norm"):
             raise ValueError(f"{CARD}: against={norm!r}: only norms of the suite are known here")
-    if [(found.column, len(found.verdicts)) for found in card.scores] != [
-        (column, len(card.against)) for column in card.columns
-    ]:
-        raise ValueError(f"{CARD}: its scores are of other columns or norms than it names")
+    for found in card.scores:
+        if found.column not in card.columns or len(found.verdicts) != len(card.against):
+            raise ValueError(f"{CARD}: its scores are of other columns or norms than it names")
     return card
 
 

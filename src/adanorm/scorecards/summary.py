@@ -162,7 +162,7 @@ def open_lines(card: Card) -> Iterator[str]:
             if verdict.closing:
                 where = f"{found.title} {found.column.scale}, beside {name(verdict.other)}"
                 yield f"{where}: it would take {verdict.closing}."
-    yield from (f"Not run: {line}." for line in card.left_out)
+    yield from (f"Not run: {line}." for line in (*card.lacking, *card.left_out))
 
 
 def ending(card: Card) -> str:
