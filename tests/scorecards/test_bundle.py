@@ -136,7 +136,11 @@ def in_every(ending: str, old: bytes, new: bytes) -> Callable[[Members], None]:
         (in_card('"task": "mnist"', '"task": "../mnist"'), "is no task of a scorecard"),
         (in_card('"closing": ""', '"closing": "\\u001b[2J"'), "is no text of a card"),
         (in_card('"spent"', '"sold"'), "card.json: .*sold"),
-        (in_every("norms.py", b"AdaNorm", b"BadNorm"), "of another source than the bundle's source/"),
+        (in_card('"layernorm": 0.0', '"none": 0.0'), "of other norms than the card's"),
+        (
+            in_every("norms.py", b"AdaNorm", b"BadNorm"),
+            "another norm than this version's, or than that of source/",
+        ),
         (in_every("config.yaml", b"lr: 0.001", b"lr: 0.002"), "another training than this version's"),
         (in_every("config.yaml", b"task:", b"a: &a [1]\nb: *a\ntask:"), "config.yaml: has aliases"),
         (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from adanorm.files import write_whole
 
@@ -44,6 +44,16 @@ class Gradients(Part):
     norms: dict[str, dict[str, float]]
 
 
+class Machine(Part):
+    """What cost was measured on."""
+
+    device: str
+    threads: int
+    packages: dict[str, str | None]
+    commit: str | None
+    dirty: bool
+
+
 class Observed(Part):
     """What is seen of a norm before any score.
 
@@ -54,8 +64,7 @@ class Observed(Part):
     changes: dict[str, dict[str, float]]
     tolerance: float  # up to which the output does not move
     costs: list[Cost]
-    threads: int
-    environment: dict[str, Any]
+    machine: Machine
 
 
 class Column(Part):
@@ -121,6 +130,13 @@ class Card(Part):
     left_out: list[str] = Field(default=[])  # tasks that the budget has no room for, or no data, a line each
     lacking: list[str] = Field(default=[])  # planned seeds that it turned out to have no room for
     ended: str = ""  # why nothing more is run
+
+    @model_validator(mode="after")
+    def _changes_are_of_its_norms(self) -> Card:
+        for found in self.observed.changes.values() if self.observed else ():
+            if found.keys() != {self.norm, *self.against}:
+                raise ValueError("observed.changes: of other norms than the card's")
+        return self
 
     def write(self, path: Path) -> Card:
         """Write the scorecard and return it."""

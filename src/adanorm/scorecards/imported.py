@@ -92,7 +92,7 @@ def _score(card: Card, column: Column, runs: Path, members: Mapping[str, bytes])
     for norm in (card.norm, *card.against):
         ours = norm if norm in choices("norm") else "none"
         expected = cached_experiment([*chosen, f"norm={ours}"], runs=str(runs))
-        source = None if norm in choices("norm") else _source(members)
+        source = None if norm in choices("norm") else {"path": norm, "code": _source(members)}
         folder = runs / column.task / short(norm)
         norms[norm] = _runs(folder, expected, source)
         step = max(step, _resolution(folder, expected))
@@ -125,8 +125,8 @@ def _source(members: Mapping[str, bytes]) -> dict[str, str]:
     }
 
 
-def _runs(folder: Path, expected: Experiment, source: Mapping[str, str] | None) -> NormRuns:
-    """Return the checked runs of a norm; `source` is that of a norm from outside."""
+def _runs(folder: Path, expected: Experiment, source: Mapping[str, Any] | None) -> NormRuns:
+    """Return the checked runs of a norm; `source` is the path and the code of a norm from outside."""
     scores, durations = dict[int, float](), dict[int, float]()
     ended: dict[str, list[int]] = {"diverged": [], "failed": [], "unlearned": []}
     made = []
@@ -153,7 +153,7 @@ def _runs(folder: Path, expected: Experiment, source: Mapping[str, str] | None) 
     )
 
 
-def _run(folder: Path, expected: Experiment, source: Mapping[str, str] | None) -> Experiment:
+def _run(folder: Path, expected: Experiment, source: Mapping[str, Any] | None) -> Experiment:
     """Return the run of a record, which must be whole and have the settings that this version gives it."""
     name = "/".join(folder.parts[-3:])
     named = NAME.fullmatch(folder.name)
@@ -161,14 +161,10 @@ def _run(folder: Path, expected: Experiment, source: Mapping[str, str] | None) -
         raise ValueError(f"{name}: is named as no run")
     run = expected.model_copy(update={"seed": int(named[2])})
     ours, theirs = run.identity(), _identity(folder, name)
-    norms = ours.pop("norm"), theirs.pop("norm", None)
+    ours["norm"] |= {} if source is None else {"name": folder.parent.name, **source}
     if key := next((key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)), None):
-        raise ValueError(f"{name}: another {key} than this version's; a scorecard's runs have no settings")
-    if source is None and norms[0] != norms[1]:
-        raise ValueError(f"{name}: another norm than this version's")
-    code = norms[1].get("code") if isinstance(norms[1], dict) else None
-    if source is not None and code != source:
-        raise ValueError(f"{name}: of another source than the bundle's {SOURCE}/")
+        other = f"this version's, or than that of {SOURCE}/" if key == "norm" else "this version's"
+        raise ValueError(f"{name}: another {key} than {other}: a scorecard's runs have no settings")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         if reader.result(folder) is None:

@@ -153,13 +153,12 @@ def _plot(verdict: Verdict) -> dict[str, Any] | None:
 def _environment(card: Card) -> list[tuple[str, str]]:
     if card.observed is None:
         return []
-    found = card.observed.environment
-    packages = ", ".join(f"{key} {value}" for key, value in found.get("packages", {}).items() if value)
-    changed = ", with changes" if found.get("dirty") else ""
+    machine = card.observed.machine
+    packages = ", ".join(f"{package} {version}" for package, version in machine.packages.items() if version)
     return [
-        ("processor", str(found.get("device"))),
-        ("threads a run", str(card.observed.threads)),
+        ("processor", machine.device),
+        ("threads a run", str(machine.threads)),
         ("packages", packages),
-        ("commit", f"{found.get('commit')}{changed}"),
+        ("commit", f"{machine.commit}{', with changes' if machine.dirty else ''}"),
         ("norms, digest", card.identity),
     ]

@@ -167,7 +167,7 @@ def open_lines(card: Card) -> Iterator[str]:
 
 def ending(card: Card) -> str:
     """Return what was spent of the budget, on what, and why it ended."""
-    place = card.observed.environment["device"] if card.observed else "this machine"
+    place = card.observed.machine.device if card.observed else "this machine"
     budget, spent = span(card.budget), span(card.spent)
     return (
         f"Budget {budget}, spent {spent} on {place}: {card.ended}."
