@@ -49,7 +49,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(call
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
 GRID = $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm bench bench-norms check format test nightly clean
+.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard bench bench-norms check format test nightly clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -114,6 +114,9 @@ parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made he
 
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
 	@$(ADANORM) check-norm norm=$(NORM) $(SET)
+
+scorecard: $(VENV)/installed ## Put NORM on trial beside AGAINST within BUDGET: a page
+	@$(ADANORM) scorecard norm=$(call quoted,$(NORM)) $(call given,AGAINST,against) $(call given,BUDGET,budget) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
 bench: $(VENV)/installed ## Measure our code against a plain version and against fairseq's
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SET); done

@@ -32,6 +32,7 @@ WRITES_RESULTS = (
     "baselines",
 )  # their committed outputs have tests of their own
 TAKES_MANY_SEEDS = "until=decided"  # tests/reporting/verdicts/test_until_decided.py follows such a plan
+TAKES_A_BUDGET = "scorecard"  # tests/scorecards has one made in an empty folder
 NEEDS_A_CLUSTER = ("launcher=ray", "launcher=slurm")
 # Kept small: a smoke run has few updates.
 SMALLER = {"steps": "20", "every": "10", "probes": "2", "length": "20", "samples": "20"}
@@ -80,7 +81,7 @@ def command_lines() -> list[str]:
 def may_run(line: str) -> bool:
     """Return whether a command leaves the committed results alone and takes a few runs."""
     command, *arguments = shlex.split(line)
-    if TAKES_MANY_SEEDS in arguments:
+    if TAKES_MANY_SEEDS in arguments or command == TAKES_A_BUDGET:
         return False
     return command not in WRITES_RESULTS or any(entry.startswith("metric=") for entry in arguments)
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "data": "download, verify and prepare the data of a task",
     "baselines": "score what needs no training, such as the majority class",
     "check-norm": "test a norm against the contract of a norm",
+    "scorecard": "put a norm on trial: contract, cost, scores, verdicts",
     "tables": "write results/tables from the records",
     "figures": "write results/figures from the records",
     "report": "write the report, one HTML page, from the records",

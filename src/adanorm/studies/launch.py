@@ -7,7 +7,7 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from adanorm.config.overrides import assigned
@@ -22,11 +22,14 @@ from adanorm.studies.launchers import Launch
 SECONDS = 0.2  # between two looks at the jobs
 
 
-def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Planned]:
+def run_all(
+    runs: Sequence[Planned], launch: Launch, folder: Path, *, ended: Callable[[], None] = lambda: None
+) -> list[Planned]:
     """Make runs, print a line as each ends, and return those that failed; one failing stops no other.
 
     What a run came to is read from its record. A run that another process holds is waited for, and
-    made here if that process left it unfinished. The jobs' logs go into `folder`.
+    made here if that process left it unfinished. The jobs' logs go into `folder`; `ended` is called
+    after every line.
     """
     plan = {
         "cwd": os.getcwd(),
@@ -41,7 +44,7 @@ def run_all(runs: Sequence[Planned], launch: Launch, folder: Path) -> list[Plann
     left = list(range(len(runs)))
     with lifeline.held(folder):
         while left:
-            _launch(runs, left, launch, folder)
+            _launch(runs, left, launch, folder, ended)
             left = [index for index in left if _is_held(runs[index], folder / f"{index}.ended")]
             if left:
                 print(f"{len(left)} run(s) held by another process: waiting for them", flush=True)
@@ -67,7 +70,9 @@ def _code(ended: Path) -> str:
     return ended.read_text("utf-8") if ended.exists() else "no exit code"
 
 
-def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, folder: Path) -> None:
+def _launch(
+    runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, folder: Path, ended: Callable[[], None]
+) -> None:
     """Hand some of the runs to the launcher and wait until it has done with them."""
     waited = set(chosen)
     for index in chosen:
@@ -85,12 +90,14 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
                     if (folder / f"{index}.ended").exists():
                         waited.remove(index)
                         _report(runs, index, folder)
+                        ended()
                 if not working:
                     break
                 time.sleep(SECONDS)
             process.wait()
     for index in sorted(waited):
         _report(runs, index, folder)
+        ended()
     if process.returncode:
         last = (folder / "launcher.log").read_text("utf-8", "replace").strip().splitlines()[-1:]
         print(f"launcher {launch.launcher}: ended with {process.returncode} {' '.join(last)}", flush=True)

@@ -75,17 +75,41 @@ def test_every_number_leads_to_its_runs_and_nothing_leads_outside(runs: Path) ->
     assert len(page.ids) == len(set(page.ids))
     assert set(page.links) <= set(page.ids)
     assert text.count(">76.00 ± 1.00</a>") >= 2, "in the overview and in tables of the paper"
-    for fact in (
-        "c0ffee, with changes",
-        "rt.train " + "ab" * 32,
-        "<small>validation accuracy, 5 evaluations",
-    ):
-        assert text.count(fact) == 3, "once a run, however many tables show it"
+    assert text.count("<small>validation accuracy, 5 evaluations") == 3, "once a run, in one place"
+    for fact in ("c0ffee, with changes", "rt.train " + "ab" * 32):
+        assert text.count(fact) == 1, "what the runs of a cell have in common stands once"
     assert "adanorm run task=rt norm=layernorm scale=paper seed=2" in text
     assert "# &lt;rt&gt;" in text
     assert "3 runs done, 1 diverged,\n1 failed" in text
     assert "Diverge (1/1)" in text
     assert "<b>broke" not in text
+
+
+def test_a_page_compares_the_rows_that_have_scores(runs: Path) -> None:
+    for seed, score in ((1, 76.0), (2, 77.0)):
+        run = compose_experiment(["task=rt", "norm=layernorm-simple", f"seed={seed}", f"runs={runs}"])
+        record(run, test={"accuracy": score})
+    with pytest.warns(UserWarning, match="not counted"):
+        text = build_report(str(runs))
+    found = re.search(r'id="comparisons">(.*?)</script>', text)
+    assert found is not None
+    overview = next(one for one in json.loads(found[1]) if one["table"] == "overview")
+    rows = {row["title"]: list(row["seeds"].values()) for row in overview["rows"]}
+    assert rows == {"LayerNorm": [75.0, 76.0, 77.0], "LayerNorm-simple": [76.0, 77.0]}
+    assert overview["better"] == [[None, 0.33], [0.67, None]], "of 6 pairs 1 and two ties; 3 and two ties"
+    assert {row["anchor"] for row in overview["rows"]} <= set(Page(text).ids)
+
+
+def test_a_reader_chooses_among_the_tasks_norms_and_scales_on_the_page(runs: Path) -> None:
+    with pytest.warns(UserWarning, match="not counted"):
+        text = build_report(str(runs))
+    offered = {
+        key: set(re.findall(r"<option>(.*?)</option>", choice))
+        for key, choice in re.findall(r'<select name="(task|norm|scale)">(.*?)</select>', text)
+    }
+    for key, values in offered.items():
+        assert values >= set(re.findall(rf'data-{key}="(.*?)"', text))
+    assert offered["scale"] == {"paper", "mini"}
 
 
 def test_what_is_half_written_foreign_or_of_another_schema_is_in_no_number(runs: Path) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from html import escape
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from adanorm.files import write_whole
+from adanorm.reporting.figures.svg import compact
 
 if TYPE_CHECKING:  # matplotlib takes a second to import
     from matplotlib.figure import Figure
@@ -41,6 +40,7 @@ STYLE = {
     "axes.axisbelow": True,
     "figure.constrained_layout.use": True,
     "svg.hashsalt": "adanorm",
+    "svg.fonttype": "none",  # words, which are found, read aloud and small, in place of outlines
     "pdf.fonttype": 42,  # TrueType: journals refuse type 3
 }
 
@@ -102,10 +102,8 @@ def svg(drawing: NamedFigure) -> str:
     Its ids begin with the drawing's name, so that several can stand in one page; its caption is
     what a screen reader reads.
     """
-    text = _bytes(drawing, "svg").decode()
-    element = text[text.index("<svg ") :]
-    unique = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{drawing.name}-", element)
-    return unique.replace("<svg ", f'<svg role="img" aria-label="{escape(drawing.caption)}" ', 1)
+    text = _bytes(drawing, "svg").decode().replace("'DejaVu Sans'", "'DejaVu Sans', Verdana")
+    return compact(text, name=drawing.name, label=drawing.caption)
 
 
 # No dates, and no versions: a file changes when what it shows does.

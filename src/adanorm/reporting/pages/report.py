@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ from typing import Any
 from jinja2 import Environment
 
 from adanorm.config.paths import PROJECT
-from adanorm.records import reader
-from adanorm.records.folder import shown
-from adanorm.records.result import STATUSES, Result
+from adanorm.records.result import STATUSES
 from adanorm.reporting.names import title
+from adanorm.reporting.pages.comparison_data import comparisons
+from adanorm.reporting.pages.run_groups import RunGroups
 from adanorm.reporting.tables import formats
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
 from adanorm.reporting.tables.notes import notes
@@ -29,7 +28,6 @@ from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
 
 TEMPLATE = Path(__file__).with_name("report.html")
-CURVE_POINTS = 60
 OF_CLAIMS = ("claim-", "evidence-")  # figures that stand beside the claims
 
 
@@ -58,12 +56,13 @@ def report_page(
     columns: Sequence[ColumnAgreement] = (),
 ) -> str:
     """Return the report as HTML that needs no other file, from tables by study name and claims."""
-    groups = _Groups()
+    groups = RunGroups()
     # What has no runs stands under what is missing alone.
     begun = {
         name: table for name, table in tables.items() if any(c and c.results for c in table.cells.values())
     }
     shown = [_table(name, table, groups) for name, table in begun.items()]
+    compared = comparisons(begun, groups.anchor)
     claims = _claims(judgements, groups)
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
     environment = Environment(autoescape=True, trim_blocks=False)
@@ -83,45 +82,14 @@ def report_page(
         claim_figures=[figure for figure in figures if figure.name.startswith(OF_CLAIMS)],
         missing=[entry for name, table in tables.items() for entry in _missing(name, table)],
         groups=groups.entries,
+        comparisons=json.dumps(compared, ensure_ascii=True).replace("<", "\\u003c") if compared else "",
+        filters=_filters([*shown, *claims]),
+        style=TEMPLATE.with_suffix(".css").read_text("utf-8"),
+        script=TEMPLATE.with_suffix(".js").read_text("utf-8"),
     )
 
 
-class _Groups:
-    """The runs of each cell, once however many tables show it."""
-
-    def __init__(self) -> None:
-        self.entries: list[dict[str, Any]] = []
-        self._anchors: dict[str, str] = {}  # a run's folder to its group
-
-    def anchor(self, table: Table, norm: str, task: str) -> str:
-        """Return the anchor of a cell's runs, described now if no table had them before."""
-        found = table.cells[norm, task]
-        assert found is not None, "cells with runs have an anchor"
-        first = str(found.folders[0])
-        if first not in self._anchors:
-            anchor = f"runs-{found.folders[0].name.rpartition('-')[2]}"
-            self._anchors |= {str(folder): anchor for folder in found.folders}
-            criterion = table.grid[norm, task].runs[0].task.selection_metric
-            self.entries.append(
-                {
-                    "anchor": anchor,
-                    "title": f"{title(task)}, {title(norm)}, {table.study.scale}",
-                    "text": f"{found.text} (test {found.metric})",
-                    "runs": [
-                        _run(folder, result, table.lines[norm, task], criterion, found.metric)
-                        for folder, result in zip(found.folders, found.results, strict=True)
-                    ],
-                    "config": _text(found.folders[0] / "config.yaml"),
-                }
-            )
-        return self._anchors[first]
-
-    def of_folder(self, folder: str) -> str | None:
-        """Return the anchor of a run's group by the run's folder, if a table shows it."""
-        return self._anchors.get(folder)
-
-
-def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
+def _table(name: str, table: Table, groups: RunGroups) -> dict[str, Any]:
     study, tasks = table.study, formats.validated_tasks(table)
     best = {task: table.best(task) for task in study.columns}
     rows = []
@@ -141,10 +109,12 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
                     "class": verdict.partition(" ")[0].rstrip(":"),
                 }
             )
-        rows.append({"title": title(norm), "cells": cells})
+        rows.append({"title": title(norm), "norm": title(study.rows[norm].norm), "cells": cells})
     return {
         "name": name,
         "title": study.title,
+        "scale": study.scale,
+        "tasks": [title(task) for task in study.columns],
         "columns": [f"{title(task)} ({table.metric_of(task).label})" for task in study.columns],
         "rows": rows,
         "validated": [formats.validation_label(table, task) for task in tasks],
@@ -154,55 +124,7 @@ def _table(name: str, table: Table, groups: _Groups) -> dict[str, Any]:
     }
 
 
-def _run(folder: Path, result: Result, line: Sequence[str], criterion: str, metric: str) -> dict[str, Any]:
-    environment = reader.environment(folder)
-    facts = [
-        ("record", shown(folder)),
-        ("repeat", shlex.join(["adanorm", "run", *line, f"seed={result.seed}"])),
-        ("commit", f"{environment.get('commit')}{', with changes' if environment.get('dirty') else ''}"),
-        ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),
-        ("packages", ", ".join(f"{k} {v}" for k, v in environment.get("packages", {}).items())),
-        ("seconds", f"{result.seconds:,.0f}" if result.seconds is not None else "-"),
-        *(("data", f"{name} {checksum}") for name, checksum in result.data.items()),
-        *(("counted", f"{name}: {text}") for name, text in (result.signatures or {}).items()),
-    ]
-    done = result.status == "done"
-    ending = f"test {metric} {result.test_score(metric):.4f}" if done else result.status
-    curve, label = _curve(folder, criterion)
-    return {
-        "seed": result.seed,
-        "status": result.status,
-        "ending": ending,
-        "facts": facts,
-        "curve": curve,
-        "curve_label": label,
-    }
-
-
-def _curve(folder: Path, criterion: str) -> tuple[str, str]:
-    """Return the path of a run's validation curve in a box of 100 x 30, and what it shows."""
-    name = f"valid_{criterion}"
-    rows = [json.loads(line) for line in _text(folder / "metrics.jsonl").splitlines()]
-    values = [row[name] for row in rows if name in row]
-    if len(values) < 2:
-        return "", ""
-    step = max(1, len(values) // CURVE_POINTS)
-    values = [*values[:-1:step], values[-1]]
-    low, high = min(values), max(values)
-    scale = 28 / (high - low) if high > low else 0
-    points = [
-        f"{100 * place / (len(values) - 1):.1f},{29 - scale * (value - low):.1f}"
-        for place, value in enumerate(values)
-    ]
-    label = f"validation {criterion}, {len(rows)} evaluations, {low:.3f} to {high:.3f}"
-    return "M" + "L".join(points), label
-
-
-def _text(path: Path) -> str:
-    return path.read_text("utf-8") if path.exists() else ""
-
-
-def _claims(judgements: Sequence[ClaimResult], groups: _Groups) -> list[dict[str, Any]]:
+def _claims(judgements: Sequence[ClaimResult], groups: RunGroups) -> list[dict[str, Any]]:
     """Return what each scale says of each claim: its verdict in words, and a row a task."""
     found = []
     for judged in judgements:
@@ -227,6 +149,16 @@ def _claims(judgements: Sequence[ClaimResult], groups: _Groups) -> list[dict[str
             }
         )
     return found
+
+
+def _filters(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return what a reader may choose to see alone: the tasks, norms and scales of tables and claims."""
+    found = {
+        "task": (task for part in parts for task in part.get("tasks", ())),
+        "norm": (row["norm"] for part in parts if "tasks" in part for row in part["rows"]),
+        "scale": (part["scale"] for part in parts),
+    }
+    return {key: list(dict.fromkeys(values)) for key, values in found.items()}
 
 
 def _missing(name: str, table: Table) -> list[dict[str, Any]]:

@@ -1,0 +1,109 @@
+"""The runs behind a page's numbers, a group a cell: what computed them, their curves, how to repeat them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from adanorm.records import reader
+from adanorm.records.folder import shown
+from adanorm.records.result import Result
+from adanorm.reporting.names import title
+from adanorm.reporting.tables.table import Table
+
+CURVE_POINTS = 60
+
+
+class RunGroups:
+    """The runs of each cell, once however many tables show it."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self._anchors: dict[str, str] = {}  # a run's folder to its group
+
+    def anchor(self, table: Table, norm: str, task: str) -> str:
+        """Return the anchor of a cell's runs, described now if no table had them before."""
+        found = table.cells[norm, task]
+        assert found is not None, "cells with runs have an anchor"
+        first = str(found.folders[0])
+        if first not in self._anchors:
+            anchor = f"runs-{found.folders[0].name.rpartition('-')[2]}"
+            self._anchors |= {str(folder): anchor for folder in found.folders}
+            criterion = table.grid[norm, task].runs[0].task.selection_metric
+            runs = [
+                _run(folder, result, table.lines[norm, task], criterion, found.metric)
+                for folder, result in zip(found.folders, found.results, strict=True)
+            ]
+            # What all have in common stands once.
+            common = [fact for fact in runs[0]["facts"] if all(fact in run["facts"] for run in runs)]
+            for run in runs:
+                run["facts"] = [fact for fact in run["facts"] if fact not in common]
+            self.entries.append(
+                {
+                    "anchor": anchor,
+                    "title": f"{title(task)}, {title(norm)}, {table.study.scale}",
+                    "task": title(task),
+                    "norm": title(table.study.rows[norm].norm),
+                    "scale": table.study.scale,
+                    "text": f"{found.text} (test {found.metric})",
+                    "facts": common,
+                    "runs": runs,
+                    "config": _text(found.folders[0] / "config.yaml"),
+                }
+            )
+        return self._anchors[first]
+
+    def of_folder(self, folder: str) -> str | None:
+        """Return the anchor of a run's group by the run's folder, if a table shows it."""
+        return self._anchors.get(folder)
+
+
+def _run(folder: Path, result: Result, line: Sequence[str], criterion: str, metric: str) -> dict[str, Any]:
+    environment = reader.environment(folder)
+    facts = [
+        ("record", shown(folder)),
+        ("repeat", shlex.join(["adanorm", "run", *line, f"seed={result.seed}"])),
+        ("commit", f"{environment.get('commit')}{', with changes' if environment.get('dirty') else ''}"),
+        ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),
+        ("packages", ", ".join(f"{k} {v}" for k, v in environment.get("packages", {}).items())),
+        ("seconds", f"{result.seconds:,.0f}" if result.seconds is not None else "-"),
+        *(("data", f"{name} {checksum}") for name, checksum in result.data.items()),
+        *(("counted", f"{name}: {text}") for name, text in (result.signatures or {}).items()),
+    ]
+    done = result.status == "done"
+    ending = f"test {metric} {result.test_score(metric):.4f}" if done else result.status
+    curve, label = _curve(folder, criterion)
+    return {
+        "seed": result.seed,
+        "status": result.status,
+        "ending": ending,
+        "facts": facts,
+        "curve": curve,
+        "curve_label": label,
+    }
+
+
+def _curve(folder: Path, criterion: str) -> tuple[str, str]:
+    """Return the path of a run's validation curve in a box of 100 x 30, and what it shows."""
+    name = f"valid_{criterion}"
+    rows = [json.loads(line) for line in _text(folder / "metrics.jsonl").splitlines()]
+    values = [row[name] for row in rows if name in row]
+    if len(values) < 2:
+        return "", ""
+    step = max(1, len(values) // CURVE_POINTS)
+    values = [*values[:-1:step], values[-1]]
+    low, high = min(values), max(values)
+    scale = 28 / (high - low) if high > low else 0
+    points = [
+        f"{100 * place / (len(values) - 1):.1f},{29 - scale * (value - low):.1f}"
+        for place, value in enumerate(values)
+    ]
+    label = f"validation {criterion}, {len(rows)} evaluations, {low:.3f} to {high:.3f}"
+    return "M" + "L".join(points), label
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8") if path.exists() else ""

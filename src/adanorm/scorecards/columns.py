@@ -1,0 +1,135 @@
+"""Which tasks, at which scale, a budget of time has room for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import choices
+from adanorm.data.catalogue import SOURCES
+from adanorm.data.fetch import availability, missing_files
+from adanorm.models.norm_compatibility import compatible_norm
+from adanorm.reporting.names import title
+from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.runs.auto_scale import in_words, on_cuda
+from adanorm.scorecards.card import Column
+
+START_SECONDS = 5.0  # of a run's process, before its first update
+SHARE = 0.8  # of the budget is for the planned seeds: the rest is for seeds where they decide
+UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+REAL: tuple[Literal["paper", "mini"], ...] = (
+    "paper",
+    "mini",
+)  # what has room at a scale has none at the next
+
+
+class Chosen(NamedTuple):
+    """The columns of a scorecard, the cheapest first, and what is left out, a line each."""
+
+    columns: list[Column]
+    left_out: list[str]
+
+
+def budget_seconds(text: str) -> float:
+    """Return the seconds of a budget such as 90s, 10min, 2h or 1d; raises ValueError for another."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|min|h|d)", text, re.ASCII)
+    seconds = float(found[1]) * UNITS[found[2]] if found else 0.0
+    if seconds <= 0:
+        raise ValueError(f"budget={text}: write a time above zero such as 90s, 10min, 2h or 1d")
+    return seconds
+
+
+def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> Chosen:
+    """Return the tasks whose planned seeds fit, each at the paper's scale or else mini; else some at smoke.
+
+    By the declared cost of a run. Only tasks with a registered margin, whose data lie here, and at whose
+    sites the norms are defined. Raises ValueError where the budget has room for none.
+    """
+    chosen: dict[str, Column] = {}
+    why: dict[str, str] = {}
+    room = SHARE * budget
+    for scale in REAL:
+        for column, lacking in _columns(norms, scale):
+            if column.task in chosen:
+                continue
+            seconds = _planned_seconds(column, len(norms), workers)
+            why[column.task] = _left_out(column, seconds, lacking)
+            if not lacking and seconds <= room:
+                room -= seconds
+                chosen[column.task] = column
+    left_out = [line for task, line in why.items() if task not in chosen]
+    if not chosen:
+        chosen = _smoke(norms, budget, workers)
+    return Chosen(sorted(chosen.values(), key=lambda column: column.hours), left_out)
+
+
+def _smoke(norms: Sequence[str], budget: float, workers: int) -> dict[str, Column]:
+    """Return the cheapest column of the scale for tests: more of them say no more.
+
+    Raises ValueError where it does not fit.
+    """
+    found = [column for column, lacking in _columns(norms, "smoke") if not lacking]
+    if not found:
+        raise ValueError(f"{', '.join(norms)}: no task has sites at which all of these norms are defined")
+    needed = _planned_seconds(found[0], len(norms), workers)
+    if needed > budget:
+        seeds = preregistration().stopping.planned
+        raise ValueError(
+            f"budget={span(budget)}: too small; {seeds} seeds of {len(norms)} norms on {found[0].task}, scale"
+            f" smoke, take about {span(needed)} here: give more, such as budget=10min"
+        )
+    return {found[0].task: found[0]}
+
+
+def _columns(norms: Sequence[str], scale: Literal["paper", "mini", "smoke"]) -> Iterator[tuple[Column, str]]:
+    """Yield the tasks that a norm can be judged on, the cheapest first, with what they lack here."""
+    found = []
+    for task in preregistration().margins:
+        if task not in choices("task"):
+            continue
+        runs = [cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms]
+        hours = runs[0].cost.cuda_hours if on_cuda(runs[0]) else runs[0].cost.cpu_hours
+        found.append((Column(task=task, scale=scale, hours=hours), _lacking(runs)))
+    yield from sorted(found, key=lambda each: each[0].hours)
+
+
+def _lacking(runs: Sequence[Experiment]) -> str:
+    """Return why the runs of a column cannot be made here; nothing where they can."""
+    for run in runs:
+        try:
+            compatible_norm(run)
+        except ValueError as error:
+            return str(error)
+    run = runs[0]
+    entry = SOURCES.get(run.data.source)
+    packaged = entry is not None and all(
+        any(address.startswith("package:") for address in file.addresses)
+        for file in missing_files(entry, run.data)
+    )
+    if entry is None or (packaged and availability(run.data.source, run.data) is None):
+        return run.data.lacks() or ""
+    return f"its data are not here (`adanorm data task={run.task.name} scale={run.scale}`)"
+
+
+def span(seconds: float) -> str:
+    """Return a time in words."""
+    return f"{seconds:.0f} s" if seconds < 100 else in_words(seconds / 3600)
+
+
+def run_seconds(hours: float) -> float:
+    """Return about how long the process of a run takes."""
+    return 3600 * hours + START_SECONDS
+
+
+def _planned_seconds(column: Column, norms: int, workers: int) -> float:
+    return preregistration().stopping.planned * norms * run_seconds(column.hours) / workers
+
+
+def _left_out(column: Column, seconds: float, lacking: str) -> str:
+    """Return a line on a column that is not run; it is read where that is all there is to say of its task."""
+    place = f"{title(column.task)}, scale {column.scale}"
+    seeds = preregistration().stopping.planned
+    return f"{place}: {lacking or f'{seeds} seeds of every norm take about {span(seconds)}'}"

@@ -1,0 +1,108 @@
+"""What norms cost beside LayerNorm on this machine: in rounds that take turns, within one run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from statistics import quantiles
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from adanorm.config.sections import NormConfig
+from adanorm.norms import LayerNorm, norm_factory
+from adanorm.scorecards.card import Cost
+
+SHAPES = ((4096, 128), (1024, 512), (1024, 1024))  # what RT, translation and a wide encoder have a batch
+EXAMPLES = 4  # that the rows are of, for a norm over positions
+ROUNDS, WARM_UP = 15, 2
+TURN = 5  # calls in a turn, the fastest of which counts: the others waited for memory
+BESIDE = "torch's LayerNorm"
+
+
+class _Side(NamedTuple):
+    norm: nn.Module
+    x: Tensor
+    dz: Tensor
+
+
+def costs(norms: Mapping[str, NormConfig], device: torch.device, *, rounds: int = ROUNDS) -> list[Cost]:
+    """Return what each norm costs, forward and backward, a row a shape and a norm."""
+    found = []
+    for rows, features in SHAPES:
+        torch.manual_seed(0)
+        x = torch.randn(EXAMPLES, rows // EXAMPLES, features, device=device)
+        modules: dict[str, Any] = {BESIDE: LayerNorm(features)}
+        modules |= {name: norm_factory(norm)(features, site="cost") for name, norm in norms.items()}
+        sides = {
+            name: _Side(module.to(device), x.clone().requires_grad_(), torch.randn_like(x))
+            for name, module in modules.items()
+        }
+        spent = _turns(sides, rounds)
+        kept = {name: _kept_bytes(side) // rows for name, side in sides.items()}
+        for name in norms:
+            rounds_of_both = list(zip(spent[name], spent[BESIDE], strict=True))
+            forward, backward = (
+                _quartiles([mine[part] / theirs[part] for mine, theirs in rounds_of_both]) for part in (0, 1)
+            )
+            found.append(
+                Cost(
+                    norm=name,
+                    rows=rows,
+                    features=features,
+                    forward=forward,
+                    backward=backward,
+                    kept=kept[name],
+                    kept_by_layernorm=kept[BESIDE],
+                )
+            )
+    return found
+
+
+def _turns(sides: Mapping[str, _Side], rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """Return the seconds of forward and backward of each side a round; each goes first in turn."""
+    names, spent = list(sides), {name: list[tuple[float, float]]() for name in sides}
+    for round_ in range(-WARM_UP, rounds):
+        first = round_ % len(names)
+        for name in (*names[first:], *names[:first]):
+            calls = [_timed(sides[name]) for _ in range(TURN)]
+            seconds = min(call[0] for call in calls), min(call[1] for call in calls)
+            if round_ >= 0:
+                spent[name].append(seconds)
+    return spent
+
+
+def _timed(side: _Side) -> tuple[float, float]:
+    leaves = [side.x, *(p for p in side.norm.parameters() if p.requires_grad)]
+    started = _now(side.x.device)
+    z = side.norm(side.x)
+    between = _now(side.x.device)
+    torch.autograd.grad(z, leaves, side.dz)
+    return between - started, _now(side.x.device) - between
+
+
+def _now(device: torch.device) -> float:
+    if device.type != "cuda":
+        return time.process_time()  # what else runs on this machine is not counted
+    torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def _quartiles(ratios: list[float]) -> tuple[float, float, float]:
+    lower, middle, upper = quantiles(ratios, method="inclusive")
+    return lower, middle, upper
+
+
+def _kept_bytes(side: _Side) -> int:
+    """Return the bytes that autograd keeps of a forward pass, parameters aside."""
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            kept[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        side.norm(side.x)
+    return sum(kept.values())

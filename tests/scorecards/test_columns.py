@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.scorecards.columns import budget_seconds, choose_columns, run_seconds
+
+NORMS = ("rmsnorm", "layernorm", "adanorm")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10min", 600), ("1.5h", 5400), ("2d", 172800)])
+def test_a_budget_is_a_number_and_a_unit(text: str, seconds: float) -> None:
+    assert budget_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "0s", "-2h", "2 h", "infh", "nanmin", "1e9h", "2hours", "٣min"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write a time above zero such as 90s, 10min"):
+        budget_seconds(text)
+
+
+@pytest.mark.parametrize("budget", [40.0, 300.0, 600.0, 7200.0, 86400.0])
+def test_the_planned_seeds_of_what_is_chosen_fit_the_budget(budget: float) -> None:
+    chosen = choose_columns(NORMS, budget=budget, workers=2).columns
+    runs = preregistration().stopping.planned * len(NORMS)
+    assert sum(runs * run_seconds(column.hours) / 2 for column in chosen) <= budget
+    tasks = [column.task for column in chosen]
+    assert len({*tasks}) == len(tasks)
+    assert [column.hours for column in chosen] == sorted(column.hours for column in chosen)
+
+
+def test_ten_minutes_of_two_cores_have_room_for_real_data() -> None:
+    chosen = choose_columns(NORMS, budget=600.0, workers=2).columns
+    assert ("mnist", "mini") in [(column.task, column.scale) for column in chosen]
+
+
+def test_a_task_at_whose_sites_a_norm_is_not_defined_is_left_out_with_the_reason() -> None:
+    chosen = choose_columns(("instancenorm", "layernorm"), budget=1e9, workers=2)
+    assert "enwik8" not in [column.task for column in chosen.columns]
+    assert any("Enwiki8" in line and "language model" in line for line in chosen.left_out)
+
+
+def test_a_budget_too_small_for_anything_is_refused_with_what_it_takes() -> None:
+    with pytest.raises(
+        ValueError, match=r"budget=5 s: too small; 3 seeds of 3 norms on \w+.* take about 39 s"
+    ):
+        choose_columns(NORMS, budget=5.0, workers=2)
