@@ -26,7 +26,8 @@ def by_hand(
     released: bool = False,
 ) -> tuple[list[list[float]], list[list[float]]]:
     """Return z and dl/dx of X and DZ, a number at a time, by the derivatives of mean and deviation."""
-    z, dx = [], []
+    z: list[list[float]] = []
+    dx: list[list[float]] = []
     for x, dz in zip(X.tolist(), DZ.tolist(), strict=True):
         mean = sum(x) / H if centered else 0.0
         squares = sum((x_j - mean) ** 2 for x_j in x)
