@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ class SeeDNorm(Affine):
     the heads and the dropout that theirs has for images. Raises ValueError unless alpha is finite.
     """
 
-    kernels = ("cpu",)
+    kernels = ("cpu", "cuda")
 
     def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5, backend: Backend = "auto") -> None:
         super().__init__(dim, gain=True, bias=False)
@@ -37,7 +38,8 @@ class SeeDNorm(Affine):
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
-        return computed(self.code, self.backend, x, self.alpha, self.beta, self.weight)
+        learned = self.alpha, self.beta, self.weight
+        return computed(self.code, self.backend, x, *learned, devices=self.kernels)
 
 
 class GatedNorm(RmsNorm):
@@ -87,17 +89,13 @@ class _Rescaled:
     def forward(
         self, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        from adanorm.norms.kernels import numba_seednorm
-
-        z, found = numba_seednorm.rescaled(x, alpha, beta, gain, self.eps)
+        z, found = _kernels(x).rescaled(x, alpha, beta, gain, self.eps)
         return z, (found,)
 
     def backward(
         self, dz: Tensor, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor, found: Tensor
     ) -> tuple[Tensor, ...]:
-        from adanorm.norms.kernels import numba_seednorm
-
-        dx, learned = numba_seednorm.rescaled_gradient(dz, x, alpha, beta, gain, found, self.eps)
+        dx, learned = _kernels(x).rescaled_gradient(dz, x, alpha, beta, gain, found, self.eps)
         return dx, *learned
 
     def eager(self, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor) -> Tensor:
@@ -107,3 +105,14 @@ class _Rescaled:
         scale = torch.tanh((broad * beta).sum(-1, keepdim=True))
         z = (scale * alpha + gain) * (broad * inverse)
         return z.to(torch.promote_types(x.dtype, gain.dtype))
+
+
+def _kernels(x: Tensor) -> Any:
+    """Return the module of kernels for the device of x."""
+    if x.is_cuda:
+        from adanorm.norms.kernels import triton_seednorm
+
+        return triton_seednorm
+    from adanorm.norms.kernels import numba_seednorm
+
+    return numba_seednorm
