@@ -49,7 +49,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(call
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
 GRID = $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard bench bench-norms check format test nightly clean
+.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms check format test nightly clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -117,6 +117,9 @@ check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
 
 scorecard: $(VENV)/installed ## Put NORM on trial beside AGAINST within BUDGET: a page
 	@$(ADANORM) scorecard norm=$(call quoted,$(NORM)) $(call given,AGAINST,against) $(call given,BUDGET,budget) $(call given,RUNS,runs) $(call given,WORKERS,workers)
+
+verify: $(VENV)/installed ## Repeat a run on record and say whether this machine reproduces it
+	@$(ADANORM) verify task=$(CHOSEN) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(SCALE)) $(call given,SEEDS,seed) $(SET)
 
 bench: $(VENV)/installed ## Measure our code against a plain version and against fairseq's
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SET); done

@@ -66,3 +66,17 @@ def assert_is_the_reference(found: tuple[Tensor, Tensor], x: Tensor, **settings:
         size = expected.abs().amax(-1, keepdim=True).maximum(least)
         error = (part.double() - expected).abs() / (size * conditioning).clamp(min=1e-30)
         assert error.max().item() <= TOLERANCE[x.dtype], settings
+
+
+def assert_same(norm: Norm, expected: Norm, x: Tensor) -> None:
+    """The value and the first and second gradients of a sum of cubes are equal."""
+    leaf = x.clone().requires_grad_()
+    found, wanted = norm(leaf), expected(leaf)
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+    gradients = [torch.autograd.grad(z.pow(3).sum(), leaf, retain_graph=True)[0] for z in (found, wanted)]
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
+    seconds = []
+    for z in (found, wanted):
+        (gradient,) = torch.autograd.grad(z.pow(3).sum(), leaf, create_graph=True)
+        seconds.append(torch.autograd.grad(gradient.pow(2).sum(), leaf)[0])
+    torch.testing.assert_close(*seconds, rtol=1e-8, atol=1e-8)

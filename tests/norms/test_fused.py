@@ -25,7 +25,20 @@ from adanorm.norms.kernels import compiling
 from tests import commands
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
 
-BESIDE = ("rmsnorm", "partial-rmsnorm", "scalenorm", "dynamic-tanh", "instancenorm", "groupnorm", "powernorm")
+BESIDE = (
+    "rmsnorm",
+    "partial-rmsnorm",
+    "simple-rmsnorm",
+    "preaffine-rmsnorm",
+    "scalenorm",
+    "dynamic-tanh",
+    "derf",
+    "seednorm",
+    "gatednorm",
+    "instancenorm",
+    "groupnorm",
+    "powernorm",
+)
 fused = partial(closed_form, backend="fused")
 eager = partial(closed_form, backend="eager")
 
@@ -114,8 +127,8 @@ def test_threads_change_no_bit_of_the_other_norms_and_layouts_only_the_order_of_
     for threads in (2, 1):
         torch.set_num_threads(threads)
         for x in (inputs(50, 10, 96), inputs(50, 10, 96).transpose(0, 1).contiguous().transpose(0, 1)):
-            norm = norm_factory(NormChoice(name))(96, site="a")
             torch.manual_seed(0)
+            norm = norm_factory(NormChoice(name))(96, site="a")
             leaf = x.detach().requires_grad_()
             z = norm(leaf)
             found.append([z.detach(), *torch.autograd.grad(z.pow(3).sum(), [leaf, *norm.parameters()])])
@@ -130,7 +143,11 @@ def test_threads_change_no_bit_of_the_other_norms_and_layouts_only_the_order_of_
 def test_the_kernels_of_the_other_norms_are_their_eager_versions(name: str) -> None:
     found = []
     for backend in ("eager", "fused"):
+        torch.manual_seed(0)
         norm = norm_factory(NormChoice(name, backend=backend))(136, site="a")
+        with torch.no_grad():
+            for parameter in norm.parameters():  # some start where they have no effect
+                parameter.add_(0.1 * torch.randn(parameter.shape))
         x = inputs(5, 300, 136).requires_grad_()
         z = norm(x)
         found.append([z.detach(), *torch.autograd.grad(z.pow(3).sum(), [x, *norm.parameters()])])

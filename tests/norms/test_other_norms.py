@@ -15,7 +15,9 @@ from torch.nn import functional as F
 from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
 from adanorm.norms.functional import closed_form
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
-from adanorm.norms.rowwise import DynamicTanh, PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
+from adanorm.norms.pointwise import DynamicTanh
+from adanorm.norms.rowwise import PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
+from tests.norms.cases import assert_same
 
 B, T, H = 3, 5, 12
 GAIN, BIAS = (torch.linspace(0.5, 1.5, H, dtype=torch.float64) + shift for shift in (0, -1))
@@ -35,20 +37,6 @@ def with_gain(norm: nn.Module) -> nn.Module:
             if name in ("weight", "bias"):
                 parameter.copy_(GAIN if name == "weight" else BIAS)
     return norm
-
-
-def assert_same(norm: Callable[[Tensor], Tensor], expected: Callable[[Tensor], Tensor], x: Tensor) -> None:
-    """The value and the first and second gradients of a sum of cubes are equal."""
-    leaf = x.clone().requires_grad_()
-    found, wanted = norm(leaf), expected(leaf)
-    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
-    gradients = [torch.autograd.grad(z.pow(3).sum(), leaf, retain_graph=True)[0] for z in (found, wanted)]
-    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
-    seconds = []
-    for z in (found, wanted):
-        (gradient,) = torch.autograd.grad(z.pow(3).sum(), leaf, create_graph=True)
-        seconds.append(torch.autograd.grad(gradient.pow(2).sum(), leaf)[0])
-    torch.testing.assert_close(*seconds, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize(("gain", "bias"), [(True, True), (True, False), (False, True), (False, False)])

@@ -11,7 +11,7 @@ import pytest
 from adanorm.cli.command import dispatch
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.reporting.verdicts.evidence import evidence
-from adanorm.scorecards.card import Card, Column, Observed, Score
+from adanorm.scorecards.card import Card, Column, Machine, Observed, Score
 from adanorm.scorecards.page import card_page
 from adanorm.scorecards.scores import score
 from adanorm.scorecards.summary import summary
@@ -36,8 +36,7 @@ def card(*, alike: Sequence[str] = (), scale: str = "mini", budget: float = 600.
         changes={"data re-scaling": {OWN: 1e-6, "layernorm": 0.0}},
         tolerance=1e-8,
         costs=[],
-        threads=1,
-        environment={"device": "a processor", "packages": {"torch": "2"}},
+        machine=Machine(device="a processor", threads=1, packages={"torch": "2"}, commit=None, dirty=False),
     )
     columns = [Column.model_validate({"task": "mnist", "scale": scale, "hours": 0.01})]
     return Card(

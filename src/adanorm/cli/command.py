@@ -20,6 +20,7 @@ COMMANDS = {
     "status": "show where a study stands, cell by cell, and the time left",
     "analyze": "observe what a norm does as runs train, or on its own",
     "compare": "compare norms on the same test examples",
+    "verify": "repeat a run on record and say whether this machine reproduces it",
     "trace": "print the runs behind a table's cell and how to repeat them",
     "list": "show tasks, norms, scales, studies, and what is completed",
     "data": "download, verify and prepare the data of a task",

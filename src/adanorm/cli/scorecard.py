@@ -10,6 +10,7 @@ Started again it goes on where it stopped; a larger budget adds to what is there
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import folder_of, whole_number
@@ -28,19 +29,25 @@ USAGE = Usage(
         "budget": Key("time for runs: 90s, 10min, 2h, 1d", "2h"),
         "runs": Key("folder of the records; the scorecard lies in its scorecards/", "runs"),
         "workers": Key("runs at a time (default: as many as this machine suits)"),
+        "export": Key("file to bundle a finished scorecard into, with its records and the norm's source"),
+        "import": Key("such a file: it is checked, none of its code is run, and shown beside ours"),
     },
     examples=(
         "norm=my_norms:MyNorm budget=10min",
         "norm=rmsnorm against=layernorm,none budget=1d",
+        "norm=my_norms:MyNorm export=MyNorm.zip",
+        "import=MyNorm.zip",
     ),
 )
 
 
 def main(arguments: Arguments) -> int:
     """Conduct a scorecard; the code is 1 if the norm breaks the contract or a run failed."""
+    if arguments.keys["import"]:
+        return _import(arguments)
     norm, against, runs = _named(arguments)
     from adanorm.scorecards.columns import budget_seconds
-    from adanorm.scorecards.conduct import Request, conduct, prepare
+    from adanorm.scorecards.conduct import Request, conduct, exported, prepare
     from adanorm.scorecards.summary import summary
 
     budget = budget_seconds(arguments.keys["budget"])
@@ -48,6 +55,10 @@ def main(arguments: Arguments) -> int:
     count = whole_number("workers", workers, at_most=1024) if workers else None
     launch = choose_launch("local", workers=count, gpus=1, settings=[], on_cpu=False)
     request = Request(norm, against, budget, runs, quiet(launch))
+    if file := arguments.keys["export"]:
+        count_of = exported(request, Path(file))
+        print(f"{file}: the scorecard of {norm} and {count_of:,} files of its records, source and lock")
+        return 0
     card = prepare(request)
     checks, problems = [], 0
     for claim, problem in check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm)):
@@ -65,6 +76,28 @@ def main(arguments: Arguments) -> int:
     return 1 if failed else 0
 
 
+def _import(arguments: Arguments) -> int:
+    """Check a bundle and show it beside the scorecards that lie here."""
+    if other := next((key for key in arguments.given if key not in ("import", "runs")), None):
+        raise ValueError(f"{other}={arguments.keys[other]}: import= takes no other key than runs=")
+    from adanorm.scorecards.conduct import shown_import
+
+    text, page = shown_import(Path(arguments.keys["import"]), Path(_runs_of(arguments)))
+    print(text)
+    print(page)
+    return 0
+
+
+def _runs_of(arguments: Arguments) -> str:
+    """Return the folder of the runs; raises ValueError for that of the repository's records."""
+    runs = folder_of(arguments.keys["runs"])
+    if runs is None:
+        raise ValueError(
+            f"runs={arguments.keys['runs']}: a scorecard's runs are kept out of the repository's records"
+        )
+    return runs
+
+
 def _named(arguments: Arguments) -> tuple[str, tuple[str, ...], str]:
     """Return the norm, those it stands beside, and the folder of the runs; raises ValueError for nonsense."""
     given = arguments.keys
@@ -80,10 +113,7 @@ def _named(arguments: Arguments) -> tuple[str, tuple[str, ...], str]:
         raise ValueError(f"against={given['against']}: {twice} is named twice")
     for each in (norm, *against):
         norm_factory(compose_experiment([f"norm={each}"]).norm)
-    runs = folder_of(given["runs"])
-    if runs is None:
-        raise ValueError(f"runs={given['runs']}: a scorecard's runs are kept out of the repository's records")
-    return norm, tuple(against), runs
+    return norm, tuple(against), _runs_of(arguments)
 
 
 def quiet(launch: Launch) -> Launch:

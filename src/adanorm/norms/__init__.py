@@ -10,19 +10,30 @@ from adanorm.norms.family import (
     LayerNormSimple,
     NoNorm,
 )
+from adanorm.norms.input_scaled import GatedNorm, SeeDNorm
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
+from adanorm.norms.pointwise import Derf, DynamicTanh, Pointwise
 from adanorm.norms.registry import NORMS, MakeNorm, NormChoice, NormFactory, NormSettings, norm_factory
-from adanorm.norms.rowwise import DynamicTanh, PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
+from adanorm.norms.rowwise import (
+    PartialRmsNorm,
+    PreAffineRmsNorm,
+    RmsNorm,
+    ScaleNorm,
+    SimpleRmsNorm,
+    WeightNorm,
+)
 
 __all__ = [
     "NORMS",
     "AdaNorm",
     "BatchNorm",
+    "Derf",
     "DetachMean",
     "DetachNorm",
     "DetachVariance",
     "DynamicTanh",
+    "GatedNorm",
     "GroupNorm",
     "InstanceNorm",
     "LayerNorm",
@@ -35,9 +46,13 @@ __all__ = [
     "NormFactory",
     "NormSettings",
     "PartialRmsNorm",
+    "Pointwise",
     "PowerNorm",
+    "PreAffineRmsNorm",
     "RmsNorm",
     "ScaleNorm",
+    "SeeDNorm",
+    "SimpleRmsNorm",
     "WeightNorm",
     "norm_factory",
 ]

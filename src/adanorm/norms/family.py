@@ -7,12 +7,14 @@ from typing import Required, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from adanorm.norms import backends
 from adanorm.norms.backends import Backend
 from adanorm.norms.base import Norm
 from adanorm.norms.functional import closed_form
 from adanorm.norms.reference import Numerics, reference_formula
+from adanorm.norms.statistics import check_eps, gain_less_one, upcast
 
 
 class Settings(TypedDict, total=False):
@@ -40,17 +42,34 @@ class LayerNorm(nn.LayerNorm, Norm):
 
     Xu et al. 2019, equation 1; Ba et al. 2016. The same under either numerics: the released code
     uses torch's too. `dim` may be the sizes of several last axes, such as (C, H, W) of images; gain
-    and bias can each be left out.
+    and bias can each be left out. With `zero_centered` the gain is 1 + g, and g is learned from 0.
     """
 
     def __init__(
-        self, dim: int | Sequence[int], *, eps: float = 1e-5, gain: bool = True, bias: bool = True
+        self,
+        dim: int | Sequence[int],
+        *,
+        eps: float = 1e-5,
+        gain: bool = True,
+        bias: bool = True,
+        zero_centered: bool = False,
     ) -> None:
-        if not 0 < eps < float("inf"):
-            raise ValueError(f"eps={eps}: must be above 0 and finite")
+        check_eps(eps)
         super().__init__(dim if isinstance(dim, int) else list(dim), eps=eps, bias=bias)
-        if not gain:
+        self.gain_less_one = gain_less_one(*self.normalized_shape, gain=gain) if zero_centered else None
+        if not gain or zero_centered:
             self.register_parameter("weight", None)
+        if zero_centered:
+            self.eps, self._own_eps = Norm.eps, eps  # torch's fast path knows of no such gain
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return z, in the shape of x."""
+        if self.gain_less_one is None:
+            return super().forward(x)
+        # In float32: 1 + g of half precision would be 1 for small g.
+        gain, bias = 1 + upcast(self.gain_less_one), None if self.bias is None else upcast(self.bias)
+        z = F.layer_norm(upcast(x), self.normalized_shape, gain, bias, self._own_eps)
+        return z.to(torch.promote_types(x.dtype, self.gain_less_one.dtype))
 
 
 class ClosedFormNorm(Norm):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from adanorm.norms import family, over_batch, over_positions, rowwise
+from adanorm.norms import family, input_scaled, over_batch, over_positions, pointwise, rowwise
 from adanorm.norms.base import Norm, as_norm
 
 NORMS: dict[str, type[Norm]] = {
@@ -25,8 +25,14 @@ NORMS: dict[str, type[Norm]] = {
     "groupnorm": over_positions.GroupNorm,
     "rmsnorm": rowwise.RmsNorm,
     "partial-rmsnorm": rowwise.PartialRmsNorm,
+    "simple-rmsnorm": rowwise.SimpleRmsNorm,
+    "preaffine-rmsnorm": rowwise.PreAffineRmsNorm,
     "scalenorm": rowwise.ScaleNorm,
-    "dynamic-tanh": rowwise.DynamicTanh,
+    "dynamic-tanh": pointwise.DynamicTanh,
+    "derf": pointwise.Derf,
+    "pointwise": pointwise.Pointwise,
+    "seednorm": input_scaled.SeeDNorm,
+    "gatednorm": input_scaled.GatedNorm,
     "weightnorm": rowwise.WeightNorm,
 }
 

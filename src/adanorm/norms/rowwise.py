@@ -20,7 +20,8 @@ class RmsNorm(Affine):
     """Return gain * x/sqrt(mean(x^2) + eps) (Zhang & Sennrich 2019, equation 4).
 
     `eps_at` root adds eps to the mean square, as most code does; outside adds it to the root, as
-    theirs. Raises ValueError for any other choice.
+    theirs. With `zero_centered` the gain is 1 + g, and g is learned from 0, as in Gemma and Qwen3-Next:
+    weight decay then draws it to 1. Raises ValueError for any other choice.
     """
 
     def __init__(
@@ -30,9 +31,10 @@ class RmsNorm(Affine):
         eps: float = 1e-5,
         eps_at: str = "root",
         gain: bool = True,
+        zero_centered: bool = False,
         backend: Backend = "auto",
     ) -> None:
-        super().__init__(dim, gain=gain, bias=False)
+        super().__init__(dim, gain=gain, bias=False, zero_centered=zero_centered)
         if eps_at not in ("root", "outside"):
             raise ValueError(f"eps_at={eps_at!r}: choose root or outside")
         self._divide(_Scaled(eps_at, dim, eps, backend))
@@ -47,7 +49,41 @@ class RmsNorm(Affine):
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
-        return computed(self.code, self.backend, x, self.weight)
+        gain = self.weight if self.gain_less_one is None else 1 + upcast(self.gain_less_one)
+        z = computed(self.code, self.backend, x, gain)
+        return (
+            z if self.gain_less_one is None else z.to(torch.promote_types(x.dtype, self.gain_less_one.dtype))
+        )
+
+
+class SimpleRmsNorm(RmsNorm):
+    """Return x/sqrt(mean(x^2) + eps), without a gain: RMSNorm as x-transformers' SimpleRMSNorm has it.
+
+    With `size` length, x/max(||x||, eps): rows of length 1, L2 normalization, as nGPT's (Loshchilov et
+    al. 2024). Raises ValueError for another size.
+    """
+
+    def __init__(self, dim: int, *, size: str = "rms", eps: float = 1e-5, backend: Backend = "auto") -> None:
+        super().__init__(dim, eps=eps, gain=False, backend=backend)
+        if size not in ("rms", "length"):
+            raise ValueError(f"size={size!r}: choose rms or length")
+        self._divide(_Scaled("root" if size == "rms" else "length", dim, eps, backend))
+
+
+class PreAffineRmsNorm(RmsNorm):
+    """Return gain * u/sqrt(mean(u^2) + eps) with u = scale * x, scale and gain (H,) learned from 1.
+
+    Qiu et al. 2026, arXiv 2601.22966: what outliers among the features do can be learned in the scale.
+    """
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, backend: Backend = "auto") -> None:
+        super().__init__(dim, eps=eps, backend=backend)
+        self.scale = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return z (..., H)."""
+        self.check_features(x)
+        return super().forward(x * self.scale)
 
 
 class PartialRmsNorm(RmsNorm):
@@ -139,50 +175,6 @@ class _Scaled:
         else:
             size = root + self.eps if self.size == "outside" else length.clamp(min=self.eps)
         return affine((broad / size).to(x.dtype), gain, None)
-
-
-class DynamicTanh(Affine):
-    """Return gain * tanh(a x) + bias with one learned a: no statistics at all (DyT, Zhu et al. 2025).
-
-    a starts at `alpha`, 0.5 as theirs outside large language models. Raises ValueError unless it is
-    above 0.
-    """
-
-    kernels = ("cpu",)
-
-    def __init__(self, dim: int, *, alpha: float = 0.5, backend: Backend = "auto") -> None:
-        super().__init__(dim, gain=True, bias=True)
-        backends.check(backend)
-        if not 0 < alpha < float("inf"):
-            raise ValueError(f"alpha={alpha}: must be above 0 and finite")
-        self.alpha, self.backend = nn.Parameter(torch.tensor(float(alpha))), backend
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return z (..., H)."""
-        self.check_features(x)
-        return computed(_Squashed(), self.backend, x, self.alpha, self.weight, self.bias).to(x.dtype)
-
-
-class _Squashed:
-    """Code of gain * tanh(alpha x) + bias, (..., H)."""
-
-    def forward(
-        self, x: Tensor, alpha: Tensor, gain: Tensor, bias: Tensor
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        from adanorm.norms.kernels import numba_affine
-
-        return numba_affine.squashed(x, alpha.item(), gain, bias), ()
-
-    def backward(
-        self, dz: Tensor, x: Tensor, alpha: Tensor, gain: Tensor, bias: Tensor
-    ) -> tuple[Tensor, ...]:
-        from adanorm.norms.kernels import numba_affine
-
-        dx, (dgain, dbias, dalpha) = numba_affine.squashed_gradient(dz, x, alpha.item(), gain)
-        return dx, dalpha.sum(), dgain, dbias
-
-    def eager(self, x: Tensor, alpha: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-        return affine(torch.tanh(alpha * x), gain, bias)
 
 
 class WeightNorm(Norm):

@@ -47,12 +47,17 @@ def _over_processes(total: Tensor, synchronized: bool) -> Tensor:
 
 
 class Affine(Norm):
-    """A gain of ones and a bias of zeros, each (H,), or without one or both: None."""
+    """A gain of ones and a bias of zeros, each (H,), or without one or both: None.
 
-    def __init__(self, dim: int, *, gain: bool, bias: bool) -> None:
+    `zero_centered`, what is learned is the gain less one. It has a name of its own, since who reads a
+    `weight` takes it for a gain.
+    """
+
+    def __init__(self, dim: int, *, gain: bool, bias: bool, zero_centered: bool = False) -> None:
         super().__init__()
         self.dim = dim
-        self.weight = nn.Parameter(torch.ones(dim)) if gain else None
+        self.weight = nn.Parameter(torch.ones(dim)) if gain and not zero_centered else None
+        self.gain_less_one = gain_less_one(dim, gain=gain) if zero_centered else None
         self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
 
     def affine(self, y: Tensor) -> Tensor:
@@ -63,6 +68,13 @@ class Affine(Norm):
         """Raise ValueError where the last axis of x is not H."""
         if x.shape[-1] != self.dim:
             raise ValueError(f"{type(self).__name__}({self.dim}): the last axis has {x.shape[-1]} features")
+
+
+def gain_less_one(*shape: int, gain: bool) -> nn.Parameter:
+    """Return g of a gain 1 + g, zeros of a shape; raises ValueError where there is no gain."""
+    if not gain:
+        raise ValueError("zero_centered=True: needs gain=true, which it is about")
+    return nn.Parameter(torch.zeros(*shape))
 
 
 def affine(y: Tensor, gain: Tensor | None, bias: Tensor | None) -> Tensor:

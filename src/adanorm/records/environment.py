@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import re
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,12 +36,33 @@ def describe(
         "system": platform.system(),
         "machine": platform.machine(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu(),
+        "arithmetic": _arithmetic(),
         "precision": precision,
         "processes": processes,
         "threads": threads,
         **({"norm_backend": norm_backend} if norm_backend else {}),
         **({"numerics_version": numerics_version} if numerics_version else {}),
     }
+
+
+HOLDS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
+
+
+def _arithmetic() -> dict[str, str]:
+    """Return what decides the last digits on a CPU: the instructions used, the libraries of products.
+
+    And the variables that hold them to fewer, where they are set.
+    """
+    text = torch.__config__.show()
+    mkl, blas = re.search(r"Math Kernel Library Version ([\d.]+)", text), re.search(r"BLAS_INFO=(\w+)", text)
+    onednn = re.search(r"MKL-DNN v([\d.]+)", text)
+    found = {"instructions": torch.backends.cpu.get_cpu_capability()}
+    if mkl or blas:
+        found["BLAS"] = f"MKL {mkl[1]}" if mkl else blas[1] if blas else ""
+    if onednn:
+        found["oneDNN"] = onednn[1]
+    held = {name: os.environ[name] for name in HOLDS if name in os.environ}
+    return {**found, **held}
 
 
 def _git(*arguments: str) -> str | None:

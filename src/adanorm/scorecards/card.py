@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from adanorm.files import write_whole
 
@@ -44,6 +44,16 @@ class Gradients(Part):
     norms: dict[str, dict[str, float]]
 
 
+class Machine(Part):
+    """What cost was measured on."""
+
+    device: str
+    threads: int
+    packages: dict[str, str | None]
+    commit: str | None
+    dirty: bool
+
+
 class Observed(Part):
     """What is seen of a norm before any score.
 
@@ -54,8 +64,7 @@ class Observed(Part):
     changes: dict[str, dict[str, float]]
     tolerance: float  # up to which the output does not move
     costs: list[Cost]
-    threads: int
-    environment: dict[str, Any]
+    machine: Machine
 
 
 class Column(Part):
@@ -107,9 +116,9 @@ class Card(Part):
     """A scorecard; a part that is not there yet is None. `norm` and `against` are as they are named."""
 
     schema_version: Literal[1] = Field(default=1, alias="schema")
-    norm: str
-    against: list[str]
-    identity: str  # digest of the norms' settings and code
+    norm: Annotated[str, Field(pattern=r"^[\w.+:-]{1,200}$")]
+    against: Annotated[list[str], Field(min_length=1)]
+    identity: Annotated[str, Field(pattern="^[0-9a-f]{8}$")]  # digest of the norms' settings and code
     checks: list[str]  # of the contract, all of which hold
     observed: Observed | None = None
     gradients: Gradients | None = None
@@ -118,8 +127,16 @@ class Card(Part):
     pace: float = 1.0  # how long runs take here beside what their records and declared costs say
     columns: list[Column] = Field(default=[])
     scores: list[Score] = Field(default=[])
-    left_out: list[str] = Field(default=[])  # what the budget or the data had no room for, a line each
+    left_out: list[str] = Field(default=[])  # tasks that the budget has no room for, or no data, a line each
+    lacking: list[str] = Field(default=[])  # planned seeds that it turned out to have no room for
     ended: str = ""  # why nothing more is run
+
+    @model_validator(mode="after")
+    def _changes_are_of_its_norms(self) -> Card:
+        for found in self.observed.changes.values() if self.observed else ():
+            if found.keys() != {self.norm, *self.against}:
+                raise ValueError("observed.changes: of other norms than the card's")
+        return self
 
     def write(self, path: Path) -> Card:
         """Write the scorecard and return it."""
@@ -130,11 +147,16 @@ class Card(Part):
 
 def read_card(path: Path, identity: str) -> Card | None:
     """Return the scorecard in a file if it is of these very norms, else None."""
+    found = any_card(path)
+    return found if found is not None and found.identity == identity else None
+
+
+def any_card(path: Path) -> Card | None:
+    """Return the scorecard in a file, None where there is none."""
     try:
-        found = Card.model_validate_json(path.read_bytes())
+        return Card.model_validate_json(path.read_bytes())
     except (OSError, ValueError):  # none yet, or of another version: all in it can be had again
         return None
-    return found if found.identity == identity else None
 
 
 def short(norm: str) -> str:

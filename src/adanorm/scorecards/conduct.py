@@ -11,13 +11,16 @@ from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.digest import digest_of
 from adanorm.files import write_whole
 from adanorm.norms import norm_factory
+from adanorm.reporting.names import title
 from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.scorecards.card import Card, read_card, short
-from adanorm.scorecards.columns import choose_columns
+from adanorm.scorecards.bundle import export, read_bundle
+from adanorm.scorecards.card import Card, any_card, read_card, short
+from adanorm.scorecards.columns import choose_columns, span
+from adanorm.scorecards.imported import imported_card
 from adanorm.scorecards.observed import observe, observe_gradients
 from adanorm.scorecards.page import card_page
 from adanorm.scorecards.scores import score
-from adanorm.scorecards.summary import summary
+from adanorm.scorecards.summary import summary, wrapped
 from adanorm.scorecards.trial import Trial, say
 from adanorm.studies.launchers import Launch
 
@@ -74,8 +77,8 @@ def conduct(request: Request, card: Card) -> tuple[Card, bool]:
         card = card.model_copy(update={"observed": observe(request.norm, request.against)}).write(path)
     if card.gradients is None:
         say("gradients")
-        found = observe_gradients(norms, card.columns[0], request.runs)
-        card = card.model_copy(update={"gradients": found}).write(path)
+        seen = observe_gradients(norms, card.columns[0], request.runs)
+        card = card.model_copy(update={"gradients": seen}).write(path)
 
     def save(spent: float, pace: float) -> None:
         card.model_copy(update={"spent": spent, "pace": pace}).write(path)
@@ -83,10 +86,19 @@ def conduct(request: Request, card: Card) -> tuple[Card, bool]:
     most = preregistration().stopping.most
     trial = Trial(card, request.runs, request.launch, most, save)
     ended = trial.run()
-    scores = [score(card, column, trial.evidence(column), _metric(column.task)) for column in card.columns]
-    card = card.model_copy(
-        update={"spent": trial.spent, "pace": trial.pace, "ended": ended, "scores": scores}
-    ).write(path)
+    found = {column.task: trial.evidence(column) for column in card.columns}
+    begun = [
+        column for column in card.columns if any(side.runs for side in found[column.task].norms.values())
+    ]
+    scores = [score(card, column, found[column.task], _metric(column.task)) for column in begun]
+    lacking = [
+        f"{title(column.task)}, scale {column.scale}: the planned seeds that are lacking take about"
+        f" {span(trial.lacking[column.task])} here"
+        for column in card.columns
+        if column.task in trial.lacking
+    ]
+    known = {"spent": trial.spent, "pace": trial.pace, "ended": ended, "scores": scores, "lacking": lacking}
+    card = card.model_copy(update=known).write(path)
     write_whole(request.place.with_suffix(".md"), summary(card).encode())
     write_whole(request.place.with_suffix(".html"), card_page(card).encode())
     return card, bool(trial.failed)
@@ -94,3 +106,41 @@ def conduct(request: Request, card: Card) -> tuple[Card, bool]:
 
 def _metric(task: str) -> str:
     return cached_experiment([f"task={task}"]).task.metric
+
+
+def exported(request: Request, path: Path) -> int:
+    """Write a finished scorecard to a file and return how many files are in it.
+
+    Raises ValueError where there is none of this norm as it is now.
+    """
+    card = read_card(request.place.with_suffix(".json"), _identity([request.norm, *request.against]))
+    if card is None or not card.ended:
+        raise ValueError(
+            f"{request.place}.html: no finished scorecard of {request.norm} as it is, beside"
+            f" {', '.join(request.against)}; run it first"
+        )
+    return export(card, request.runs, path)
+
+
+def shown_import(path: Path, runs: Path) -> tuple[str, Path]:
+    """Return the summary of a bundle's scorecard, and the page on which it stands beside ours.
+
+    Raises ValueError, in one line, for a bundle that does not hold what it says; nothing is written then.
+    """
+    members = read_bundle(path)
+    try:
+        card = imported_card(members)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    records = sum(name.endswith("/result.json") for name in members)
+    notice = (
+        f"From {path.name}: the digests of its {len(members):,} files hold, and scores and verdicts are"
+        f" computed here from its {records} records. Contract, invariances, cost and gradients are as"
+        " it says: none of its code was run."
+    )
+    ours = [found for file in sorted((runs / "scorecards").glob("*.json")) if (found := any_card(file))]
+    page = runs / "scorecards" / "imported" / f"{short(card.norm)}-{card.identity}.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    others = [found for found in ours if found.identity != card.identity]
+    write_whole(page, card_page(card, others, notice=notice).encode())
+    return "\n".join([*wrapped(notice), "", summary(card)]), page

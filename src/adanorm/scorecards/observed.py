@@ -14,7 +14,7 @@ from adanorm.config.sections import NormConfig
 from adanorm.norms import NORMS
 from adanorm.records import environment, reader
 from adanorm.runs.setup import choose_device
-from adanorm.scorecards.card import Column, Gradients, Observed
+from adanorm.scorecards.card import Column, Gradients, Machine, Observed
 from adanorm.scorecards.cost import costs
 from adanorm.scorecards.likeness import computed_alike
 
@@ -34,15 +34,13 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
     known = norm_configs([name for name in NORMS if name != norm])
     analysis = load_analysis("invariance")
     others = known | {name: config for name, config in chosen.items() if name != norm}
+    found = environment.describe(device=device, precision=run.precision, processes=1, threads=run.threads)
     return Observed(
         alike=computed_alike(chosen[norm], others),
         changes=_changes(chosen, analysis),
         tolerance=float(analysis.options["tolerance"]),
         costs=costs({name: chosen[name] for name in chosen}, device),
-        threads=run.threads,
-        environment=environment.describe(
-            device=device, precision=run.precision, processes=1, threads=run.threads
-        ),
+        machine=Machine.model_validate({key: found[key] for key in Machine.model_fields}),
     )
 
 

@@ -28,11 +28,12 @@ PLOT = 300.0  # width of the drawing of an interval
 REACH = 4.0  # margins that it shows to either side, or as many as the interval has
 
 
-def card_page(card: Card, others: Sequence[Card] = ()) -> str:
-    """Return a scorecard as a page; the `others` are shown beside it."""
+def card_page(card: Card, others: Sequence[Card] = (), *, notice: str = "") -> str:
+    """Return a scorecard as a page; the `others` are shown beside it, a `notice` before everything."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
         title=name(card.norm),
+        notice=notice,
         cards=[_card(each) for each in (card, *others)],
     )
 
@@ -152,13 +153,12 @@ def _plot(verdict: Verdict) -> dict[str, Any] | None:
 def _environment(card: Card) -> list[tuple[str, str]]:
     if card.observed is None:
         return []
-    found = card.observed.environment
-    packages = ", ".join(f"{key} {value}" for key, value in found.get("packages", {}).items() if value)
-    changed = ", with changes" if found.get("dirty") else ""
+    machine = card.observed.machine
+    packages = ", ".join(f"{package} {version}" for package, version in machine.packages.items() if version)
     return [
-        ("processor", str(found.get("device"))),
-        ("threads a run", str(card.observed.threads)),
+        ("processor", machine.device),
+        ("threads a run", str(machine.threads)),
         ("packages", packages),
-        ("commit", f"{found.get('commit')}{changed}"),
+        ("commit", f"{machine.commit}{', with changes' if machine.dirty else ''}"),
         ("norms, digest", card.identity),
     ]

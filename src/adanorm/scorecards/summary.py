@@ -20,14 +20,14 @@ NEARLY = 1e-2  # what is not invariant moves by a tenth and more; an eps of its 
 
 def summary(card: Card) -> str:
     """Return the scorecard as Markdown."""
-    lines = [f"# Scorecard of {name(card.norm)}", "", *_wrapped(headline(card)), ""]
+    lines = [f"# Scorecard of {name(card.norm)}", "", *wrapped(headline(card)), ""]
     lines += _bullet(f"Contract: {len(card.checks)} of {len(card.checks)} checks hold.")
     if card.observed:
         lines += [line for text in blindness(card) for line in _bullet(text)]
         lines += ["", "## Cost beside torch's LayerNorm", ""]
         lines += [line for cost in _own_costs(card) for line in _bullet(cost_text(cost))]
     if card.gradients and card.norm in card.gradients.norms:
-        lines += ["", "## Gradients", "", *_wrapped(gradient_text(card))]
+        lines += ["", "## Gradients", "", *wrapped(gradient_text(card))]
     lines += ["", "## Scores", ""]
     for found in card.scores:
         lines += _bullet(score_text(found))
@@ -36,7 +36,7 @@ def summary(card: Card) -> str:
     if undecided := list(open_lines(card)):
         lines += ["", "## Not decided", ""]
         lines += [line for text in undecided for line in _bullet(text)]
-    lines += ["", *_wrapped(ending(card)), ""]
+    lines += ["", *wrapped(ending(card)), ""]
     return "\n".join(lines)
 
 
@@ -162,12 +162,12 @@ def open_lines(card: Card) -> Iterator[str]:
             if verdict.closing:
                 where = f"{found.title} {found.column.scale}, beside {name(verdict.other)}"
                 yield f"{where}: it would take {verdict.closing}."
-    yield from (f"Not run: {line}." for line in card.left_out)
+    yield from (f"Not run: {line}." for line in (*card.lacking, *card.left_out))
 
 
 def ending(card: Card) -> str:
     """Return what was spent of the budget, on what, and why it ended."""
-    place = card.observed.environment["device"] if card.observed else "this machine"
+    place = card.observed.machine.device if card.observed else "this machine"
     budget, spent = span(card.budget), span(card.spent)
     return (
         f"Budget {budget}, spent {spent} on {place}: {card.ended}."
@@ -187,7 +187,8 @@ def name_all(norms: Sequence[str]) -> list[str]:
     return [name(norm) for norm in norms]
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
+    """Return a paragraph in lines."""
     return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
 
 

@@ -39,6 +39,7 @@ class Trial:
     spent: float = field(init=False)
     pace: float = field(init=False)
     failed: list[str] = field(init=False, default_factory=list)  # tasks with a run that failed
+    lacking: dict[str, float] = field(init=False, default_factory=dict)  # seconds of planned runs, by task
 
     def __post_init__(self) -> None:
         self.spent, self.pace = self.card.spent, self.card.pace
@@ -50,32 +51,39 @@ class Trial:
 
     def run(self) -> str:
         """Make the runs that are lacking, and return why there are no more of them."""
-        if not self._planned_seeds():
-            return "the planned seeds that are lacking would take more than is left of the budget"
-        ended = self._deciding_seeds()
+        whole = [column for column in self.card.columns if self._has_planned_seeds(column)]
+        ended = self._deciding_seeds(whole)
         return f"{ended}; a run failed on {', '.join(self.failed)}" if self.failed else ended
 
     def evidence(self, column: Column) -> Evidence:
         """Return the records of a column."""
         return evidence(column.task, column.scale, runs=self.runs, norms=self.norms)
 
-    def _planned_seeds(self) -> bool:
-        """Make the planned runs, a first seed before the others; return whether all are made."""
-        seeds = list(range(1, preregistration().stopping.planned + 1))
-        planned = [Run(column.task, norm, seed) for seed in seeds for column in self.card.columns
-                   for norm in self.norms]  # fmt: skip
-        for part in ([run for run in planned if run.seed == 1], planned):
-            missing = self._missing(part)
-            fits = missing if self._seconds(missing) <= self._left or not self.spent else []
-            for column in () if fits else self.card.columns:  # the cheapest come first
-                more = [run for run in missing if run.task == column.task]
-                fits += more if self._seconds([*fits, *more]) <= self._left else []
-            self._make(fits)
-        return not [run for run in self._missing(planned) if run.task not in self.failed]
+    def _has_planned_seeds(self, column: Column) -> bool:
+        """Make the planned runs of a column where they fit the budget; return whether all are made.
 
-    def _deciding_seeds(self) -> str:
-        """Add seeds until every comparison is decided, or the next seed is more than the budget has left."""
-        scored = {column.task: column for column in self.card.columns if column.scale != "smoke"}
+        The cheapest column comes first: a seed of it tells how fast this machine is, and of its others
+        as many are run as fit.
+        """
+        planned = preregistration().stopping.planned
+        is_first = column == self.card.columns[0]
+        for seeds in (1, *range(planned, 1, -1)) if is_first else (planned,):
+            missing = self._missing_seeds(column, seeds)
+            if self._seconds(missing) <= self._left or (seeds == 1 and not self.spent):
+                self._make(missing)
+        missing = self._missing_seeds(column, planned)
+        if missing and column.task not in self.failed:
+            self.lacking[column.task] = self._seconds(missing)
+        return not missing
+
+    def _deciding_seeds(self, whole: Sequence[Column]) -> str:
+        """Add seeds until every comparison is decided, or the next seed is more than the budget has left.
+
+        To columns that have their planned seeds.
+        """
+        if self.lacking and not whole:
+            return "the planned seeds would take more than is left of the budget"
+        scored = {column.task: column for column in whole if column.scale != "smoke"}
         alike = self.card.observed.alike if self.card.observed else []
         following = [
             Followed(task, self.card.norm, other, "test", no_worse=False)
@@ -85,7 +93,7 @@ class Trial:
         ]
         if not following:
             return "every planned seed is run"
-        out_of_reach = False
+        out_of_reach = bool(self.lacking)
         while following:
             plan = Plan(
                 following,
@@ -115,7 +123,9 @@ class Trial:
     def _left(self) -> float:
         return self.card.budget - self.spent
 
-    def _missing(self, runs: Sequence[Run]) -> list[Run]:
+    def _missing_seeds(self, column: Column, seeds: int) -> list[Run]:
+        """Return the runs that are lacking of the first seeds of every norm."""
+        runs = (Run(column.task, norm, seed) for seed in range(1, seeds + 1) for norm in self.norms)
         return [run for run in runs if not reader.is_complete(self._planned(run).experiment.folder())]
 
     def _planned(self, run: Run) -> Planned:
@@ -150,7 +160,8 @@ class Trial:
             self.spent = before + time.monotonic() - started
             self.save(self.spent, self.pace)
             if (more := next(left)) > 0:
-                rest = (self.spent - before) / (len(runs) - more) * more
+                half = min(self.launch.workers - 1, more) / 2  # of what is being run is done
+                rest = (self.spent - before) / (len(runs) - more + half) * (more - half)
                 say(f"{more} of {len(runs)} runs left, about {span(rest)}; {self._budget()}")
 
         logs = Path(self.runs) / "studies" / f"scorecard-{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}"

@@ -11,17 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba.core import types
-from numba.extending import overload
 from numba.np.numpy_support import carray
 from torch import Tensor
 
-from adanorm.norms.kernels.compiling import Kernel, compiled
-from adanorm.norms.kernels.teams import run
+from adanorm.norms.kernels.compiling import compiled
+from adanorm.norms.kernels.rows import BLOCKS, as_it_lies, dense, run_over_rows
 
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
 Pointer = Any  # to such numbers
-BLOCKS = 32  # of rows
 
 SIZES = ("root", "outside", "length")  # what a row is divided by
 
@@ -110,93 +107,18 @@ def _gradient(
     _multiply(grad[counted:], gain[counted:], inverse, out[counted:])
 
 
-def _tanh(u: Number) -> Number:
-    """Return tanh(u): in float32 a quotient of polynomials (Eigen's), which vectorizes."""
-    return np.tanh(u)
-
-
-@overload(_tanh, jit_options={"forceinline": True, "fastmath": {"reassoc", "contract", "nsz"}})
-def _tanh_of_a_type(u):  # type: ignore[no-untyped-def]
-    if u != types.float32:
-        return lambda u: np.tanh(u)  # noqa: PLW0108 - Numba compiles a function of its own
-
-    def rational(u):  # type: ignore[no-untyped-def]
-        f = np.float32
-        u = f(7.90531110763549805) if u > f(7.90531110763549805) else u
-        u = f(-7.90531110763549805) if u < f(-7.90531110763549805) else u
-        s = u * u
-        p = s * f(-2.76076847742355e-16) + f(2.00018790482477e-13)
-        p = s * p + f(-8.60467152213735e-11)
-        p = s * p + f(5.12229709037114e-08)
-        p = s * p + f(1.48572235717979e-05)
-        p = s * p + f(6.37261928875436e-04)
-        p = s * p + f(4.89352455891786e-03)
-        q = s * f(1.19825839466702e-06) + f(1.18534705686654e-04)
-        q = s * q + f(2.26843463243900e-03)
-        q = s * q + f(4.89352518554385e-03)
-        return u * p / q
-
-    return rational
-
-
-def _squashed(
-    block: int, blocks: int, rows: int, features: int,
-    x: Pointer, gain: Pointer, bias: Pointer, z: Pointer, alpha: Number,
-) -> None:  # fmt: skip
-    """Write gain * tanh(alpha x) + bias."""
-    shape = (rows, features)
-    x, gain, bias, z = carray(x, shape), carray(gain, features), carray(bias, features), carray(z, shape)
-    for r in range(block * rows // blocks, (block + 1) * rows // blocks):
-        _squash(x[r], alpha, gain, bias, z[r])
-
-
-@compiled
-def _squash(row: Any, alpha: Number, gain: Any, bias: Any, out: Any) -> None:
-    for i in range(row.shape[0]):
-        out[i] = gain[i] * _tanh(alpha * row[i]) + bias[i]
-
-
-def _squashed_gradient(
-    block: int, blocks: int, rows: int, features: int,
-    dz: Pointer, x: Pointer, gain: Pointer, dx: Pointer, sums: Pointer, alpha: Number,
-) -> None:  # fmt: skip
-    """Write dl/dx, and the block's parts of dl/dgain, dl/dbias and dl/dalpha, this a part a feature."""
-    shape = (rows, features)
-    dz, x, gain, dx = carray(dz, shape), carray(x, shape), carray(gain, features), carray(dx, shape)
-    sums = carray(sums, (blocks, 3, features))
-    sums[block, :, :] = 0
-    for r in range(block * rows // blocks, (block + 1) * rows // blocks):
-        _squash_back(x[r], dz[r], alpha, gain, sums[block, 0], sums[block, 1], sums[block, 2], dx[r])
-
-
-@compiled
-def _squash_back(
-    row: Any, grad: Any, alpha: Number, gain: Any, dgain: Any, dbias: Any, dalpha: Any, out: Any
-) -> None:
-    one = row.dtype.type(1)
-    for i in range(row.shape[0]):
-        y = _tanh(alpha * row[i])
-        du = gain[i] * grad[i] * (one - y * y)
-        dgain[i] += grad[i] * y
-        dbias[i] += grad[i]
-        dalpha[i] += du * row[i]
-        out[i] = alpha * du
-
-
 # What each takes after its block: see compiling.entry.
 TAKES = {
     _scaled: "iippppini",
     _scaled_gradient: "iippppppini",
-    _squashed: "iippppn",
-    _squashed_gradient: "iipppppn",
 }
 
 
 def scaled(x: Tensor, gain: Tensor | None, *, size: str, counted: int, eps: float) -> tuple[Tensor, Tensor]:
     """Return gain * x/size (..., H) and the sums of squares (R,) as the rows lie: see _inverse."""
-    x = _dense(x)
+    x = dense(x)
     z, squares = torch.empty_like(x), x.new_empty(x.shape[:-1].numel())
-    _run(_scaled, x, x, _gain(gain, x), z, squares, counted, eps, SIZES.index(size))
+    run_over_rows(_scaled, TAKES[_scaled], x, x, _gain(gain, x), z, squares, counted, eps, SIZES.index(size))
     return z, squares
 
 
@@ -204,46 +126,11 @@ def scaled_gradient(
     dz: Tensor, x: Tensor, gain: Tensor | None, squares: Tensor, *, size: str, counted: int, eps: float
 ) -> tuple[Tensor, Tensor]:
     """Return dl/dx (..., H) and dl/dgain (H,)."""
-    x = _dense(x)
+    x = dense(x)
     dx, sums = torch.empty_like(x), x.new_empty(min(BLOCKS, len(squares)), x.shape[-1])
-    tensors = _as_it_lies(dz, x), x, _gain(gain, x), squares, dx, sums
-    _run(_scaled_gradient, x, *tensors, counted, eps, SIZES.index(size))
+    tensors = as_it_lies(dz, x), x, _gain(gain, x), squares, dx, sums
+    run_over_rows(_scaled_gradient, TAKES[_scaled_gradient], x, *tensors, counted, eps, SIZES.index(size))
     return dx, sums.sum(0)
-
-
-def squashed(x: Tensor, alpha: float, gain: Tensor, bias: Tensor) -> Tensor:
-    """Return gain * tanh(alpha x) + bias, (..., H)."""
-    x = _dense(x)
-    z = torch.empty_like(x)
-    _run(_squashed, x, x, gain.contiguous(), bias.contiguous(), z, alpha)
-    return z
-
-
-def squashed_gradient(dz: Tensor, x: Tensor, alpha: float, gain: Tensor) -> tuple[Tensor, Tensor]:
-    """Return dl/dx (..., H) and dl/dgain, dl/dbias and the parts of dl/dalpha by feature, (3, H)."""
-    x = _dense(x)
-    dx, sums = torch.empty_like(x), x.new_empty(min(BLOCKS, x.shape[:-1].numel()), 3, x.shape[-1])
-    _run(_squashed_gradient, x, _as_it_lies(dz, x), x, gain.contiguous(), dx, sums, alpha)
-    return dx, sums.sum(0)
-
-
-def _run(kernel: Kernel, like: Tensor, *arguments: Any) -> None:
-    """Run a kernel over all rows of tensors (..., H)."""
-    rows = like.shape[:-1].numel()
-    addresses = [each.data_ptr() if isinstance(each, Tensor) else each for each in arguments]
-    sizes = {"blocks": min(BLOCKS, rows), "elements": like.numel()}
-    run(kernel, TAKES[kernel], like.dtype, rows, like.shape[-1], *addresses, **sizes)
-
-
-def _dense(x: Tensor) -> Tensor:
-    """Return x itself where its rows fill memory: fairseq's are often (T, B, H) that lie as (B, T, H)."""
-    lies_transposed = x.dim() == 3 and x.transpose(0, 1).is_contiguous()
-    return x if lies_transposed else x.contiguous()
-
-
-def _as_it_lies(dz: Tensor, x: Tensor) -> Tensor:
-    """Return dz as x lies in memory."""
-    return dz if dz.stride() == x.stride() else torch.empty_like(x).copy_(dz)
 
 
 def _gain(gain: Tensor | None, x: Tensor) -> Tensor:

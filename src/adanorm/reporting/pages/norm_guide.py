@@ -37,7 +37,7 @@ def update_norm_guide(
         lines = [
             *([_invariance(invariances[name])] if name in invariances else []),
             *([times[name]] if name in times else []),
-            *_scores(table, name),
+            *(_scores(table, name) or [f"no runs at `{table.study.scale}` scale on record yet"]),
         ]
         return f"{mark[1]}**Here**\n{''.join(f'- {line}{chr(10)}' for line in lines)}{mark[3]}"
 

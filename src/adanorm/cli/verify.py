@@ -1,0 +1,102 @@
+"""Run a recorded experiment here and say whether this machine reproduces the record.
+
+To the bit, within rounding, or as one more seed would (with the p-value); and what differs of what
+computed the two: processor, instructions, libraries, threads, versions. Exit code 1 where it does not.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from statistics import fmean, stdev
+
+from adanorm.cli.command import WIDTH, Arguments, Key, Usage
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.metrics.table import METRICS
+
+USAGE = Usage(
+    keys={"into": Key("folder of the repetition, which goes on where it stopped", "repeated")},
+    settings="of a run",
+    examples=("task=mnist scale=mini", "task=rt norm=layernorm seed=2"),
+    notes="Without seed= it is the first on record. runs= is where the records are.",
+)
+
+
+def main(arguments: Arguments) -> int:
+    """Repeat the run that the command line names, and say how it compares with its record."""
+    recorded = _recorded(arguments.settings)
+    from adanorm.records import reader
+
+    environment = reader.environment(recorded.folder())
+    kept = [f"{key}={environment[key]}" for key in ("precision", "threads") if key in environment]
+    # What a record does not say was computed by the eager norms: there were no others then.
+    backend = environment.get("norm_backend", "eager").partition(":")[0]
+    given = {setting.partition("=")[0] for setting in arguments.settings}
+    kept = [
+        setting for setting in [*kept, f"norm.backend={backend}"] if setting.partition("=")[0] not in given
+    ]
+    settings = [setting for setting in arguments.settings if not setting.startswith(("seed=", "runs="))]
+    repeated = compose_experiment(
+        [*settings, *kept, f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
+    )
+    if repeated.folder().resolve() == recorded.folder().resolve():
+        raise ValueError(f"into={arguments.keys['into']}: is where the record is; name another folder")
+    from adanorm.runs.execute import execute
+
+    execute(repeated)
+    return _say(recorded, repeated)
+
+
+def _recorded(settings: list[str]) -> Experiment:
+    """Return the run on record that settings name; raises ValueError where there is none."""
+    from adanorm.records import reader
+
+    named = compose_experiment(settings)
+    candidates = [named]
+    if not any(setting.startswith("seed=") for setting in settings):
+        candidates = reader.runs_on_record(named)
+    for run in candidates:
+        if reader.is_complete(run.folder()):
+            return run
+    what = f"{named.task.name} {named.norm.name} at scale {named.scale}"
+    scales = [path.name.partition("-")[0] for path in sorted(named.folder().parent.glob("*-seed*-*"))]
+    others = f", of scale {', '.join(dict.fromkeys(scales))} there are some" if scales else ""
+    raise ValueError(
+        f"no record of {what} under these settings{others}; `adanorm list` shows what is on record"
+    )
+
+
+def _say(recorded: Experiment, repeated: Experiment) -> int:
+    from adanorm.records import reader
+    from adanorm.reporting.verdicts.repetition import differences, repetition
+
+    found = repetition(recorded, repeated)
+    metric = METRICS[recorded.task.metric]
+    name = f"{recorded.task.name} {recorded.norm.name} {recorded.scale}, seed {recorded.seed}"
+    numbers = [
+        "no score" if score is None else f"{score:.{metric.decimals(score) + 2}f}"
+        for score in (found.recorded, found.repeated)
+    ]
+    lines = [f"{name}: test {metric.label} {numbers[0]} on record, {numbers[1]} here"]
+    if len(found.seeds) > 1:
+        mean, digits = fmean(found.seeds), metric.decimals(fmean(found.seeds))
+        lines.append(
+            f"seeds on record: {len(found.seeds)}, {mean:.{digits}f} ± {stdev(found.seeds):.{digits}f}"
+        )
+    p = "" if found.p is None else f", p = {found.p:.3f} among the seeds on record"
+    verdict = {
+        "to the bit": "reproduced to the bit",
+        "within rounding": "reproduced within rounding",
+        "within the seeds' spread": f"not the same run, but within the seeds' spread{p}",
+        "open": "not the same run, and one seed on record: whether it is within their spread is open",
+        "differs": f"not reproduced{p}",
+    }[found.agreement]
+    lines.append(verdict)
+    unlike = differences(reader.environment(recorded.folder()), reader.environment(repeated.folder()))
+    lines += ["computed otherwise:", *unlike] if unlike else ["computed alike"]
+    for line in lines:
+        indent = "  " if line in unlike else ""
+        print(textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent="    "))
+    sys.stdout.flush()
+    return int(found.agreement == "differs")
