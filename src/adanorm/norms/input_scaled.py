@@ -21,7 +21,7 @@ class SeeDNorm(Affine):
 
     alpha, beta and gain (H,) are learned, at first 1, 0 and 1, as theirs in language models: RMSNorm,
     until beta is learned. `alpha` is alpha's first value; eps is assumed. One dot product, without
-    the heads and the dropout that theirs has for images. Raises ValueError unless alpha is finite.
+    the heads and the dropout that theirs has for images. Raises ValueError unless alpha is above 0.
     """
 
     kernels = ("cpu", "cuda")
@@ -61,8 +61,7 @@ class GatedNorm(RmsNorm):
             raise ValueError(f"scale={scale}: must be above 0 and finite")
         self.scale = scale
         random = _own_stream()
-        self.down = nn.Parameter(torch.empty(int(rank), dim).normal_(std=0.02, generator=random))
-        self.up = nn.Parameter(torch.empty(dim, int(rank)).normal_(std=0.02, generator=random))
+        self.down, self.up = _drawn(random, int(rank), dim), _drawn(random, dim, int(rank))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
@@ -77,7 +76,13 @@ def _own_stream() -> torch.Generator:
     A model's layers then start with the weights that they have under any other norm.
     """
     with torch.random.fork_rng(devices=[]):
-        return torch.Generator().manual_seed(int(torch.randint(1 << 62, ()).item()))
+        seed = torch.randint(1 << 62, (), device="cpu")
+        return torch.Generator("cpu").manual_seed(int(seed))
+
+
+def _drawn(random: torch.Generator, *shape: int) -> nn.Parameter:
+    """Return weights of deviation .02 on the default device, drawn on the CPU wherever that is."""
+    return nn.Parameter(torch.empty(shape).copy_(0.02 * torch.randn(shape, generator=random, device="cpu")))
 
 
 @dataclass(frozen=True)
