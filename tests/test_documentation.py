@@ -193,10 +193,14 @@ def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.Ca
         "parse",
         "sample",
         "analyze",
+        "verify",
     ):
         arguments = at_smoke_scale(arguments, workplace)
     if command == "data":
         arguments.pop()
+    if command == "verify":  # a record of this machine
+        assert dispatch(["run", *arguments]) == 0
+        arguments.append(f"into={workplace / 'repeated'}")
     if "data.path=my/cifar-10-batches-bin" in arguments:
         arguments += SMALL_CIFAR
     if command in ("translate", "parse", "sample", "compare"):

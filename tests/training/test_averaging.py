@@ -49,3 +49,42 @@ def test_the_optimizer_has_the_settings_of_training_weight_decay_among_them() ->
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
     assert torch.allclose(model.weight, before * (1 - 0.25 * settings.lr)), "decoupled from the gradient"
+
+
+@pytest.mark.parametrize("momentum", [None, 0.9])
+def test_sgd_is_torchs_and_goes_on_from_its_saved_state(momentum: float | None) -> None:
+    given = f"training.momentum={'null' if momentum is None else momentum}"
+    settings = compose_experiment(
+        ["task=rt", "training.optimizer=sgd", "training.lr=0.1", "training.weight_decay=0.05", given]
+    ).training
+    torch.manual_seed(0)
+    x, y = torch.randn(8, 3, dtype=torch.float64), torch.randn(8, 2, dtype=torch.float64)
+    ours = nn.Linear(3, 2).double()
+    weight, bias = (p.detach().clone().requires_grad_() for p in ours.parameters())
+    theirs = torch.optim.SGD([weight, bias], lr=0.1, momentum=momentum or 0, weight_decay=0.05, foreach=False)
+    optimizer = make_optimizer(ours, settings)
+    for update in range(4):
+        if update == 2:  # a run that was stopped and goes on
+            saved = optimizer.state_dict()
+            optimizer = make_optimizer(ours, settings)
+            optimizer.load_state_dict(saved)
+        for made, predicted in ((optimizer, ours(x)), (theirs, x @ weight.T + bias)):
+            made.zero_grad()
+            (predicted - y).square().mean().backward()
+            made.step()
+    torch.testing.assert_close(ours.weight, weight, rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours.bias, bias, rtol=0, atol=1e-12)
+
+
+def test_optimizers_are_told_apart_and_adam_is_the_default() -> None:
+    digests = [
+        compose_experiment(["task=rt", *overrides]).digest()
+        for overrides in ([], ["training.optimizer=adam"], ["training.optimizer=sgd"])
+    ]
+    assert digests[0] == digests[1] != digests[2]
+    for override, message in (
+        ("training.optimizer=rmsprop", "choose adam or sgd"),
+        ("training.momentum=0.9", "optimizer=sgd alone has it"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compose_experiment(["task=rt", override])

@@ -19,7 +19,7 @@ USAGE = Usage(
     keys={"into": Key("folder of the repetition, which goes on where it stopped", "repeated")},
     settings="of a run",
     examples=("task=mnist scale=mini", "task=rt norm=layernorm seed=2"),
-    notes="Without norm= it is AdaNorm, without seed= the first on record. runs= is where the records are.",
+    notes="Without seed= it is the first on record. runs= is where the records are.",
 )
 
 
@@ -36,9 +36,7 @@ def main(arguments: Arguments) -> int:
     kept = [
         setting for setting in [*kept, f"norm.backend={backend}"] if setting.partition("=")[0] not in given
     ]
-    settings = [
-        setting for setting in _named(arguments.settings) if not setting.startswith(("seed=", "runs="))
-    ]
+    settings = [setting for setting in arguments.settings if not setting.startswith(("seed=", "runs="))]
     repeated = compose_experiment(
         [*settings, *kept, f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
     )
@@ -50,17 +48,11 @@ def main(arguments: Arguments) -> int:
     return _say(recorded, repeated)
 
 
-def _named(settings: list[str]) -> list[str]:
-    return (
-        settings if any(setting.startswith("norm=") for setting in settings) else [*settings, "norm=adanorm"]
-    )
-
-
 def _recorded(settings: list[str]) -> Experiment:
     """Return the run on record that settings name; raises ValueError where there is none."""
     from adanorm.records import reader
 
-    named = compose_experiment(_named(settings))
+    named = compose_experiment(settings)
     candidates = [named]
     if not any(setting.startswith("seed=") for setting in settings):
         candidates = reader.runs_on_record(named)

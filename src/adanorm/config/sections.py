@@ -188,6 +188,22 @@ class TrainingConfig(Config):
     warmup_from: Annotated[float, Field(ge=0)] | None = None  # null: zero
     label_smoothing: Fraction | None = None
     average: AverageConfig | None = None
+    optimizer: Literal["sgd"] | None = None  # null: Adam
+    momentum: Fraction | None = None  # of sgd; null: zero
+
+    @field_validator("optimizer", mode="before")
+    @classmethod
+    def _adam_is_null(cls, name: Any) -> Any:
+        """Say with null what is the default: one run has one identity."""
+        if name not in (None, "adam", "sgd"):
+            raise ValueError(f"{name!r}: choose adam or sgd")
+        return None if name == "adam" else name
+
+    @model_validator(mode="after")
+    def _momentum_is_of_sgd(self) -> TrainingConfig:
+        if self.momentum is not None and self.optimizer != "sgd":
+            raise ValueError(f"momentum={self.momentum:g}: optimizer=sgd alone has it; Adam's are its betas")
+        return self
 
     @model_validator(mode="after")
     def _has_an_end(self) -> TrainingConfig:

@@ -11,11 +11,20 @@ from adanorm.config.sections import TrainingConfig
 
 
 def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
-    """Return the optimizer of a model's parameters: Adam with decoupled weight decay.
+    """Return the optimizer of a model's parameters: Adam with decoupled weight decay, or SGD.
 
-    On the CPU a step is one pass over memory.
+    SGD is torch's: v' = momentum v + g + weight_decay w, w' = w - lr v'. On the CPU a step of either is
+    one pass over memory.
     """
     on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(
+            model.parameters(),
+            lr=settings.lr,
+            momentum=settings.momentum or 0.0,
+            weight_decay=settings.weight_decay,
+            fused=on_cpu or None,
+        )
     return torch.optim.AdamW(
         model.parameters(),
         lr=settings.lr,

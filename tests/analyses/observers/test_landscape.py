@@ -53,6 +53,7 @@ def test_on_a_quadratic_every_number_is_that_of_its_hessian(record: Records) -> 
     assert found["gradient_high"] == pytest.approx((etas[-1] * bend).item(), rel=1e-4)
     assert found["gradient"] == pytest.approx(found["gradient_high"] - found["gradient_low"])
     assert found["smoothness"] == pytest.approx((bend / g.norm()).item(), rel=1e-4)
+    assert found["magnitude"] == pytest.approx(g.norm().item(), rel=1e-5)
     eigenvalues = torch.linalg.eigvalsh(H)
     assert eigenvalues[0] < found["smoothness"] < eigenvalues[-1]
 
@@ -102,7 +103,7 @@ def test_it_is_what_functional_gradients_say(norm: str, clip: str, record: Recor
     expected = {
         "loss": max(losses) - min(losses), "loss_low": min(losses), "loss_high": max(losses),
         "gradient": max(changes) - min(changes), "gradient_low": min(changes), "gradient_high": max(changes),
-        "smoothness": max(slopes),
+        "smoothness": max(slopes), "magnitude": flat(g).norm().item(),
     }  # fmt: skip
     assert found == pytest.approx(expected, rel=2e-3)
 

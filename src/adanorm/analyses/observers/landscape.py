@@ -24,7 +24,8 @@ def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Valu
 
     `loss`: the largest l(x - eta g) less the smallest; `gradient`: the same of |grad l(x - eta g) - g|,
     how well g predicts the gradient; both with `_low` and `_high`, the two ends. `smoothness`: the largest of
-    |grad l(x - eta g) - g| / |eta g|, the effective beta. A probe costs a forward and a backward pass.
+    |grad l(x - eta g) - g| / |eta g|, the effective beta; `magnitude`: |g|, below which no Lipschitz
+    constant of the loss lies. A probe costs a forward and a backward pass.
     """
     x, g = update_and_gradient(step)
     rate = step.trainer.optimizer.param_groups[0]["lr"]
@@ -38,7 +39,8 @@ def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Valu
             losses.append(loss)
             changes.append(l2_norm(difference(there, g)))
             smoothness.append(changes[-1] / (multiple * rate * steepness) if steepness else float("nan"))
-    return {"": {**_range("loss", losses), **_range("gradient", changes), "smoothness": max(smoothness)}}
+    ranges = {**_range("loss", losses), **_range("gradient", changes)}
+    return {"": {**ranges, "smoothness": max(smoothness), "magnitude": steepness}}
 
 
 def _range(name: str, values: list[float]) -> dict[str, float]:
