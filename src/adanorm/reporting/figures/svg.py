@@ -17,7 +17,7 @@ _NO_TURN = re.compile(r"rotate\(-?0 [^)]*\)")
 
 
 def compact(text: str, *, name: str, label: str) -> str:
-    """Return an SVG document as an element for a page: its ids begin with a digest of `name`, it reads `label`.
+    """Return an SVG document as an element for a page: ids begin with a digest of `name`, it reads `label`.
 
     Ids that nothing refers to, groups that say nothing and digits that nobody sees are left out. A style
     is a class that is called by its content, so that equal ones of several figures agree.
