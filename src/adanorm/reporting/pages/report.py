@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment
 
@@ -176,8 +176,21 @@ def _missing(name: str, table: Table) -> list[dict[str, Any]]:
     return [{"title": table.study.title, **facts}]
 
 
-def build_report(runs: str | None = None) -> str:
-    """Return the report over the records of a folder, or of results/ with its figures."""
+class Records(NamedTuple):
+    """What is read of a folder of records: the tables by study, and what its runs say of the claims."""
+
+    tables: dict[str, Table]
+    judgements: list[ClaimResult]
+
+
+def read_records(runs: str | None = None) -> Records:
+    """Return the tables and claims of a folder of records, or of results/."""
     tables = {name: Table(study, study_grid(study, runs=runs)) for name, study in load_studies().items()}
+    return Records(tables, claim_results(runs))
+
+
+def build_report(runs: str | None = None, records: Records | None = None) -> str:
+    """Return the report over the records of a folder, or of results/ with its figures."""
+    tables, judgements = records or read_records(runs)
     figures = PROJECT / "results" / "figures"
-    return report_page(tables, claim_results(runs), drawn(figures) if runs is None else (), agreements(runs))
+    return report_page(tables, judgements, drawn(figures) if runs is None else (), agreements(runs))

@@ -1,0 +1,136 @@
+"""What other tools read of the data and the results: Croissant a data source, RO-Crate of the results."""
+
+from __future__ import annotations
+
+import mimetypes
+from typing import Any
+
+from adanorm.data.catalogue import SOURCES
+from adanorm.data.source import File, Source
+
+PAPER = "https://arxiv.org/abs/1911.07013"
+CROISSANT = "http://mlcommons.org/croissant/"
+_TERMS = (
+    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes"
+    " isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace"
+    " samplingRate separator source subField transform"
+)
+# The context that the specification of Croissant 1.1 asks for.
+CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "cr": CROISSANT,
+    "rai": f"{CROISSANT}RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "sc": "https://schema.org/",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **{term: f"cr:{term}" for term in _TERMS.split()},
+}
+TYPES = {".gz": "application/gzip", ".tgz": "application/gzip", ".zip": "application/zip"}
+# The parts of the results, with what they hold.
+PARTS = {
+    "runs/": "A folder a run: configuration, environment, curves, result, outputs on the test set.",
+    "analyses/": "Records of what a norm does as runs train, or on its own.",
+    "comparisons/": "Comparisons of norms on the same test examples.",
+    "tables/": "Tables of every study and of the claims, written from the records.",
+    "figures/": "Figures, written from the records.",
+    "bench/": "What norms and models cost, as ratios within a run.",
+    "report/index.html": "The report: every number with the runs behind it.",
+    "REPORT.md": "The report in the shape of a reproducibility report.",
+    "published.csv": "The numbers of the paper, with their source.",
+    "baselines.json": "Scores of what needs no training.",
+}
+
+
+def croissants() -> dict[str, dict[str, Any]]:
+    """Return the Croissant description of every data source that has an address, by the source's name."""
+    return {name: croissant(name, source) for name, source in SOURCES.items() if _has_addresses(source)}
+
+
+def _has_addresses(source: Source) -> bool:
+    return all("://" in address for file in source.files for address in file.addresses[:1] or ("none",))
+
+
+def croissant(name: str, source: Source) -> dict[str, Any]:
+    """Return a data source as Croissant 1.1 describes one: its files with sizes, checksums and addresses.
+
+    Where somebody has published no SHA-256 or MD5 of a file, the data set is a live one, which needs none.
+    """
+    files = [_file_object(file) for file in source.files]
+    unchecked = any("sha256" not in entry and "md5" not in entry for entry in files)
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": f"{CROISSANT}1.1",
+        "name": name,
+        "description": f"The files of {name} that experiments read, as they are downloaded and verified.",
+        "license": source.license,
+        "url": source.files[0].addresses[0].partition("#")[0],
+        "citeAs": f"see the license: {source.license}",
+        "version": "1.0.0",
+        "datePublished": "2019-12-08",  # of the paper that used them
+        **({"isLiveDataset": True} if unchecked else {}),
+        "distribution": files,
+    }
+
+
+def _file_object(file: File) -> dict[str, Any]:
+    kind, _, checksum = (file.checksum or "").partition(":")
+    suffix = next((ending for ending in TYPES if file.name.endswith(ending)), "")
+    found: dict[str, Any] = {
+        "@type": "cr:FileObject",
+        "@id": file.name,
+        "name": file.name,
+        "contentUrl": file.addresses[0].partition("#")[0],
+        "encodingFormat": TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "text/plain",
+    }
+    if file.size is not None:
+        found["contentSize"] = f"{file.size} B"
+    if kind in ("sha256", "md5"):
+        found[kind] = checksum
+    return found
+
+
+def ro_crate(parts: list[str]) -> dict[str, Any]:
+    """Return the RO-Crate 1.1 description of the results, of the parts of `PARTS` that there are."""
+    described = [
+        {
+            "@id": part,
+            "@type": "Dataset" if part.endswith("/") else "File",
+            "name": part.rstrip("/"),
+            "description": PARTS[part],
+        }
+        for part in parts
+    ]
+    return {
+        "@context": "https://w3id.org/ro/crate/1.1/context",
+        "@graph": [
+            {
+                "@id": "ro-crate-metadata.json",
+                "@type": "CreativeWork",
+                "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
+                "about": {"@id": "./"},
+            },
+            {
+                "@id": "./",
+                "@type": "Dataset",
+                "name": "AdaNorm, reproduced: records, tables and figures",
+                "description": "Runs that reproduce 'Understanding and Improving Layer Normalization'"
+                " (Xu et al., NeurIPS 2019), and what is written from them.",
+                "datePublished": "2026",
+                "license": {"@id": "https://spdx.org/licenses/MIT"},
+                "isBasedOn": {"@id": PAPER},
+                "hasPart": [{"@id": part} for part in parts],
+            },
+            {"@id": "https://spdx.org/licenses/MIT", "@type": "CreativeWork", "name": "MIT License"},
+            {
+                "@id": PAPER,
+                "@type": "ScholarlyArticle",
+                "name": "Understanding and Improving Layer Normalization",
+            },
+            *described,
+        ],
+    }

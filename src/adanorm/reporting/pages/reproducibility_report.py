@@ -1,0 +1,52 @@
+"""A report in the shape that the reproducibility challenges ask for, from the claims and the records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jinja2 import Environment
+
+from adanorm.reporting.names import task_metric, title
+from adanorm.reporting.pages.readme import answers, summary_table
+from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.claims import ClaimResult
+from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
+
+TEMPLATE = Path(__file__).with_suffix(".md")
+CLAIM_COLUMNS = ("claim", "where", "scale", "what is shown", "what would close it")
+COST_COLUMNS = ("task", "metric", "runs", "core-hours")
+
+
+def reproducibility_report(judgements: Sequence[ClaimResult], tables: Mapping[str, Table]) -> str:
+    """Return the report as Markdown: scope, methodology, a result for each claim with runs, and costs."""
+    overview = tables["overview"]
+    claims = [
+        [
+            found.claim.text,
+            found.claim.source,
+            found.scale,
+            claim_sentence(found),
+            claim_closing(found) or "-",
+        ]
+        for found in judgements
+        if found.run
+    ]
+    costs = [_cost(overview, task) for task in overview.study.columns]
+    template = Environment(keep_trailing_newline=True).from_string(TEMPLATE.read_text("utf-8"))
+    return template.render(
+        answers=answers(judgements),
+        overview=summary_table(overview),
+        claims="\n".join(markdown_table(CLAIM_COLUMNS, claims)),
+        requirements="\n".join(markdown_table(COST_COLUMNS, filter(None, costs))),
+    )
+
+
+def _cost(table: Table, task: str) -> list[str]:
+    """Return what the runs of a column cost; nothing of one without runs."""
+    cells = [cell for (_, column), cell in table.cells.items() if cell and column == task]
+    seconds = [result.seconds or 0.0 for cell in cells for result in cell.results]
+    if not seconds:
+        return []
+    return [title(task), task_metric(task).label, str(len(seconds)), f"{sum(seconds) / 3600:.1f}"]
