@@ -23,7 +23,7 @@ from tests.trees import projective
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
-    *sorted(str(p.relative_to(PROJECT)) for p in PROJECT.glob("docs/*.md")),
+    *sorted(str(p.relative_to(PROJECT)) for p in PROJECT.glob("docs/**/*.md")),
 ]
 WRITES_RESULTS = (
     "tables",
@@ -96,9 +96,10 @@ def keys_of(line: str) -> set[str]:
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with the files that the pages name: a norm, and data of every format."""
     (tmp_path / "my").mkdir()
-    readme = (PROJECT / "README.md").read_text()
-    (norm,) = re.findall(r"^```python\n# my_norms.py\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
-    (tmp_path / "my_norms.py").write_text(norm)
+    for page in ("README.md", "docs/tutorial.md"):
+        text = (PROJECT / page).read_text()
+        ((name, norm),) = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        (tmp_path / name).write_text(norm)
     studies = (PROJECT / "docs" / "studies.md").read_text()
     (study,) = re.findall(r"^```yaml\n(# my-study.yaml\n.*?)^```", studies, re.MULTILINE | re.DOTALL)
     (tmp_path / "my-study.yaml").write_text(study)
@@ -109,7 +110,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
-    sys.modules.pop("my_norms", None)
+    for name in ("my_norms", "centered"):
+        sys.modules.pop(name, None)
 
 
 def write_sentences(folder: Path) -> None:
