@@ -160,7 +160,7 @@ $(BIN)/python:
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV): a minute or two"
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[suite]
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

@@ -16,8 +16,12 @@ import numpy as np
 import pytest
 import yaml
 
+from adanorm.analyses.spec import load_analysis
 from adanorm.cli.command import COMMANDS, OTHER_NAMES, command_name, dispatch
+from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import CONF, PROJECT
+from adanorm.models.norm_compatibility import compatible_norm
+from adanorm.studies.study import load_study
 from tests.trees import projective
 
 PAGES = [
@@ -245,3 +249,28 @@ def test_links_of_the_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (PROJECT / page).read_text()):
             if not target.startswith("http"):
                 assert (PROJECT / page).parent.joinpath(target).exists(), f"{page}: {target}"
+
+
+def ideas() -> list[list[str]]:
+    """Return the cells of the lines of the tables in docs/ideas.md: idea, module, test, command."""
+    lines = (PROJECT / "docs" / "ideas.md").read_text().splitlines()
+    rows = [[cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in lines if line[:2] == "| "]
+    return [row for row in rows if row[0] not in ("idea", "---")]
+
+
+def test_every_idea_has_the_module_the_test_and_the_command_that_its_line_names() -> None:
+    assert len(ideas()) > 40
+    for idea, module, test, command in ideas():
+        assert (PROJECT / "src" / "adanorm" / module).is_file(), idea
+        file, _, name = test.partition("::")
+        assert f"\ndef {name}(" in (PROJECT / "tests" / file).read_text(), idea
+        _, verb, *arguments = shlex.split(command)
+        if verb == "run":
+            compatible_norm(cached_experiment(arguments))
+        elif verb == "study":
+            load_study(*arguments)
+        elif verb == "analyze":
+            load_analysis(arguments[0])
+            cached_experiment([entry for entry in arguments[1:] if "," not in entry])
+        else:
+            assert verb in ("check-norm", "list"), command

@@ -19,6 +19,7 @@ def fairseq() -> Any:
 
     Importing it registers groups such as `task` and `model` in Hydra's ConfigStore, where a later
     composition could find them instead of ours, and sets up the root logger; both are put back.
+    Raises ValueError where it is not installed.
     """
     from hydra.core.config_store import ConfigStore
 
@@ -31,6 +32,13 @@ def fairseq() -> Any:
             import fairseq.data.indexed_dataset
             import fairseq.models.transformer
             import fairseq.sequence_generator
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] != "fairseq":
+            raise
+        raise ValueError(
+            "translation needs fairseq, which is not installed here: `pip install ve-fairseq` has wheels for"
+            " Linux on x86_64; every other task works without it"
+        ) from None
     finally:
         logging.disable(logging.NOTSET)
         _registries.append(store.repo)

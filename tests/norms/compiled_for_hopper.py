@@ -9,7 +9,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from adanorm.norms.kernels import triton_rows
+from adanorm.norms.kernels import triton_rows, triton_seednorm
 
 HOPPER = GPUTarget("cuda", 90, 32)
 
@@ -21,7 +21,8 @@ def code(kernel: Any, *, dtype: str, features: int, **settings: Any) -> str:
     shape = {"ROWS": together, "BLOCK": block, "wide": tl.float64 if dtype == "fp64" else tl.float32}
     values = {"k": 0.1, "C": 1.5, "eps": 1e-5, "unbiased": 0.0, "centered": True, **settings, **shape}
     tensors = dict.fromkeys(("x", "z", "dz", "dx"), f"*{dtype}")
-    tensors["variance"] = "*fp64" if dtype == "fp64" else "*fp32"
+    tensors |= dict.fromkeys(("alpha", "beta", "gain"), f"*{dtype}")
+    tensors |= dict.fromkeys(("variance", "found", "sums"), "*fp64" if dtype == "fp64" else "*fp32")
     types = {name: tensors.get(name, "constexpr" if name in values else "i32") for name in kernel.arg_names}
     constants = {(place,): values[name] for place, name in enumerate(types) if name in values}
     aligned = [name for name in types if name in tensors or (name == "features" and features % 16 == 0)]
@@ -45,6 +46,9 @@ def main() -> None:
     for kernel, settings in ((triton_rows._forward, {}), (triton_rows._backward, gradient)):
         code(kernel, dtype="bf16", features=512, centered=False, k=0.0, **settings)
     code(triton_rows._backward, dtype="fp64", features=64, **{**gradient, "unbiased": 64 / 63})
+    for dtype, features in (("bf16", 512), ("fp64", 64)):
+        for kernel in (triton_seednorm._forward, triton_seednorm._backward):
+            code(kernel, dtype=dtype, features=features)
 
 
 if __name__ == "__main__":

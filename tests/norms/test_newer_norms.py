@@ -98,6 +98,20 @@ def test_a_gate_of_twice_a_half_starts_at_rmsnorm() -> None:
     torch.testing.assert_close(norm(X), RmsNorm(H).double()(X), rtol=0.01, atol=0.01)
 
 
+def test_a_gate_is_drawn_by_torchs_seed_and_takes_none_of_its_random_numbers() -> None:
+    gates = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        gates.append(GatedNorm(H))
+        after = torch.rand(2)
+    torch.manual_seed(3)
+    assert torch.equal(after, torch.rand(2))
+    assert torch.equal(gates[0].down, gates[1].down)
+    assert not torch.equal(gates[0].down, GatedNorm(H).down)  # the seed has moved on
+    with torch.device("meta"):
+        assert GatedNorm(H).up.is_meta
+
+
 @BACKENDS
 def test_preaffine_rmsnorm_scales_before_and_after(backend: Any) -> None:
     norm = learned(PreAffineRmsNorm(H, eps=1e-2, backend=backend))

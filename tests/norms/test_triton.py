@@ -93,6 +93,52 @@ def test_what_is_not_finite_spreads_as_in_layernorm(value: float) -> None:
         assert torch.equal(a.isfinite(), b.isfinite())
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_seednorms_kernels_are_pytorchs_operations_in_float64(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from adanorm.norms.input_scaled import _Rescaled
+    from adanorm.norms.kernels import triton_seednorm
+
+    monkeypatch.setattr(triton_seednorm, "PROGRAMS", 3)  # each takes several tiles
+    tolerance = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 2**-7}[dtype]
+    for rows, features in ((1, 1), (9, 2), (9, 63), (70, 127), (5, 512), (2, 4096)):
+        x = inputs(rows, features, dtype=dtype).to(DEVICE)
+        dz = fixed_weights(x)
+        # beta so small that tanh is not at its ends, where its slope is rounding alone.
+        sizes = (0.3, 0.1 / features**0.5, 0.3)
+        parts = inputs(3, features).to(DEVICE)
+        alpha, beta, gain = ((a * part).to(dtype) for a, part in zip(sizes, parts, strict=True))
+        z, kept = triton_seednorm.rescaled(x, alpha, beta, gain, 1e-5)
+        dx, gradients = triton_seednorm.rescaled_gradient(dz, x, alpha, beta, gain, kept, 1e-5)
+        leaves = [part.double().requires_grad_() for part in (x, alpha, beta, gain)]
+        exact = _Rescaled(1e-5).eager(*leaves)
+        wanted = [exact, *torch.autograd.grad(exact, leaves, dz.double())]
+        for found, expected in zip((z, dx, *gradients), wanted, strict=True):
+            size = expected.abs().amax().clamp(min=1e-3).item()
+            torch.testing.assert_close(found.double(), expected, rtol=0, atol=4 * tolerance * size)
+        assert (z.dtype, dx.dtype) == (dtype, dtype)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="kernels of CUDA, called by the norm")
+def test_seednorm_on_a_gpu_is_seednorm_on_the_cpu() -> None:
+    from adanorm.norms import SeeDNorm
+
+    x = inputs(7, 3, 100)
+    for dtype, tolerance in ((torch.float32, 1e-4), (torch.bfloat16, 0.05)):
+        parts = []
+        for device in ("cpu", DEVICE):
+            norm = SeeDNorm(100).to(device)
+            torch.nn.init.constant_(norm.beta, 0.1)
+            leaf = x.to(device, dtype).requires_grad_()
+            z = norm(leaf)
+            parts.append([z, *torch.autograd.grad(z.square().sum(), [leaf, *norm.parameters()])])
+        for ours, theirs in zip(*parts, strict=True):
+            torch.testing.assert_close(
+                theirs.cpu(), ours, rtol=tolerance, atol=tolerance * ours.abs().max().item()
+            )
+
+
 def test_the_kernels_compile_without_a_gpu(tmp_path: Path) -> None:
     """The interpreter takes what the compiler refuses."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}

@@ -165,24 +165,28 @@ def test_a_norm_that_breaks_the_contract_gets_no_scorecard(
 
 
 @pytest.mark.usefixtures("_quick_start")
-def test_a_norm_of_five_lines_in_an_empty_folder_gets_its_scorecard_once(
+def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "my_norms.py").write_text(FIVE_LINES)
-    arguments = ["adanorm", "scorecard", "norm=my_norms:MyNorm", "against=layernorm", "budget=2min"]
-    first = commands.run(*arguments, cwd=tmp_path)
-    assert first.returncode == 0, first.stderr
-    assert "RT, scale smoke" in first.stdout
-    assert "runs left, about" in first.stderr
-    assert max(map(len, first.stdout.splitlines()[:-2])) <= 80
-    made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/rt/*/*/result.json")}
-    assert len(made) == 6  # of two norms, the same three seeds
-    page = tmp_path / "runs" / "scorecards" / "MyNorm.html"
-    before = page.read_text()
-
+    (tmp_path / "five_lines.py").write_text(FIVE_LINES)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert dispatch(arguments[1:]) == 0
+    own, runs = "five_lines:MyNorm", tmp_path / "runs"
+    for norm, seed in ((own, 1), (own, 2), ("layernorm", 1), ("layernorm", 2), ("layernorm", 3)):
+        first = cached_experiment(["task=rt", f"norm={norm}", "scale=smoke"], runs=str(runs))
+        records.record(first.model_copy(update={"seed": seed}), **records.score(60.0 + seed), seconds=2.0)
+    arguments = ["scorecard", f"norm={own}", "against=layernorm", "budget=5min", "workers=1"]
+
+    first_start = commands.run("adanorm", *arguments, cwd=tmp_path)
+    assert first_start.returncode == 0, first_start.stderr
+    assert "scorecard: 1 run, about" in first_start.stderr
+    assert "RT, scale smoke" in first_start.stdout
+    assert max(map(len, first_start.stdout.splitlines()[:-2])) <= 80
+    made = {path: path.stat().st_mtime_ns for path in runs.glob("rt/*/*/result.json")}
+    assert len(made) == 6  # of two norms, the same three seeds
+    page = (runs / "scorecards" / "MyNorm.html").read_text()
+
+    assert dispatch(arguments) == 0
     assert capsys.readouterr().err == ""
     assert {path: path.stat().st_mtime_ns for path in made} == made
-    assert page.read_text() == before
+    assert (runs / "scorecards" / "MyNorm.html").read_text() == page

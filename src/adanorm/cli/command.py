@@ -205,15 +205,26 @@ def main() -> NoReturn:
     except BrokenPipeError:  # the reader, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] in ("adanorm", *sys.stdlib_module_names):
+            raise
+        _leave(
+            f"{error.name} is not installed; the suite's packages come with `pip install 'adanorm[suite]'`"
+        )
     except Exception as error:
         from adanorm.config.errors import mistake
 
         line = mistake(error)
         if line is None:
             raise
-        if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-            print(f"error: {line}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _leave(line)
+
+
+def _leave(line: str) -> NoReturn:
+    """End with the line of a mistake."""
+    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        print(f"error: {line}", file=sys.stderr)
+    raise SystemExit(2) from None
 
 
 def _as_line(

@@ -1,8 +1,8 @@
 """Put a norm on trial: its contract, what it computes and costs, and how it scores beside others.
 
-The norm is a name of the suite's or your own, norm=my_norms:MyNorm. What is
-read as paired seeds of ordinary runs is judged as the studies are: better,
-worse, equivalent within the margin, or open, with what it would take to decide.
+The norm is a name of the suite's or your own, norm=my_norms:MyNorm. Each norm
+runs under the same seeds, and the pairs are judged as those of the studies:
+better, worse, equivalent within the margin, or open, and what would decide it.
 A page (HTML) and a summary (Markdown) are written, and the summary is printed.
 Started again it goes on where it stopped; a larger budget adds to what is there.
 """

@@ -6,7 +6,7 @@ from functools import partial
 
 from adanorm.analyses.spec import analysis_grid, analysis_names, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.config.paths import PROJECT, choices
+from adanorm.config.paths import IS_CHECKOUT, PROJECT, choices
 from adanorm.files import write_whole
 from adanorm.records.folder import shown
 from adanorm.reporting.analysis_cell import analysis_results
@@ -47,9 +47,7 @@ def main(arguments: Arguments) -> None:
         paths = write_table(table, name)
         print(f"{shown(paths[0])} and .csv, .tex")
         if "readme" in study.roles:
-            write_whole(
-                README, update_readme(README.read_text("utf-8"), "overview", summary_table(table)).encode()
-            )
+            _update_readme("overview", summary_table(table))
     if not arguments.names and not metric:
         _write_the_others()
 
@@ -64,8 +62,9 @@ def _write_the_others() -> None:
         folder / "epoch-choice.md": epoch_choice_markdown(epoch_choices()),
         folder / "reproducibility.md": reproducibility_markdown(columns),
         folder / "reproducibility.csv": reproducibility_csv(columns),
-        GUIDE: guide(),
     }
+    if IS_CHECKOUT:
+        pages[GUIDE] = guide()
     for path, text in pages.items():
         write_whole(path, text.encode())
         print(shown(path))
@@ -77,4 +76,5 @@ def _write_the_others() -> None:
 
 
 def _update_readme(part: str, text: str) -> None:
-    write_whole(README, update_readme(README.read_text("utf-8"), part, text).encode())
+    if IS_CHECKOUT:  # elsewhere a README is another's
+        write_whole(README, update_readme(README.read_text("utf-8"), part, text).encode())

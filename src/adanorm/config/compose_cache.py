@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import Any
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
-from adanorm.config.paths import CONF, PROJECT, choices
+from adanorm.config.paths import CONF, PACKAGE, PROJECT, choices
 from adanorm.files import write_whole
 
 FOLDER = PROJECT / "data" / "composed"
@@ -57,8 +58,8 @@ def _checksum(overrides: tuple[str, ...], values: dict[str, Any]) -> str:
 def _folder() -> Path:
     """Return the folder of what was composed from this conf/ and code; those of others are removed."""
     digest = hashlib.sha256()
-    for path in [*sorted(CONF.rglob("*.yaml")), *sorted((PROJECT / "src" / "adanorm").rglob("*.py"))]:
-        digest.update(str(path.relative_to(PROJECT)).encode() + b"\0" + path.read_bytes())
+    for path in [*sorted(CONF.rglob("*.yaml")), *sorted(PACKAGE.rglob("*.py"))]:
+        digest.update(os.path.relpath(path, PACKAGE).encode() + b"\0" + path.read_bytes())
     digest.update(" ".join(outside_norms()).encode())
     folder = FOLDER / digest.hexdigest()[:32]
     for other in FOLDER.glob("*"):

@@ -1,4 +1,4 @@
-"""Where the project, its configuration, its downloads and mirrors of them lie."""
+"""Where the project, its configuration, its downloads and mirrors of them lie, in a checkout or installed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from adanorm.config.data_sections import DataConfig
 
-PROJECT = Path(__file__).resolve().parents[3]
-CONF = PROJECT / "conf"
+PACKAGE = Path(__file__).resolve().parents[1]
+IS_CHECKOUT = (PACKAGE.parents[1] / "conf" / "run.yaml").is_file()
+# What comes with the code: beside it in a checkout, within it where it was installed from a wheel.
+SHIPPED = PACKAGE.parents[1] if IS_CHECKOUT else PACKAGE / "shipped"
+# Where records, tables and downloads lie: the checkout, or the folder that a command is started in.
+PROJECT = PACKAGE.parents[1] if IS_CHECKOUT else Path.cwd()
+CONF = SHIPPED / "conf"
 RUNS = PROJECT / "results" / "runs"
 ANALYSES = PROJECT / "results" / "analyses"
 DRY_RUNS = PROJECT / "outputs" / "dry-runs"

@@ -1,8 +1,8 @@
-"""Norms beside the family by kernels of ours on the CPU: one differentiable function for all."""
+"""Norms beside the family by kernels of ours, on the CPU and some on CUDA: one differentiable function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -29,33 +29,42 @@ class Code(Protocol):
         """Return z by PyTorch's operations: of x, others."""
 
 
-def computed(code: Code, backend: Backend, x: Tensor, *others: Tensor | None) -> Tensor:
+def computed(
+    code: Code, backend: Backend, x: Tensor, *others: Tensor | None, devices: Sequence[str] = ("cpu",)
+) -> Tensor:
     """Return z, by a kernel where there is one for these tensors, else by PyTorch's operations.
 
-    Half precision is computed in float32, and comes out as x times the others would.
+    `devices` are the types of device for which the code has kernels. Half precision is computed in
+    float32, and comes out as x times the others would; kernels on CUDA read it as it is.
     """
-    if not has_kernel(backend, x, *others):
+    if not has_kernel(backend, x, *others, devices=devices):
         return code.eager(x, *others)
     dtype = x.dtype
     for other in others:
         dtype = dtype if other is None else torch.promote_types(dtype, other.dtype)
-    wide = (None if other is None else upcast(other) for other in others)
-    z: Tensor = _Fused.apply(code, upcast(x), *wide)  # type: ignore[no-untyped-call]
+    given = (x, *others)
+    wide = (upcast(each) if each is not None and each.is_cpu else each for each in given)
+    z: Tensor = _Fused.apply(code, *wide)  # type: ignore[no-untyped-call]
     return z.to(dtype)
 
 
-def has_kernel(backend: Backend, x: Tensor, *others: Tensor | None) -> bool:
+def has_kernel(
+    backend: Backend, x: Tensor, *others: Tensor | None, devices: Sequence[str] = ("cpu",)
+) -> bool:
     """Return whether kernels take these tensors: not float64 unless `fused`, and nothing traced.
 
-    What transforms or compiles a function gets PyTorch's operations.
+    They are on one device, of a type for which there are kernels that can be compiled. What transforms
+    or compiles a function gets PyTorch's operations.
     """
-    if backend == "eager" or torch.compiler.is_compiling() or MISSING["cpu"] is not None:
+    device = x.device
+    can_compile = device.type in devices and MISSING[device.type] is None
+    if backend == "eager" or torch.compiler.is_compiling() or not can_compile:
         return False
     given = [x, *(other for other in others if other is not None)]
     is_wide = [each.dtype == torch.float64 for each in given]
     return (
         ((all(is_wide) and backend == "fused") or not any(is_wide))
-        and all(type(each) in (Tensor, nn.Parameter) and each.is_cpu for each in given)
+        and all(type(each) in (Tensor, nn.Parameter) and each.device == device for each in given)
         and x.numel() > 0
         and torch._C._len_torch_dispatch_stack() == 0
         and not torch._C._are_functorch_transforms_active()

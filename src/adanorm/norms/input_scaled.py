@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +21,10 @@ class SeeDNorm(Affine):
 
     alpha, beta and gain (H,) are learned, at first 1, 0 and 1, as theirs in language models: RMSNorm,
     until beta is learned. `alpha` is alpha's first value; eps is assumed. One dot product, without
-    the heads and the dropout that theirs has for images. Raises ValueError unless alpha is finite.
+    the heads and the dropout that theirs has for images. Raises ValueError unless alpha is above 0.
     """
 
-    kernels = ("cpu",)
+    kernels = ("cpu", "cuda")
 
     def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5, backend: Backend = "auto") -> None:
         super().__init__(dim, gain=True, bias=False)
@@ -37,7 +38,8 @@ class SeeDNorm(Affine):
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
-        return computed(self.code, self.backend, x, self.alpha, self.beta, self.weight)
+        learned = self.alpha, self.beta, self.weight
+        return computed(self.code, self.backend, x, *learned, devices=self.kernels)
 
 
 class GatedNorm(RmsNorm):
@@ -59,8 +61,7 @@ class GatedNorm(RmsNorm):
             raise ValueError(f"scale={scale}: must be above 0 and finite")
         self.scale = scale
         random = _own_stream()
-        self.down = nn.Parameter(torch.empty(int(rank), dim).normal_(std=0.02, generator=random))
-        self.up = nn.Parameter(torch.empty(dim, int(rank)).normal_(std=0.02, generator=random))
+        self.down, self.up = _drawn(random, int(rank), dim), _drawn(random, dim, int(rank))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
@@ -75,7 +76,13 @@ def _own_stream() -> torch.Generator:
     A model's layers then start with the weights that they have under any other norm.
     """
     with torch.random.fork_rng(devices=[]):
-        return torch.Generator().manual_seed(int(torch.randint(1 << 62, ()).item()))
+        seed = torch.randint(1 << 62, (), device="cpu")
+        return torch.Generator("cpu").manual_seed(int(seed))
+
+
+def _drawn(random: torch.Generator, *shape: int) -> nn.Parameter:
+    """Return weights of deviation .02 on the default device, drawn on the CPU wherever that is."""
+    return nn.Parameter(torch.empty(shape).copy_(0.02 * torch.randn(shape, generator=random, device="cpu")))
 
 
 @dataclass(frozen=True)
@@ -87,17 +94,13 @@ class _Rescaled:
     def forward(
         self, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        from adanorm.norms.kernels import numba_seednorm
-
-        z, found = numba_seednorm.rescaled(x, alpha, beta, gain, self.eps)
+        z, found = _kernels(x).rescaled(x, alpha, beta, gain, self.eps)
         return z, (found,)
 
     def backward(
         self, dz: Tensor, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor, found: Tensor
     ) -> tuple[Tensor, ...]:
-        from adanorm.norms.kernels import numba_seednorm
-
-        dx, learned = numba_seednorm.rescaled_gradient(dz, x, alpha, beta, gain, found, self.eps)
+        dx, learned = _kernels(x).rescaled_gradient(dz, x, alpha, beta, gain, found, self.eps)
         return dx, *learned
 
     def eager(self, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor) -> Tensor:
@@ -107,3 +110,14 @@ class _Rescaled:
         scale = torch.tanh((broad * beta).sum(-1, keepdim=True))
         z = (scale * alpha + gain) * (broad * inverse)
         return z.to(torch.promote_types(x.dtype, gain.dtype))
+
+
+def _kernels(x: Tensor) -> Any:
+    """Return the module of kernels for the device of x."""
+    if x.is_cuda:
+        from adanorm.norms.kernels import triton_seednorm
+
+        return triton_seednorm
+    from adanorm.norms.kernels import numba_seednorm
+
+    return numba_seednorm

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import PROJECT, SHIPPED
 from adanorm.files import write_whole
 from adanorm.metrics.table import METRICS
 
@@ -31,7 +31,8 @@ def data_digest(run: Experiment) -> str:
 
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
-    listed: list[dict[str, Any]] = json.loads(PATH.read_text("utf-8")) if PATH.exists() else []
+    path = PATH if PATH.exists() else SHIPPED / "results" / PATH.name
+    listed: list[dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.exists() else []
     return {entry["data"]: entry for entry in listed}
 
 

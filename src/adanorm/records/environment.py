@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import IS_CHECKOUT, PROJECT
 
-PACKAGES = ("torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
+PACKAGES = ("adanorm", "torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
 CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numbers depend on
 
 
@@ -66,6 +66,8 @@ def _arithmetic() -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str | None:
+    if not IS_CHECKOUT:
+        return None
     try:
         return subprocess.run(
             ["git", "-C", str(PROJECT), *arguments], capture_output=True, text=True, check=True

@@ -7,7 +7,7 @@ import math
 from functools import cache
 from typing import NamedTuple
 
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import SHIPPED
 
 UNCONFIRMED = "†"  # behind a number that no public source confirms
 
@@ -29,7 +29,7 @@ class Published(NamedTuple):
 
 @cache
 def _rows() -> dict[tuple[str, str], Published]:
-    with (PROJECT / "results" / "published.csv").open(encoding="utf-8", newline="") as file:
+    with (SHIPPED / "results" / "published.csv").open(encoding="utf-8", newline="") as file:
         return {
             (row["task"], row["norm"]): Published(
                 row["metric"],
@@ -62,7 +62,7 @@ class PublishedCurves(NamedTuple):
 @cache
 def published_curves(task: str) -> PublishedCurves | None:
     """Return the paper's curves of a task, `train` and `valid` of each norm; None where it shows none."""
-    path = PROJECT / "results" / "published-curves" / f"{task}.csv"
+    path = SHIPPED / "results" / "published-curves" / f"{task}.csv"
     if not path.exists():
         return None
     with path.open(encoding="utf-8", newline="") as file:

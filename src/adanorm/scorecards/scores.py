@@ -48,7 +48,8 @@ def _verdict(card: Card, column: Column, other: str, found: Evidence) -> Verdict
     is_alike = card.observed is not None and other in card.observed.alike
     answer, remark = _answer(read, column, is_alike=is_alike)
     comparison = read.comparison
-    closes = answer == "open" and column.scale != "smoke" and not is_alike
+    planned = preregistration().stopping.planned
+    closes = answer == "open" and column.scale != "smoke" and not is_alike and len(read.seeds) >= planned
     return Verdict(
         other=other,
         answer=answer,
@@ -71,6 +72,5 @@ def _answer(read: Pair, column: Column, *, is_alike: bool) -> tuple[Answer, str]
         return ("open" if read.answer in ("better", "worse") else "equivalent"), ALIKE
     planned = preregistration().stopping.planned
     if len(read.seeds) < planned and read.divergence_p is None:
-        said = f"{len(read.seeds)} of {planned} planned seeds"
-        return "open", "; ".join(filter(None, [said, read.remark]))
+        return "open", f"{len(read.seeds)} of {planned} planned seeds"
     return read.answer, read.remark

@@ -153,7 +153,7 @@ class Trial:
         if not runs:
             return
         started, before, expected = time.monotonic(), self.spent, self._seconds(runs)
-        say(f"{len(runs)} runs, about {span(expected)}; {self._budget()}")
+        say(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}, about {span(expected)}; {self._budget()}")
         left = count(len(runs) - 1, -1)
 
         def ended() -> None:

@@ -35,6 +35,7 @@ class Translation(TrainingTask):
             raise ValueError("task.metric=compound_bleu: counts German compounds, so only into German")
         if experiment.decoding is None:
             raise ValueError("decoding: translation needs beam, length_penalty, max_ratio, max_extra")
+        fairseq()  # what lacks it says so before anything is downloaded
         self._decoding = experiment.decoding
         self._smoothing = experiment.training.label_smoothing or 0.0
         self.corpus = load_pairs(experiment.data)

@@ -51,6 +51,15 @@ def test_a_constant_row_and_k_0_have_nothing_outside() -> None:
     assert (found["above"], found["outside"], found["bound"]) == ([0], [0], [0])
 
 
+def test_the_means_are_those_that_adanorm_is_derived_from() -> None:
+    """Of phi C, and of z -C k: a row's mean of y (1 - k y) is -k times the variance of y."""
+    norm, x = AdaNorm(50, k=0.3, C=2.0), torch.randn(7, 50, generator=torch.Generator().manual_seed(0))
+    found = activations.shares(Call(norm, x, norm(x), x, torch.ones_like(x)), 10.0)
+    torch.testing.assert_close(found["factor_mean"], torch.full((7,), 2.0))
+    torch.testing.assert_close(found["output_mean"], torch.full((7,), -0.6), rtol=1e-3, atol=0)
+    assert "factor_mean" not in activations.shares(Call(LayerNormSimple(50), x, x, x, x), 10.0)
+
+
 def test_every_site_of_a_run_is_within_chebyshevs_bound(record: Records) -> None:
     one = record("activations", "task=rt", "norm=adanorm", "norm.params.k=0.6", given={"every": "3"})
     trainer, sites = begin(one.experiment)

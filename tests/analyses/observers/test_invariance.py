@@ -30,7 +30,13 @@ DERIVED = {
     "instancenorm": "yes no yes yes yes yes",
     "groupnorm": "yes no no yes no yes",
     "scalenorm": "yes no no yes no yes",
+    "simple-rmsnorm": "yes no no yes no yes",
+    "preaffine-rmsnorm": "yes no no yes no yes",
+    "seednorm": "yes no no yes no yes",  # at first, where it is RMSNorm
+    "gatednorm": "yes no no yes no yes",
     "dynamic-tanh": "no no no no no no",
+    "derf": "no no no no no no",
+    "pointwise": "no no no no no no",
 }
 
 

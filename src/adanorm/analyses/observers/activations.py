@@ -1,7 +1,8 @@
-"""How often AdaNorm's phi is negative, along training, against Chebyshev's bound.
+"""How often AdaNorm's phi is negative, along training, against Chebyshev's bound, and its constraints.
 
 Xu et al. 2019, section 4: phi(y) = C (1 - k y) is above 0 where y < 1/k, and at most k^2 of the
-features have |y| >= 1/k, whatever their distribution. y is x standardized over the H features.
+features have |y| >= 1/k, whatever their distribution. y is x standardized over the H features. AdaNorm is
+derived from three constraints: phi is differentiable, its mean over features is C, and |mean z| is bounded.
 """
 
 from __future__ import annotations
@@ -21,21 +22,25 @@ def observe(step: Step, *, threshold: float) -> Values:
     """Return for each site the shares of features beyond 1/k, or beyond `threshold` for other norms.
 
     `above`: y >= 1/k, where phi is not positive; `outside`: |y| >= 1/k; `bound`: Chebyshev's k^2;
-    `largest`: a row's largest |y|, which cannot exceed sqrt(H - 1). Means over the rows that a
-    gradient reaches.
+    `largest`: a row's largest |y|, which cannot exceed sqrt(H - 1); `output_mean`: of z over features; of
+    AdaNorm `factor_mean`: of phi. Means over the rows that a gradient reaches.
     """
     return row_means(step, lambda call: shares(call, threshold))[1]
 
 
 def shares(call: Call, threshold: float) -> dict[str, Tensor]:
-    """Return the shares and the largest |y| of each row (N,)."""
-    x = call.rows()[0]
+    """Return the shares, the largest |y| and the means of each row (N,)."""
+    x, z, *_ = call.rows()
     limit = threshold
-    if isinstance(call.norm, AdaNorm):
-        k = call.norm.settings["k"]
-        limit = 1 / k if k else math.inf
+    means = {"output_mean": z.float().mean(-1)}
     mean, variance = row_moments(x)
     std = variance.sqrt()
+    if isinstance(call.norm, AdaNorm):
+        k, learned = call.norm.settings["k"], call.norm.C
+        limit = 1 / k if k else math.inf
+        C = call.norm.settings["C"] if learned is None else learned.detach()
+        mean_y = (x - mean[:, None]).mean(-1) / std.clamp(min=torch.finfo(std.dtype).tiny)
+        means["factor_mean"] = C * (1 - k * mean_y)
     high, low = mean + limit * std, mean - limit * std
     largest = torch.maximum(x.amax(-1) - mean, mean - x.amin(-1))
     varies = std > 0  # a constant row has no y
@@ -45,4 +50,5 @@ def shares(call: Call, threshold: float) -> dict[str, Tensor]:
         "outside": above + (x <= low[:, None]).float().mean(-1) * varies,
         "bound": torch.full_like(mean, limit**-2),
         "largest": torch.where(varies, largest / std, 0),
+        **means,
     }

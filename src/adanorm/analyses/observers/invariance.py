@@ -104,6 +104,7 @@ def differences(norm: NormConfig, *, seed: int, eps: float) -> dict[str, float]:
 
 def _output(make_norm: MakeNorm, case: Case, first: Tensor, seed: int) -> Tensor:
     """Return z (B, T, H) of a case; `first` are the weights that the layer was drawn with."""
+    seed_everything(seed)  # what a norm draws for its parameters is the same in each case
     module = make_norm(H, site="here").double()
     layer = nn.Linear(D, H, bias=False, dtype=torch.float64)
     with torch.no_grad():

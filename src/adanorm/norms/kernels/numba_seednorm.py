@@ -20,6 +20,8 @@ from adanorm.norms.kernels.rows import BLOCKS, as_it_lies, dense, run_over_rows
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
 Pointer = Any  # to such numbers
 
+LEAST = 16  # rows of a block that has sums of its own, which are written before and added after
+
 
 def _forward(
     block: int, blocks: int, rows: int, features: int,
@@ -117,7 +119,10 @@ def rescaled_gradient(
 ) -> tuple[Tensor, Tensor]:
     """Return dl/dx (..., H) and dl/dalpha, dl/dbeta and dl/dgain, (3, H)."""
     x = dense(x)
-    dx, sums = torch.empty_like(x), x.new_empty(min(BLOCKS, len(found)), 3, x.shape[-1])
+    blocks = min(BLOCKS, max(1, len(found) // LEAST))
+    dx, sums = torch.empty_like(x), x.new_empty(blocks, 3, x.shape[-1])
     parameters = (each.contiguous() for each in (alpha, beta, gain))
-    run_over_rows(_backward, "iippppppppn", x, as_it_lies(dz, x), x, *parameters, found, dx, sums, eps)
+    run_over_rows(
+        _backward, "iippppppppn", x, as_it_lies(dz, x), x, *parameters, found, dx, sums, eps, blocks=blocks
+    )
     return dx, sums.sum(0)

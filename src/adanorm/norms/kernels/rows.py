@@ -13,11 +13,16 @@ from adanorm.norms.kernels.teams import run
 BLOCKS = 32  # of rows
 
 
-def run_over_rows(kernel: Kernel, takes: str, like: Tensor, *arguments: Any) -> None:
-    """Run a kernel of rows, features and the arguments over all rows (..., H); tensors by their addresses."""
+def run_over_rows(
+    kernel: Kernel, takes: str, like: Tensor, *arguments: Any, blocks: int | None = None
+) -> None:
+    """Run a kernel of rows, features and the arguments over all rows (..., H); tensors by their addresses.
+
+    In 32 blocks, or one a row, unless `blocks` says otherwise.
+    """
     rows = like.shape[:-1].numel()
     addresses = [each.data_ptr() if isinstance(each, Tensor) else each for each in arguments]
-    sizes = {"blocks": min(BLOCKS, rows), "elements": like.numel()}
+    sizes = {"blocks": blocks or min(BLOCKS, rows), "elements": like.numel()}
     run(kernel, takes, like.dtype, rows, like.shape[-1], *addresses, **sizes)
 
 

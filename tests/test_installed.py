@@ -1,0 +1,77 @@
+"""The package as a wheel has it: with its configuration, from any folder; and without fairseq."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from adanorm import fairseq_library
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.paths import PROJECT
+from adanorm.runs.setup import prepare
+
+pytest.importorskip("setuptools", reason="no setuptools here, which builds the package")
+
+RUN = """
+from adanorm.cli.command import dispatch
+from adanorm.config.paths import CONF, IS_CHECKOUT
+assert not IS_CHECKOUT and CONF.parts[-3:] == ("adanorm", "shipped", "conf")
+assert dispatch(["run", "task=gaussian", "norm=adanorm", "scale=smoke"]) == 0
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what a wheel holds."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(folder)]
+    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=120)
+    return folder
+
+
+def test_a_wheel_runs_from_any_folder_and_writes_there_alone(built: Path, tmp_path: Path) -> None:
+    before = {path for path in built.rglob("*") if "__pycache__" not in path.parts}
+    environment = {**os.environ, "PYTHONPATH": str(built)}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("results/runs/gaussian/adanorm/smoke-*/result.json"))) == 1
+    assert {path for path in built.rglob("*") if "__pycache__" not in path.parts} == before
+
+
+def test_a_wheel_holds_every_file_that_is_no_code(built: Path) -> None:
+    package = PROJECT / "src" / "adanorm"
+    others = [
+        p for p in package.rglob("*") if p.is_file() and p.suffix != ".py" and "__pycache__" not in p.parts
+    ]
+    assert others
+    for path in others:
+        assert (built / "adanorm" / path.relative_to(package)).read_bytes() == path.read_bytes()
+    shipped = built / "adanorm" / "shipped"
+    for folder in ("conf", "results/published-curves"):
+        for path in (PROJECT / folder).rglob("*.*"):
+            assert (shipped / path.relative_to(PROJECT)).read_bytes() == path.read_bytes()
+
+
+def test_without_fairseq_translation_says_so_and_the_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fairseq", None)
+    for name in [name for name in sys.modules if name.startswith("fairseq.")]:
+        monkeypatch.delitem(sys.modules, name)
+    fairseq_library.fairseq.cache_clear()
+    try:
+        with pytest.raises(ValueError, match="translation needs fairseq, which is not installed here"):
+            prepare(cached_experiment(["task=de-en", "norm=adanorm", "scale=smoke"]))
+        assert prepare(cached_experiment(["task=mnist", "norm=adanorm", "scale=smoke"])).sites
+    finally:
+        fairseq_library.fairseq.cache_clear()
