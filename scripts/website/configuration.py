@@ -71,8 +71,8 @@ def _configuration() -> str:
         "",
         "A run is composed of the files under `conf/`: `run.yaml`, then those of its task, norm and scale,"
         " then the `key=value` of the command line. Every setting is checked against these sections before"
-        " any work. The last column has the value of each task at the paper's scale under LayerNorm; *a* marks what"
-        " is [assumed and *r* what is recollected](assumed.md).",
+        " any work. The last column has the value of each task at the paper's scale under LayerNorm; *a* is"
+        " for [assumed and *r* for recollected](assumed.md).",
         "",
         "## The run",
         "",

@@ -130,6 +130,13 @@ def test_every_link_of_the_site_leads_to_a_page_or_a_file(pages: Pages, tmp_path
                 assert (tmp_path / page).parent.joinpath(target).is_file(), f"{page}: {target}"
 
 
+def test_every_page_of_docs_is_in_the_contents() -> None:
+    docs = PROJECT / "docs"
+    listed = set(re.findall(r"^(?:.*<)?([\w./-]+?)>?$", (docs / "index.md").read_text("utf-8"), re.MULTILINE))
+    for path in docs.glob("**/*.md"):
+        assert str(path.relative_to(docs).with_suffix("")) in {*listed, "index"}
+
+
 def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"docs/a.md: nowhere.md leads nowhere"):
         stage({"docs/a.md": "[a](nowhere.md)"}, tmp_path)
