@@ -245,6 +245,17 @@ def test_statistics_of_queries_and_keys_over_the_batch_leave_padding_out(over: s
         torch.testing.assert_close(states[1][name], state, msg=name)
 
 
+@pytest.mark.parametrize("over", ["head", "all"])
+def test_normalized_queries_and_keys_keep_their_type_under_autocast(over: str) -> None:
+    placed = PlacedNorms(norm_factory(NormChoice("adanorm")), "all")
+    network = TransformerXl(placed, head_dim=6, **settings("pre", over))  # type: ignore[arg-type]
+    text = torch.randint(256, (2, 7), generator=torch.Generator().manual_seed(1))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits, _ = network(text, [], remember=3)
+    logits.float().logsumexp(-1).sum().backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
 def test_norms_in_heads_have_sites_of_their_own() -> None:
     for position, qk_norm, parts in (
         ("pre", "head", ("query", "key")), ("post", "all", ("query", "key")),

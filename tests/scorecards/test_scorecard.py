@@ -10,8 +10,10 @@ import pytest
 
 from adanorm.cli.command import dispatch
 from adanorm.config.compose_cache import cached_experiment
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.reporting.verdicts.evidence import evidence
 from adanorm.scorecards.card import Card, Column, Machine, Observed, Score
+from adanorm.scorecards.contract import check_contract
 from adanorm.scorecards.page import card_page
 from adanorm.scorecards.scores import score
 from adanorm.scorecards.summary import summary
@@ -161,6 +163,7 @@ def test_a_norm_that_breaks_the_contract_gets_no_scorecard(
     said = capsys.readouterr().out
     assert "FAIL Float64, float32 and bfloat16 are kept" in said
     assert "checks of the contract fail; no scorecard" in said
+    assert all(check.claim.isprintable() for check in check_contract(norm_factory(NormChoice("none"))))
     assert not (tmp_path / "runs").exists()
 
 

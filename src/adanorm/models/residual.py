@@ -128,14 +128,16 @@ class ResidualLayer(nn.Module):
 
     def in_heads(self, part: str, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return queries, keys or values (B, N, T, D) normalized, over a head or over all of them."""
-        norm = self.get_submodule(f"{part}_norm")
         if part not in self.placement.in_heads:
             return x
+        norm = self.get_submodule(f"{part}_norm")
         if self.placement.over == "head":
-            return normalized(norm, x, None if rows is None else rows[:, None].expand(x.shape[:3]))
-        side_by_side = x.transpose(1, 2)
-        together = normalized(norm, side_by_side.flatten(2), rows)
-        return together.reshape(side_by_side.shape).transpose(1, 2)
+            z = normalized(norm, x, None if rows is None else rows[:, None].expand(x.shape[:3]))
+        else:
+            side_by_side = x.transpose(1, 2)
+            together = normalized(norm, side_by_side.flatten(2), rows)
+            z = together.reshape(side_by_side.shape).transpose(1, 2)
+        return z.to(x.dtype)  # under autocast a norm gives float32, and attention takes one type
 
     def draw(self, gain: float) -> None:
         """Draw the weights as DeepNorm has them, biases left as they are.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import SHIPPED
 from adanorm.files import write_whole
 from adanorm.records import reader
 from adanorm.records.check import FILES
@@ -37,7 +37,7 @@ _LINK = 0o120000
 def export(card: Card, runs: str, path: Path) -> int:
     """Write a finished scorecard with its records to a file, and return how many files it has."""
     members = {CARD: card.model_dump_json(by_alias=True, indent=1).encode()}
-    lock = PROJECT / "constraints.txt"
+    lock = SHIPPED / "constraints.txt"
     if lock.is_file():
         members[LOCK] = lock.read_bytes()
     code = compose_experiment([f"norm={card.norm}"]).norm.code

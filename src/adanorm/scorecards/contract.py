@@ -20,7 +20,8 @@ def check_contract(make_norm: MakeNorm) -> Iterator[Check]:
     """Yield every check of the contract as it is made."""
     for check in CHECKS:
         assert check.__doc__
-        yield Check(check.__doc__, _problem(check, make_norm))
+        claim = " ".join(check.__doc__.partition("\n\n")[0].split())  # its first paragraph, in one line
+        yield Check(claim, _problem(check, make_norm))
 
 
 def _problem(check: Callable[[MakeNorm], None], make_norm: MakeNorm) -> str | None:
