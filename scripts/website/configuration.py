@@ -122,8 +122,8 @@ def _in_tasks(key: str, cls: type[Config]) -> str:
     by_value: dict[str, list[str]] = {}
     for task in choices("task"):
         settings = settings_of(task)
-        reads = settings.get(f"{key.partition('.')[0]}.{'reader' if key.startswith('data.') else 'name'}")
-        if key in settings and (reads is None or _which(cls).endswith(f" {reads.value}")):
+        chosen = settings.get({"data": "data.reader", "model": "model.name"}.get(key.partition(".")[0], ""))
+        if key in settings and (chosen is None or _which(cls).endswith(f" {chosen.value}")):
             found = settings[key]
             link = f"[{title(task)}](tasks/{task}.md)"
             by_value.setdefault(found.shown, []).append(
