@@ -17,19 +17,20 @@ _NO_TURN = re.compile(r"rotate\(-?0 [^)]*\)")
 
 
 def compact(text: str, *, name: str, label: str) -> str:
-    """Return an SVG document as an element for a page: its ids begin with `name`, its label is `label`.
+    """Return an SVG document as an element for a page: ids begin with a digest of `name`, it reads `label`.
 
     Ids that nothing refers to, groups that say nothing and digits that nobody sees are left out. A style
     is a class that is called by its content, so that equal ones of several figures agree.
     """
-    for prefix, address in NAMESPACES.items():
-        ElementTree.register_namespace(prefix, address)
+    for space, address in NAMESPACES.items():
+        ElementTree.register_namespace(space, address)
     root = ElementTree.fromstring(text)
     for child in root.findall(f"{_SVG}metadata"):
         root.remove(child)
     values = [value for node in root.iter() for value in node.attrib.values()]
     used = dict.fromkeys(found for value in values for _, found in _REFERENCE.findall(value))
-    ids = {old: f"{name}-{number}" for number, old in enumerate(used)}
+    prefix = f"f{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+    ids = {old: f"{prefix}-{number}" for number, old in enumerate(used)}
     styles: dict[str, str] = {}
     for node in root.iter():
         _shorten(node, ids, styles)
