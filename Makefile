@@ -49,7 +49,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(call
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
 GRID = $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms check format test nightly clean
+.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms docs check format test nightly clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -127,6 +127,11 @@ bench: $(VENV)/installed ## Measure our code against a plain version and against
 bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
 	@$(BIN)/python -m scripts.benchmarks.norms $(SET)
 
+docs: $(VENV)/installed-docs ## Write the site to outputs/site, with pages made from settings and records
+	@$(BIN)/python -m scripts.website
+	@$(BIN)/python -m sphinx -q -W --keep-going -c docs -d outputs/site-doctrees outputs/site-source outputs/site
+	@echo "outputs/site/index.html"
+
 check: $(VENV)/installed-dev ## Check format, lint, types and import direction
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -160,4 +165,8 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[dev]
+	@touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[docs]
 	@touch $@

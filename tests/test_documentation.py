@@ -27,7 +27,7 @@ from tests.trees import projective
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
-    *sorted(str(p.relative_to(PROJECT)) for p in PROJECT.glob("docs/*.md")),
+    *sorted(str(p.relative_to(PROJECT)) for p in PROJECT.glob("docs/**/*.md")),
 ]
 WRITES_RESULTS = (
     "tables",
@@ -38,6 +38,7 @@ WRITES_RESULTS = (
 TAKES_MANY_SEEDS = "until=decided"  # tests/reporting/verdicts/test_until_decided.py follows such a plan
 TAKES_A_BUDGET = "scorecard"  # tests/scorecards has one made in an empty folder
 NEEDS_A_CLUSTER = ("launcher=ray", "launcher=slurm")
+REPLACED = ("scale", "runs", "workers", "gpus")
 # Kept small: a smoke run has few updates.
 SMALLER = {"steps": "20", "every": "10", "probes": "2", "length": "20", "samples": "20"}
 FEWER = {"1,2,3": "1,2"}  # seeds
@@ -76,10 +77,19 @@ def command_lines() -> list[str]:
             lines += [shlex.join(found) for found in of_make(line)]
         elif words[0].endswith("adanorm"):
             lines.append(shlex.join(words[1:]))
-    kept = [line for line in dict.fromkeys(lines) if may_run(line)]
-    # Studies differ in their grids, of which a corner is run: one study of each choice of keys.
-    studies = {tuple(sorted(keys_of(line))): line for line in reversed(kept) if line.startswith("study ")}
-    return [line for line in kept if not line.startswith("study ") or line in studies.values()]
+    different = {what_runs(line): line for line in reversed(lines) if may_run(line)}
+    return list(reversed(different.values()))
+
+
+def what_runs(line: str) -> tuple[str, ...]:
+    """Return what tells a command from others once it is at smoke scale.
+
+    Studies differ in their grids, of which a corner is run: one study of each choice of keys.
+    """
+    command, *arguments = shlex.split(line)
+    if command in ("study", "status"):
+        return command, *sorted(keys_of(line))
+    return command, *(entry for entry in arguments if entry.partition("=")[0] not in REPLACED)
 
 
 def may_run(line: str) -> bool:
@@ -93,16 +103,17 @@ def may_run(line: str) -> bool:
 def keys_of(line: str) -> set[str]:
     """Return the keys that a command line sets."""
     keys = {word.partition("=")[0] for word in shlex.split(line) if "=" in word}
-    return {key for key in keys if not key.startswith("launcher")}
+    return {key for key in keys if not key.startswith("launcher") and key not in REPLACED}
 
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with the files that the pages name: a norm, and data of every format."""
     (tmp_path / "my").mkdir()
-    readme = (PROJECT / "README.md").read_text()
-    (norm,) = re.findall(r"^```python\n# my_norms.py\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
-    (tmp_path / "my_norms.py").write_text(norm)
+    for page in ("README.md", "docs/tutorial.md"):
+        text = (PROJECT / page).read_text()
+        ((name, norm),) = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        (tmp_path / name).write_text(norm)
     studies = (PROJECT / "docs" / "studies.md").read_text()
     (study,) = re.findall(r"^```yaml\n(# my-study.yaml\n.*?)^```", studies, re.MULTILINE | re.DOTALL)
     (tmp_path / "my-study.yaml").write_text(study)
@@ -113,7 +124,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
-    sys.modules.pop("my_norms", None)
+    for name in ("my_norms", "centered"):
+        sys.modules.pop(name, None)
 
 
 def write_sentences(folder: Path) -> None:
@@ -170,7 +182,7 @@ def at_smoke_scale(arguments: list[str], folder: Path) -> list[str]:
     changed = []
     for argument in arguments:
         key, equals, value = argument.partition("=")
-        if key in ("scale", "runs", "workers", "gpus"):
+        if key in REPLACED:
             continue
         smaller = FEWER.get(value, value) if key == "seed" else SMALLER.get(key, value)
         changed.append(f"{key}={smaller}" if equals else argument)

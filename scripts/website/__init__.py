@@ -1,0 +1,1 @@
+"""The site's sources: the pages of the repository, and those generated from settings and records."""
