@@ -51,7 +51,7 @@ def test_a_claims_row_has_effect_interval_margin_seeds_and_the_papers_gap(found:
     assert sorted(float(x) for x, _ in dots) == pytest.approx([1.9, 2.0, 2.0, 2.1])
     assert [text.get_text() for text in axes.texts] == ["better"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["MNIST ±0.1"]
-    assert "claim-a-" in svg(drawn)
+    assert ">better</text>" in svg(drawn)
 
 
 def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(found: dict[str, Evidence]) -> None:
