@@ -127,7 +127,7 @@ bench: $(VENV)/installed ## Measure our code against a plain version and against
 bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
 	@$(BIN)/python -m scripts.benchmarks.norms $(SET)
 
-docs: $(VENV)/installed-docs ## Write the site to outputs/site, with pages made from settings and records
+docs: $(VENV)/installed-docs ## Write the site of the documentation to outputs/site
 	@$(BIN)/python -m scripts.website
 	@$(BIN)/python -m sphinx -q -W --keep-going -c docs -d outputs/site-doctrees outputs/site-source outputs/site
 	@echo "outputs/site/index.html"

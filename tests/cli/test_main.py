@@ -86,6 +86,7 @@ def _lacks_encoding(call: ast.Call) -> bool:
                 "os",
                 "webbrowser",
                 "zip",
+                "archive",
             )
             return is_text and "encoding" not in words and (owner != "gzip" or "'rt'" in words)
     return False
