@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from adanorm.cli.values import whole_number
 from adanorm.norms import NORMS, LayerNorm, NormChoice, NormFactory, backends, norm_factory
 from adanorm.records.environment import describe
+from adanorm.scorecards.cost import kept_bytes
 from scripts.benchmarks.child_process import added_peak_mb, fresh_process
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns, timed
 from scripts.benchmarks.norms_figure import draw
@@ -96,7 +97,7 @@ def _compared(
         moved / 2 * a / b
         for a, b in zip(found.spent["copy", "both"], found.spent["ours", "both"], strict=True)
     ]
-    saved = {side: saved_bytes(work) // rows for (side, part), work in works.items() if part == "forward"}
+    saved = {side: kept_bytes(work) // rows for (side, part), work in works.items() if part == "forward"}
     return {
         "norm": name,
         "rows": rows,
@@ -146,20 +147,6 @@ def _side(work: Work, device: torch.device) -> Callable[[], float]:
 def _flood(device: torch.device) -> Tensor:
     """Return a tensor larger than any cache of a GPU."""
     return torch.empty(1 << 28, dtype=torch.int8, device=device)
-
-
-def saved_bytes(forward: Work) -> int:
-    """Return the bytes that autograd keeps of a forward pass, parameters aside."""
-    kept: dict[int, int] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        if not isinstance(tensor, nn.Parameter):
-            kept[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        forward()
-    return sum(kept.values())
 
 
 def _works(name: str, x: Tensor) -> dict[tuple[str, str], Work]:

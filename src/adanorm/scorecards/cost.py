@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from statistics import quantiles
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ def costs(norms: Mapping[str, NormConfig], device: torch.device, *, rounds: int 
             for name, module in modules.items()
         }
         spent = _turns(sides, rounds)
-        kept = {name: _kept_bytes(side) // rows for name, side in sides.items()}
+        kept = {name: kept_bytes(partial(side.norm, side.x)) // rows for name, side in sides.items()}
         for name in norms:
             rounds_of_both = list(zip(spent[name], spent[BESIDE], strict=True))
             forward, backward = (
@@ -94,7 +95,7 @@ def _quartiles(ratios: list[float]) -> tuple[float, float, float]:
     return lower, middle, upper
 
 
-def _kept_bytes(side: _Side) -> int:
+def kept_bytes(forward: Callable[[], object]) -> int:
     """Return the bytes that autograd keeps of a forward pass, parameters aside."""
     kept: dict[int, int] = {}
 
@@ -104,5 +105,5 @@ def _kept_bytes(side: _Side) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        side.norm(side.x)
+        forward()
     return sum(kept.values())

@@ -18,11 +18,9 @@ from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.experiment import Experiment, first_problem
 from adanorm.config.paths import choices
 from adanorm.config.yaml_file import read_yaml
-from adanorm.metrics.table import METRICS
 from adanorm.records import reader
-from adanorm.records.baselines import has_learned
 from adanorm.records.check import NAME
-from adanorm.reporting.verdicts.evidence import Evidence, NormRuns
+from adanorm.reporting.verdicts.evidence import Evidence, NormRuns, grouped
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.variance import TaskVariance
 from adanorm.scorecards.bundle import CARD, MOST_BYTES, RUNS, SOURCE, plain_json
@@ -127,30 +125,13 @@ def _source(members: Mapping[str, bytes]) -> dict[str, str]:
 
 def _runs(folder: Path, expected: Experiment, source: Mapping[str, Any] | None) -> NormRuns:
     """Return the checked runs of a norm; `source` is the path and the code of a norm from outside."""
-    scores, durations = dict[int, float](), dict[int, float]()
-    ended: dict[str, list[int]] = {"diverged": [], "failed": [], "unlearned": []}
-    made = []
+    read = []
     for path in sorted(folder.glob(f"{expected.scale}-seed*")):
         run = _run(path, expected, source)
         result = reader.result(path)
         assert result is not None, "it was read just now"
-        made.append(run)
-        if result.status != "done":
-            ended[result.status].append(run.seed)
-        elif not has_learned(run, result.test_score(run.task.metric)):
-            ended["unlearned"].append(run.seed)
-        else:
-            sign = 1 if METRICS[run.task.metric].higher_is_better else -1
-            scores[run.seed] = sign * result.test_score(run.task.metric)
-            durations[run.seed] = result.seconds or 0.0
-    return NormRuns(
-        scores=scores,
-        diverged=tuple(ended["diverged"]),
-        failed=tuple(ended["failed"]),
-        unlearned=tuple(ended["unlearned"]),
-        durations=durations,
-        runs=tuple(made),
-    )
+        read.append((run, result))
+    return grouped(read)
 
 
 def _run(folder: Path, expected: Experiment, source: Mapping[str, Any] | None) -> Experiment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -124,14 +124,16 @@ def variance_of(norms: dict[str, NormRuns], quantity: Quantity = "test") -> Task
 
 def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
     """Return the runs on record that differ from a run in nothing but their seed."""
+    read = ((run, reader.result(run.folder())) for run in reader.runs_on_record(first))
+    return grouped(((run, result) for run, result in read if result is not None), quantity)
+
+
+def grouped(results: Iterable[tuple[Experiment, Result]], quantity: Quantity = "test") -> NormRuns:
+    """Return a norm's runs by how they ended, from runs that differ in their seed alone and their results."""
     scores: dict[int, float] = {}
     ended: dict[str, list[int]] = {"diverged": [], "failed": [], "unlearned": []}
     durations, made = {}, []
-    sign = -1 if lower_is_better(first, quantity) else 1
-    for run in reader.runs_on_record(first):
-        result = reader.result(run.folder())
-        if result is None:
-            continue
+    for run, result in results:
         made.append(run)
         if result.status != "done":
             ended[result.status].append(run.seed)
@@ -143,7 +145,7 @@ def norm_runs(first: Experiment, quantity: Quantity = "test") -> NormRuns:
             durations[run.seed] = result.seconds
         value = _value(run, result, quantity)
         if value is not None:
-            scores[run.seed] = sign * value
+            scores[run.seed] = -value if lower_is_better(run, quantity) else value
     return NormRuns(
         scores=scores,
         diverged=tuple(ended["diverged"]),
