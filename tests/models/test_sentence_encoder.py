@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from adanorm.config.experiment import Experiment
-from adanorm.models.sentence_encoder import PADDING
+from adanorm.models.sentence_encoder import PADDING, EncoderLayer, SentenceEncoder
 from adanorm.runs.setup import prepare
 
 Smoke = Callable[..., Experiment]
@@ -53,10 +53,13 @@ def test_label_smoothing_adds_the_mean_loss_of_all_labels(smoke: Smoke) -> None:
 def test_the_encoder_is_that_of_vaswani_2017_in_torchs_layers(smoke: Smoke, pre_norm: bool) -> None:
     pooled = ("model.pooling=mean", f"model.pre_norm={str(pre_norm).lower()}")
     ours = prepare(smoke("norm=layernorm", "model.dropout=0", *pooled)).model.train().double()
+    assert isinstance(ours, SentenceEncoder)
     weights = {name: torch.randn_like(value) / 4 for name, value in ours.state_dict().items()}
     ours.load_state_dict(weights)
+    (first, *_) = ours.layers
+    assert isinstance(first, EncoderLayer)
     count, dim = weights["embedding.weight"].shape
-    heads, ffn_dim = ours.get_submodule("layers.0").heads, len(weights["layers.0.ffn_input.bias"])
+    heads, ffn_dim = first.heads, first.ffn_input.out_features
     names = {
         "self_attn.in_proj_": "query_key_value.", "self_attn.out_proj.": "attention_output.",
         "linear1.": "ffn_input.", "linear2.": "ffn_output.",
@@ -71,7 +74,7 @@ def test_the_encoder_is_that_of_vaswani_2017_in_torchs_layers(smoke: Smoke, pre_
         ]
     )
     x = weights["embedding.weight"][tokens] * dim**0.5 + positions
-    for index in range(sum(name.endswith("ffn_input.bias") for name in weights)):
+    for index in range(len(ours.layers)):
         layer = nn.TransformerEncoderLayer(
             dim, heads, ffn_dim, dropout=0, batch_first=True, norm_first=pre_norm
         ).double()
