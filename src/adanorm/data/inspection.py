@@ -12,6 +12,7 @@ import numpy as np
 Counts = dict[str, dict[str, int]]
 Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 MANY_COPIES = 0.1  # of a split
+LONGEST = 5000  # words of a sentence: attention and trees take time and memory by its square
 
 
 class Batch(NamedTuple):
@@ -20,6 +21,11 @@ class Batch(NamedTuple):
     available: int  # examples or tokens
     size: int
     setting: str
+
+
+def too_long(words: int) -> str | None:
+    """Return why so many words are not read as one sentence, or None."""
+    return f"{words:,} words: a sentence has at most {LONGEST:,}" if words > LONGEST else None
 
 
 class Inspection(NamedTuple):
