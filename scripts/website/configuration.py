@@ -11,7 +11,7 @@ from adanorm.config.paths import choices
 from adanorm.config.sections import Config
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_table
-from adanorm.reporting.tables.notes import MARKS
+from adanorm.reporting.tables.setting_notes import MARKS
 from scripts.website.settings import settings_of, yaml_value
 from scripts.website.tasks import marked_note
 from scripts.website.text import Pages, code, plain

@@ -14,7 +14,7 @@ from adanorm.config.compose import prepare_overrides
 from adanorm.config.paths import PROJECT, choices
 from adanorm.norms.registry import NORMS
 from adanorm.reporting.names import task_metric, title
-from adanorm.reporting.tables.notes import MARKS, _marked
+from adanorm.reporting.tables.setting_notes import MARKS, _marked
 from adanorm.reporting.verdicts.claims import SCALES, ClaimResult, TaskResult
 from adanorm.reporting.verdicts.findings import load_findings
 from adanorm.reporting.verdicts.preregistration import preregistration

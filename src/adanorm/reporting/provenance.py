@@ -33,7 +33,8 @@ def trace(address: str) -> list[str]:
     if found is None:
         raise ValueError(f"{address}: the study has no runs there")
     lines = [f"{study.title}: {title(row)}, {title(task)}"]
-    paper = f"; the paper has {found.paper.text}: {table.verdict(row, task)}" if found.paper else ""
+    number = table.published(row, task)
+    paper = f"; the paper has {number.text}: {table.verdict(row, task)}" if number else ""
     lines.append(f"test {found.metric} {table.ours(row, task)}{paper}")
     results = {
         result.seed: (folder, result) for folder, result in zip(found.folders, found.results, strict=True)

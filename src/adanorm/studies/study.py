@@ -47,6 +47,7 @@ class StudyRow(Config):
     at: float | None = None  # the value of what the study goes over, such as a batch size
     undefined: str | None = None  # why there can be no runs of it
     budget: Budget = ()  # overrides tried in its cells, as many as in every row that has its own
+    compared: bool = True  # with the paper's numbers; false: only shown in a table of them
 
 
 class Study(Config):
@@ -116,8 +117,9 @@ class Study(Config):
 
     @property
     def varies(self) -> bool:
-        """Whether some run has other settings than its task's and its norm's own."""
-        return bool(self.overrides or self.tries or any(row.overrides for row in self.rows.values()))
+        """Whether some run that is compared has other settings than its task's and its norm's own."""
+        rows = self.rows.values()
+        return bool(self.overrides or self.tries or any(row.overrides and row.compared for row in rows))
 
 
 def load_study(name: str) -> Study:

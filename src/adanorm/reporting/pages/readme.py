@@ -37,10 +37,14 @@ def summary_table(table: Table) -> str:
     tasks = _run(table)
     header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in tasks)]
     rows = [
-        [title(norm), *(f"{table.ours(norm, task)} [{table.paper(norm, task)}]" for task in tasks)]
+        [title(norm), *(f"{table.ours(norm, task)}{_in_brackets(table.paper(norm, task))}" for task in tasks)]
         for norm in study.rows
     ]
     return "\n".join(markdown_table(header, rows))
+
+
+def _in_brackets(number: str) -> str:
+    return f" [{number}]" if number else ""
 
 
 def update_readme(readme: str, part: str, text: str) -> str:

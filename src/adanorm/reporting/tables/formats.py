@@ -28,9 +28,9 @@ def _grid(table: Table, *, bold: str) -> list[list[str]]:
     for norm in study.rows:
         ours = {task: table.ours(norm, task) for task in study.columns}
         rows.append([title(norm), *(bold.format(x) if best[t] == norm else x for t, x in ours.items())])
-        if table.shows_paper:
-            rows.append(["· paper", *(table.paper(norm, task) for task in study.columns)])
-        if table.comparable:
+        if any(paper := [table.paper(norm, task) for task in study.columns]):
+            rows.append(["· paper", *paper])
+        if table.is_compared(norm):
             rows.append(["· verdict", *(table.verdict(norm, task) for task in study.columns)])
     for before, after in study.improvements:
         both = [table.improvement(before, after, task) for task in study.columns]

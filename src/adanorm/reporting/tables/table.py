@@ -77,9 +77,14 @@ class Table:
         models = {place: plan.runs[0].model for place, plan in self.grid.items() if plan.runs}
         return {place: m.norm_axes for place, m in models.items() if hasattr(m, "norm_axes")}
 
+    def is_compared(self, norm: str) -> bool:
+        """Return whether a row is compared with the paper's numbers."""
+        return self.comparable and self.study.rows[norm].compared
+
     def published(self, norm: str, task: str) -> Published | None:
         """Return the paper's number where it is shown."""
-        return published(task, self.study.rows[norm].norm) if self.shows_paper else None
+        is_shown = self.is_compared(norm) if self.comparable else self.shows_paper
+        return published(task, self.study.rows[norm].norm) if is_shown else None
 
     def paper(self, norm: str, task: str) -> str:
         """Return the paper's number, marked where no public source confirms it."""
@@ -89,8 +94,8 @@ class Table:
     def verdict(self, norm: str, task: str) -> str:
         """Return the verdict of a cell; none at another scale than the paper's."""
         found = self.cells[norm, task]
-        if not self.comparable or found is None:
-            return "not run" if self.comparable else ""
+        if not self.is_compared(norm) or found is None:
+            return "not run" if self.is_compared(norm) else ""
         return found.verdict(self.evidence(task).variance.within)
 
     def evidence(self, task: str) -> Evidence:

@@ -1,0 +1,116 @@
+"""What a table says of its settings: which are assumed, which were chosen, and out of how many."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from adanorm.config.paths import CONF, choices
+from adanorm.config.yaml_file import read_yaml_file
+from adanorm.metrics.table import METRICS
+from adanorm.records import reader
+from adanorm.reporting.names import title
+from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.selection import luck_of_choice
+
+MARKS = ("assumed", "recollected")  # of settings that the paper does not state, in conf/task
+
+
+def setting_notes(table: Table) -> list[str]:
+    """Return what a reader of the table must know of its settings, a paragraph each."""
+    return [*_settings(table), *_tuned(table), *_choice(table)]
+
+
+def _settings(table: Table) -> list[str]:
+    counts = {
+        mark: {task: _marked(task, mark) for task in table.study.columns if task in choices("task")}
+        for mark in MARKS
+    }
+    said = {
+        mark: ", ".join(f"{title(task)} {count}" for task, count in found.items() if count)
+        for mark, found in counts.items()
+    }
+    if not any(said.values()):
+        return []
+    parts = [f"Settings that the paper leaves open, marked *assumed* in `conf/task/`: {said['assumed']}."]
+    if said["recollected"]:
+        parts.append(f"Settings that no public source confirms, marked *recollected*: {said['recollected']}.")
+    return [" ".join(parts)]
+
+
+@cache
+def _marked(task: str, mark: str) -> int:
+    """Return how many lines of a task's configuration, and of what it inherits, carry a mark."""
+    files = [CONF / "task" / f"{task}.yaml"]
+    files += [CONF / "task" / f"{name}.yaml" for name in _SHARED.findall(files[0].read_text("utf-8"))]
+    marked = re.compile(rf"#.*\b{mark}\b")
+    lines = (
+        line for file in files for line in file.read_text("utf-8").splitlines() if not line.startswith("#")
+    )
+    return sum(bool(marked.search(line)) for line in lines)
+
+
+_SHARED = re.compile(r"^  - (shared/\S+)", re.MULTILINE)
+
+
+def _tuned(table: Table) -> list[str]:
+    """Return the parameters that a norm has on one task alone, unless the rows try settings of their own."""
+    study = table.study
+    if study.tries:
+        return []
+    norms = dict.fromkeys(row.norm for row in study.rows.values())
+    files = {(t, n): CONF / "task_norm" / f"{t}_{n}.yaml" for t in study.columns for n in norms}
+    said = []
+    for (task, norm), file in files.items():
+        own = read_yaml_file(file).get("norm", {}).get("params", {}) if file.exists() else {}
+        values = ", ".join(f"{key} = {value}" for key, value in own.items())
+        said += [f"{title(norm)} on {title(task)}, {values}"] if own else []
+    if not said:
+        return []
+    return [
+        f"Chosen for a norm on a task, by validation (`conf/task_norm/` says of how many): {'; '.join(said)}."
+        " The table of the study `tuned` has LayerNorm with as many tries."
+    ]
+
+
+def _choice(table: Table) -> list[str]:
+    """Return what a study with a budget chooses by, and what the choice wins by luck."""
+    study = table.study
+    if not study.tries:
+        return []
+    own = "; ".join(
+        f"{title(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget
+    )
+    tried = f"The same budget for every cell: {', '.join(study.budget)}"
+    if own:
+        tried = f"As many settings are tried in every cell ({own})"
+    found = (
+        f"{tried}. Shown is the best by mean validation score over the seeds, in brackets which; test"
+        " scores had no part in it."
+    )
+    wins = {task: _luck(table, task) for task in table.study.columns}
+    said = [
+        f"{title(task)} {luck[0]:+.2f} (chosen on test scores it would win {luck[1]:+.2f})"
+        for task, luck in wins.items()
+        if luck is not None
+    ]
+    if not said:
+        return [found]
+    return [
+        f"{found} If no setting matters, the best of {study.tries} wins by luck alone: {', '.join(said)}."
+    ]
+
+
+def _luck(table: Table, task: str) -> tuple[float, float] | None:
+    """Return what the best of the budget's settings wins on a task if none matters, in test score."""
+    valid, test = [], []
+    for (_, column), plan in table.grid.items():
+        for candidate in plan.candidates if column == task else ():
+            target = candidate.runs[0].task
+            results = [reader.result(run.folder()) for run in candidate.runs]
+            done = [r for r in results if r is not None and r.status == "done" and r.valid]
+            signs = (METRICS[name].higher_is_better for name in (target.selection_metric, target.metric))
+            by_valid, by_test = (1 if higher else -1 for higher in signs)
+            valid.append([by_valid * r.valid_score(target.selection_metric) for r in done])
+            test.append([by_test * r.test_score(target.metric) for r in done])
+    return luck_of_choice(valid, test, tried=table.study.tries, seeds=len(table.study.seeds))
