@@ -151,7 +151,7 @@ nightly: $(VENV)/installed-dev ## Put in faults and mutations, and count what go
 
 clean: ## Remove what is not a record: downloads, weights, caches, $(VENV)
 	rm -rf $(VENV) data outputs wandb build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info
-	$(if $(wildcard results),find results -name '*.pt' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete)
+	$(if $(wildcard results),find results -name '*.pt' -delete -o -name '*.safetensors' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete)
 	find $(wildcard src scripts tests) -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
