@@ -23,7 +23,7 @@ from adanorm.training.distributed import World, reshard
 from adanorm.training.loop import Trainer
 from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
-from adanorm.training.state import Outcome, Row
+from adanorm.training.state import Outcome, Row, State
 
 Smoke = Callable[..., Experiment]
 
@@ -220,6 +220,15 @@ def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -
     outcome, rows = run(scaled(experiment, [1.0] * 8 + [float("nan")]), tmp_path / "c.pt")
     assert outcome.state.diverged == "loss not finite at update 12"
     assert len(rows) == 1
+
+
+def test_a_training_loss_is_the_mean_since_the_last_evaluation_alone() -> None:
+    state = State(first_loss=1.0)
+    for losses in ((2.0, 3.0, 4.0), (0.5,)):
+        state.loss_sum += sum(losses)
+        state.loss_units += len(losses)
+        assert state.mean_loss(diverge_after=2) == sum(losses) / len(losses)
+    assert state.diverged is None
 
 
 def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
