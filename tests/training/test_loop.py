@@ -292,6 +292,15 @@ def test_the_learning_rate_warms_up_linearly_then_stays(smoke: Smoke) -> None:
     assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
 
 
+def test_after_its_warm_up_the_rate_falls_with_the_root_of_the_updates_done_before(smoke: Smoke) -> None:
+    training = smoke(
+        "+training.schedule=inverse_sqrt", "training.warmup_updates=4", "training.lr=0.4",
+        "+training.warmup_from=0.1",
+    ).training  # fmt: skip
+    rates = [learning_rate(training, update) for update in (1, 3, 5, 17, 65)]
+    assert rates == pytest.approx([0.1, 0.25, 0.4, 0.2, 0.1])
+
+
 def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) -> None:
     rows = {p: run(start(smoke(f"precision={p}")), tmp_path / f"{p}.pt")[1] for p in ("fp32", "bf16")}
     assert rows["bf16"] != rows["fp32"]
