@@ -299,6 +299,8 @@ def test_after_its_warm_up_the_rate_falls_with_the_root_of_the_updates_done_befo
     ).training  # fmt: skip
     rates = [learning_rate(training, update) for update in (1, 3, 5, 17, 65)]
     assert rates == pytest.approx([0.1, 0.25, 0.4, 0.2, 0.1])
+    at_once = training.model_copy(update={"warmup_updates": 0})
+    assert [learning_rate(at_once, update) for update in (1, 2, 5)] == pytest.approx([0.4, 0.4, 0.2])
 
 
 def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) -> None:
