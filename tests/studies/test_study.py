@@ -130,6 +130,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("rows: [adanorm, adanorm]", "rows: 'adanorm' is named twice"),
         ("rows: {a: {norm: adanorm}, a: {norm: none}}", "'a' is given twice, again in line 5"),
         ("overrides: [norm=layernorm]", "overrides: norm=layernorm: may not change the norm of a run"),
+        ("overrides: [updates=2]", "overrides: updates=2: may not change the updates of a run"),
         ("overrides: [++seed=3]", r"\+\+seed=3: may not change the seed of a run"),
         ("budget: [norm.name=layernorm]", "budget: norm.name=layernorm: may not change"),
         (
