@@ -182,6 +182,18 @@ class FairseqTransformerConfig(ResidualConfig, ModelConfig):
     attention_dropout: Fraction
     activation_dropout: Fraction
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_norms_in_heads(cls, settings: Any) -> Any:
+        """Leave out a qk_norm of null, which the other Transformers have; raises ValueError for another."""
+        said = dict(settings)
+        if (chosen := said.pop("qk_norm", None)) is not None:
+            raise ValueError(
+                f"qk_norm={chosen}: not offered here, as fairseq's attention shows no queries and keys;"
+                " choose null, or task=rt, sst5 or enwik8"
+            )
+        return said
+
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> FairseqTransformerConfig:
         if self.dim and self.heads and (self.dim % self.heads or self.dim % 2):
