@@ -59,7 +59,8 @@ help: ## Print this help
 	@echo
 	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb|gaussian|cifar10"
 	@echo "  NORM=adanorm|layernorm|batchnorm|...   (make list has them all)"
-	@echo "  MODEL=lstm|gru|rnn: another model of enwik8   SEEDS=1,2,3"
+	@echo "  MODEL=lstm|gru|rnn: another model of enwik8; vit: of mnist, of cifar10"
+	@echo "  SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
 	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."
