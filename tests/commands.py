@@ -261,6 +261,7 @@ def main() -> None:
     owner = os.dup(0)
     if owner in select.select([owner, libraries.fileno(), suite.fileno()], [], [])[0]:
         return
+    gc.set_threshold(100_000)  # of forks too: most end before there is anything to collect
     del sys.path[0]  # each order has its own
     atexit.register(leave)  # what is registered first is called last
     use_libraries()

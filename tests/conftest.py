@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -43,10 +44,17 @@ def smoke(tmp_path: Path) -> Callable[..., Experiment]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(
+        100_000
+    )  # the default looks through what is imported again and again: a tenth of the time
     if not hasattr(config, "workerinput"):  # one server for all workers
         stack = ExitStack()
         stack.enter_context(commands.server())
         config.add_cleanup(stack.close)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what is imported and collected stays: a collection need not look at it
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

@@ -70,6 +70,7 @@ class Child:
         code = Path(self._answer()["code"])
         if not code.is_relative_to(self.checkout):
             raise ValueError(f"{self.checkout}: its process imports {code}")
+        self._answer()  # ready
 
     def ask(self, request: str) -> dict[str, Any]:
         """Return the answer to `update N` or `evaluate`: its seconds and what was found."""

@@ -1,8 +1,9 @@
 """One checkout's side of scripts/benchmarks/updates.py: `python -P updates_child.py key=value ...`.
 
-Of the project it imports only what PYTHONPATH names, which may be another commit. It starts the run of these
-settings by that checkout's own code and, where the training loop would begin, serves its standard input: a
-line `update N` or `evaluate` is answered by a line of JSON.
+Of the project it imports only what PYTHONPATH names, which may be another commit, and says first where that
+lies. It starts the run of these settings by that checkout's own code and, where the training loop would
+begin, says that it is ready and serves its standard input: a line `update N` or `evaluate` is answered by a
+line. Each line is JSON.
 """
 
 from __future__ import annotations
@@ -20,20 +21,26 @@ def main() -> None:
     """Start the run; what the checkout itself prints goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    trainer_class: Any = import_module("adanorm.training.loop").Trainer
-    trainer_class.train = lambda trainer, *_, **__: serve(trainer, answers)
-    start_run(sys.argv[1:])
+    say(answers, code=str(Path(import_module("adanorm").__file__ or "").parent))
+    start_run(sys.argv[1:], answers)
 
 
-def start_run(settings: list[str]) -> None:
+def say(answers: TextIO, **fields: Any) -> None:
+    """Write a line of JSON."""
+    print(json.dumps(fields), file=answers, flush=True)
+
+
+def start_run(settings: list[str], answers: TextIO) -> None:
     """Call the checkout's `execute` on its experiment of these settings: all that depends on its layout."""
     try:
-        compose = import_module("adanorm.config.compose").compose_experiment
+        experiment = import_module("adanorm.config.compose").compose_experiment(settings)
         execute = import_module("adanorm.runs.execute").execute
     except ModuleNotFoundError:  # up to commit bd8051a
-        compose = import_module("adanorm.compose").experiment
+        experiment = import_module("adanorm.compose").experiment(settings)
         execute = import_module("adanorm.execution").make
-    execute(compose(settings))
+    trainer_class: Any = import_module("adanorm.training.loop").Trainer
+    trainer_class.train = lambda trainer, *_, **__: serve(trainer, answers)
+    execute(experiment)
 
 
 def serve(trainer: Any, answers: TextIO) -> None:
@@ -43,11 +50,7 @@ def serve(trainer: Any, answers: TextIO) -> None:
     """
     trainer.model.train()
     batches = trainer.batches()
-
-    def answer(**fields: Any) -> None:
-        print(json.dumps(fields), file=answers, flush=True)
-
-    answer(code=str(Path(import_module("adanorm").__file__ or "").parent))
+    say(answers, ready=True)
     for line in sys.stdin:
         what, *count = line.split()
         started = time.process_time()
@@ -55,10 +58,10 @@ def serve(trainer: Any, answers: TextIO) -> None:
             for _ in range(int(count[0])):
                 loss = trainer.update(next(batches))
             seconds = time.process_time() - started
-            answer(seconds=seconds, found=float(loss.total) / loss.units)
+            say(answers, seconds=seconds, found=float(loss.total) / loss.units)
         else:
             scores = trainer.measure("valid").metrics
-            answer(seconds=time.process_time() - started, found=scores)
+            say(answers, seconds=time.process_time() - started, found=scores)
     raise SystemExit  # past the rest of the run: nothing is recorded
 
 

@@ -113,7 +113,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
     ("change", "message"),
     [
         ("rows: [layernom]", "unknown norm 'layernom': choose from adanorm"),
-        ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, de-en"),
+        ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, cifar10-vit, de-en"),
         ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
         ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),

@@ -6,12 +6,12 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
-import yaml
-
 from adanorm.cli.command import Arguments, Usage
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
+from adanorm.config.placements import POSITIONS
+from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 
 USAGE = Usage()
@@ -24,12 +24,14 @@ def main(arguments: Arguments) -> None:
     print(f"scales   {', '.join(choices('scale'))}, auto")
     for line in _undefined():
         print(line)
+    for line in choices_lines("positions", f"{', '.join(POSITIONS)} (model.norm_position)", width=9):
+        print(line[2:])
     print("tasks")
     for name in choices("task"):
         print(f"  {name:<11} {_about(CONF / 'task' / f'{name}.yaml')}")
     print("studies")
     for name in choices("study"):
-        title = yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text("utf-8"))["title"]
+        title = read_yaml_file(CONF / "study" / f"{name}.yaml")["title"]
         print(f"  {name:<19} {textwrap.shorten(title, 58, placeholder=' ...')}")
     print(textwrap.fill(f"launchers {', '.join(choices('launcher'))}", 80, subsequent_indent=" " * 10))
     print("runs on record (done, diverged or failed, over seeds)")

@@ -8,7 +8,6 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
-import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import OverrideType
@@ -21,6 +20,7 @@ from adanorm.config.experiment import Experiment, parse_experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import parsed, quote_place
 from adanorm.config.paths import CONF, choices
+from adanorm.config.yaml_file import read_yaml_file
 
 GROUPS = ("task", "norm", "scale", "preset", "logger", "task_norm", "task_scale")
 SHARED = {"task", "norm", "scale", "preset"}  # choices that are composed for all norms at once
@@ -80,7 +80,7 @@ def _of_a_known_parameter(override: str, norms: Sequence[str]) -> str:
     """Return an override of a norm's parameter as Hydra takes it, whether or not its YAML lists it."""
     key, _, value = override.removeprefix("norm.params.").partition("=")
     for name in (norms or ["layernorm"])[0].split(","):
-        listed = yaml.safe_load((CONF / "norm" / f"{name}.yaml").read_text("utf-8"))["params"] or {}
+        listed = read_yaml_file(CONF / "norm" / f"{name}.yaml")["params"] or {}
         if key in listed:
             return override
     from adanorm.norms.registry import parameters_of

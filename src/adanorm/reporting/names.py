@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-import yaml
-
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import CONF, choices
+from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS, Metric
 
 
@@ -20,11 +19,9 @@ def title(name: str) -> str:
 def _titles() -> dict[str, str]:
     found = {}
     for name in choices("norm"):
-        found[name] = yaml.safe_load((CONF / "norm" / f"{name}.yaml").read_text("utf-8")).get("title", name)
+        found[name] = read_yaml_file(CONF / "norm" / f"{name}.yaml").get("title", name)
     for name in choices("task"):
-        found[name] = yaml.safe_load((CONF / "task" / f"{name}.yaml").read_text("utf-8"))["task"].get(
-            "title", name
-        )
+        found[name] = read_yaml_file(CONF / "task" / f"{name}.yaml")["task"].get("title", name)
     return found
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from statistics import fmean, geometric_mean
 from typing import Annotated, Literal, NamedTuple
 
-import yaml
 from pydantic import Field
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
+from adanorm.config.yaml_file import read_yaml_file
 from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.verdicts.paired import corrected_by, paired
 from adanorm.reporting.verdicts.preregistration import preregistration
@@ -48,8 +48,7 @@ class FindingRow(NamedTuple):
 def load_findings() -> list[Finding]:
     """Return the findings of conf/claims/earlier-papers.yaml."""
     return [
-        Finding.model_validate(entry)
-        for entry in yaml.safe_load((CONF / "claims" / "earlier-papers.yaml").read_text("utf-8"))
+        Finding.model_validate(entry) for entry in read_yaml_file(CONF / "claims" / "earlier-papers.yaml")
     ]
 
 

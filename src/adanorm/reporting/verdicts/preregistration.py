@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import first_problem
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
+from adanorm.config.yaml_file import read_yaml_file
 
 Above = Annotated[float, Field(gt=0)]
 
@@ -97,6 +97,6 @@ def preregistration() -> Preregistration:
     """Return the content of conf/claims/paper.yaml; raises ValueError where a value cannot be."""
     path = CONF / "claims" / "paper.yaml"
     try:
-        return Preregistration.model_validate(yaml.safe_load(path.read_text("utf-8")))
+        return Preregistration.model_validate(read_yaml_file(path))
     except ValidationError as error:
         raise ValueError(f"conf/claims/paper.yaml: {first_problem(error)}") from None
