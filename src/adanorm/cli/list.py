@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
-from adanorm.cli.command import Arguments, Usage
+from adanorm.cli.command import Arguments, Usage, choices_lines
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
