@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import digamma, polygamma
 from statsmodels.regression.linear_model import OLS
 
 from adanorm.reporting.verdicts.variance import TaskVariance
@@ -76,6 +77,20 @@ def test_three_pairs_of_two_seeds_tell_of_the_prior_and_a_single_seed_does_not()
     assert TaskVariance({**unlike, "d": {1: 5.0}}, prior_df_at_most=8).prior_df == found
     two = {norm: unlike[norm] for norm in ("a", "b")}
     assert TaskVariance(two, prior_df_at_most=8).prior_df == 8
+
+
+def test_the_prior_is_smyths_estimate_from_the_variances_of_all_pairs() -> None:
+    scores = np.random.default_rng(5).normal(75, 1, (4, 4)) * np.array([[1.0], [30], [1], [1]])
+    counts = (4, 4, 4, 2)  # of seeds
+    pairs = [(scores[i] - scores[j])[: min(counts[i], counts[j])] for i in range(4) for j in range(i)]
+    halves = np.array([len(gaps) - 1 for gaps in pairs]) / 2
+    logs = np.log([stats.tvar(gaps) for gaps in pairs]) - digamma(halves) + np.log(halves)
+    excess = stats.tvar(logs) - polygamma(1, halves).mean()
+    rows = {
+        norm: dict(enumerate(scores[i, :n].tolist()))
+        for i, (norm, n) in enumerate(zip("abcd", counts, strict=True))
+    }
+    assert polygamma(1, TaskVariance(rows, 1000).prior_df / 2) == pytest.approx(excess)
 
 
 def test_equal_scores_have_the_variance_that_rounding_leaves() -> None:
