@@ -27,6 +27,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.preparation import prepared_corpus
 from adanorm.data.translation.workers import cores
+from adanorm.fairseq_library import fairseq
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark
 
 LANGUAGES = ("en", "de")
@@ -81,15 +82,19 @@ def _word(number: int, language: str) -> str:
 
 
 def _prepare(cache: Path, corpus: Path, settings: list[str], processes: int) -> None:
+    """Prepare the corpus in `cache`, and write there how many seconds it took."""
+    fairseq()  # a run imports it before it looks for its data
     own = [f"data.{split}={corpus / split}" for split in ("train", "valid", "test")]
     data = compose_experiment(["task=en-de", f"data.cache={cache}", *own, *settings]).data
     assert isinstance(data, ParallelConfig)
+    started = time.monotonic()
     prepared_corpus(data, lambda line: print(f"  {line}", flush=True), processes=processes)
+    (cache / "seconds").write_text(str(time.monotonic() - started))
 
 
 def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> tuple[float, int, int, float]:
     """Return seconds, the largest memory in bytes, shared and resident, and CPU seconds of a preparation."""
-    started, before = time.monotonic(), os.times()
+    before = os.times()
     process = multiprocessing.get_context("spawn").Process(
         target=_prepare, args=(cache, corpus, settings, processes)
     )
@@ -104,7 +109,7 @@ def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
         raise ValueError(f"the preparation ended with code {process.exitcode}")
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return time.monotonic() - started, shared, resident, cpu
+    return float((cache / "seconds").read_text()), shared, resident, cpu
 
 
 def _family(pid: int) -> list[int]:

@@ -31,6 +31,9 @@ def test_without_a_record_or_into_the_records_nothing_is_run(tmp_path: Path, com
     assert "no record of gaussian adanorm at scale smoke" in lacking.stderr
     assert not (tmp_path / "into").exists()
     assert command("run", *RUN, f"runs={tmp_path}").returncode == 0
+    assert command("run", *RUN, "seed=2", f"runs={tmp_path}").returncode == 0
+    second = command("verify", *RUN, "++seed=2", f"++runs={tmp_path}", f"into={tmp_path / 'into'}")
+    assert "gaussian adanorm smoke, seed 2: test" in second.stdout, "whatever its spelling"
     onto = command("verify", *RUN, f"runs={tmp_path}", f"into={tmp_path}")
     assert (onto.returncode, onto.stderr.count("\n")) == (2, 1)
     assert "is where the record is" in onto.stderr

@@ -130,6 +130,10 @@ def test_ones_own_text_is_read(tmp_path: Path) -> None:
         ({"train": "pos a good film\n"}, r"train.tsv, line 1: expected `label<TAB>sentence`"),
         ({"valid": LINES + "pos\t \n"}, r"valid.tsv, line 5: expected"),
         ({"valid": ""}, r"valid.tsv: holds no line"),
+        (
+            {"test": LINES + "pos\t" + 5001 * "good "},
+            r"test.tsv, line 5: 5,001 words: a sentence has at most",
+        ),
         ({"test": "meh\tso so\n"}, "test: label 'meh' is not among the training labels"),
         ({"train": "pos\tgood\npos\tfine\n"}, "one label, 'pos'"),
     ],

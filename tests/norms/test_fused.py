@@ -21,7 +21,7 @@ from torch import Tensor
 from adanorm.config.paths import PROJECT
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
 from adanorm.norms.functional import closed_form
-from adanorm.norms.kernels import compiling
+from adanorm.norms.kernels import compiling, numba_rows
 from tests import commands
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
 
@@ -220,6 +220,12 @@ def test_no_more_is_kept_than_x_and_a_number_a_row(name: str, dtype: torch.dtype
     sizes = [tensor.numel() for tensor in kept]
     assert sizes == ([10] if name == "detachnorm" else [640, 10])
     assert name == "detachnorm" or kept[0].data_ptr() == x.data_ptr()
+
+
+def test_where_mean_variance_and_factor_are_constants_the_gradient_is_scaled_by_all_of_them() -> None:
+    grad, variance = torch.randn(3, 7), torch.rand(3) + 0.1
+    found = numba_rows.backward(grad, None, variance, 0.0, 2.0, True, True, 1e-3, False, True)
+    torch.testing.assert_close(found, 2 * grad / (variance[:, None] + 1e-3).sqrt())
 
 
 def test_the_operator_keeps_pytorchs_contract() -> None:

@@ -169,6 +169,18 @@ def test_smaller_scales_and_own_data_have_no_paper_number(tmp_path: Path) -> Non
     assert cell([own]).paper is None
 
 
+@pytest.mark.parametrize(
+    ("task", "source", "is_shown"),
+    [("rt", "rt", True), ("rt", "sst5", False), ("rt", "synthetic", False), ("mnist", "mnist-5k", False)],
+)
+def test_data_that_stand_in_for_the_papers_have_no_paper_number(
+    tmp_path: Path, task: str, source: str, is_shown: bool
+) -> None:
+    run = compose_experiment([f"task={task}", "norm=layernorm", f"data.source={source}", f"runs={tmp_path}"])
+    record(run, **score(70.0))
+    assert (cell([run]).paper is not None) == is_shown
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     study = load_study("table4")

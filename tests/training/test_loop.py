@@ -89,6 +89,15 @@ def test_resumed_equals_uninterrupted_bit_for_bit(
         assert final.keys() == reference.keys()
 
 
+def test_what_a_language_model_carries_on_is_taken_up_again(smoke: Smoke, tmp_path: Path) -> None:
+    stopped, resumed = (start(smoke("task=enwik8")) for _ in range(2))
+    stopped.update(next(stopped.batches()))
+    stopped.save(tmp_path / "checkpoint.pt")
+    resumed.resume(tmp_path / "checkpoint.pt")
+    assert len(stopped.carried) > 0
+    assert all(torch.equal(*rows) for rows in zip(stopped.carried, resumed.carried, strict=True))
+
+
 @pytest.mark.parametrize("broken", ["checkpoint", "both", "kept", "missing"])
 def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole(
     smoke: Smoke, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: str
@@ -185,7 +194,9 @@ def test_the_weights_tested_are_the_mean_over_the_evaluations_asked_for(
     first, second = (torch.load(path, weights_only=True)["model"] for path in files)
     for name, weight in outcome.weights.items():
         torch.testing.assert_close(weight, (first[name] + second[name]) / 2)
-    assert outcome.test == trainer.task.evaluate(trainer.model.eval(), "test")
+    for split, said in (("test", outcome.test), ("valid", outcome.state.valid)):
+        measured = trainer.task.evaluate(trainer.model.eval(), split)
+        assert said == (measured if split == "test" else measured.metrics)
 
 
 class Scaled(Classification):
@@ -232,6 +243,32 @@ def test_a_gradient_is_clipped_to_its_norm(smoke: Smoke) -> None:
     trainer.update([next(iter(trainer.task.train_batches(0)))])
     total = torch.stack([p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]).norm()
     assert total.item() == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("clip_norm", ["null", "1000"])
+def test_an_update_is_along_the_gradient_of_the_mean_loss_over_all_micro_batches(
+    smoke: Smoke, clip_norm: str
+) -> None:
+    trainer = start(smoke(f"training.clip_norm={clip_norm}", "model.dropout=0"))
+    batches = list(trainer.task.train_batches(0))[:2]
+    trainer.model.train()
+    losses = [trainer.task.loss(trainer.model, batch) for batch in batches]
+    mean = torch.stack([loss.total for loss in losses]).sum() / sum(loss.units for loss in losses)
+    named = dict(trainer.model.named_parameters())
+    expected = torch.autograd.grad(mean, [*named.values()])
+    trainer.update(batches)
+    for name, gradient in zip(named, expected, strict=True):
+        torch.testing.assert_close(named[name].grad, gradient, msg=name)
+
+
+def test_every_norm_starts_from_the_same_weights_and_every_seed_from_others(smoke: Smoke) -> None:
+    none, ada, other = (
+        start(smoke(f"norm={norm}", f"seed={seed}")).model.state_dict()
+        for norm, seed in (("none", 1), ("adanorm", 1), ("none", 2))
+    )
+    assert none.keys() == ada.keys()
+    assert all(torch.equal(none[name], ada[name]) for name in none)
+    assert not torch.equal(none["embedding.weight"], other["embedding.weight"])
 
 
 def test_evaluation_comes_every_so_many_updates(smoke: Smoke, tmp_path: Path) -> None:

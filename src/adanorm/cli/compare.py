@@ -95,8 +95,9 @@ def compare(
 ) -> Sequence[str]:
     """Return lines on pairs of norms, and record each; `runs` are one run of each norm, whatever its seed.
 
-    Of a pair the second norm's difference from the first is shown. The other norms' runs, where there
-    are some, tell of the variance. Raises ValueError where a run is missing or has no outputs.
+    Of a pair the second norm's difference from the first is shown; of fewer seeds than the two share it
+    is not recorded. The other norms' runs, where there are some, tell of the variance. Raises ValueError
+    where a run is missing or has no outputs.
     """
     from adanorm import tasks
 
@@ -125,12 +126,15 @@ def compare(
         lines += [
             f"  {better} over {worse}, seeds {', '.join(map(str, found))}, {record.examples:,} examples"
         ]
-        if shown_metric == first.task.metric:
+        is_whole = found == _shared_seeds(runs, (worse, better), None)
+        if shown_metric == first.task.metric and is_whole:
             write_comparison(comparison_path(runs[worse], runs[better]), record)
         margin = preregistration().margin(first.task.name, "test")
         gaps = [sign * float((values[better, s] - values[worse, s]).mean()) + 0.0 for s in found]
         read = compared(variance, better, worse, gaps, margin=margin or 0.0, noise=record)
         lines += _lines(record, read)
+        if not is_whole:
+            lines.append("    not recorded, as the claims are of all the seeds that the two share")
     return lines
 
 

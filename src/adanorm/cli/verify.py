@@ -32,11 +32,9 @@ def main(arguments: Arguments) -> int:
     kept = [f"{key}={environment[key]}" for key in ("precision", "threads") if key in environment]
     # What a record does not say was computed by the eager norms: there were no others then.
     backend = environment.get("norm_backend", "eager").partition(":")[0]
-    given = {setting.partition("=")[0] for setting in arguments.settings}
-    kept = [
-        setting for setting in [*kept, f"norm.backend={backend}"] if setting.partition("=")[0] not in given
-    ]
-    settings = [setting for setting in arguments.settings if not setting.startswith(("seed=", "runs="))]
+    given = {*map(_key, arguments.settings)}
+    kept = [setting for setting in [*kept, f"norm.backend={backend}"] if _key(setting) not in given]
+    settings = [setting for setting in arguments.settings if _key(setting) not in ("seed", "runs")]
     repeated = compose_experiment(
         [*settings, *kept, f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
     )
@@ -48,13 +46,17 @@ def main(arguments: Arguments) -> int:
     return _say(recorded, repeated)
 
 
+def _key(setting: str) -> str:
+    return setting.partition("=")[0].lstrip("+")
+
+
 def _recorded(settings: list[str]) -> Experiment:
     """Return the run on record that settings name; raises ValueError where there is none."""
     from adanorm.records import reader
 
     named = compose_experiment(settings)
     candidates = [named]
-    if not any(setting.startswith("seed=") for setting in settings):
+    if "seed" not in map(_key, settings):
         candidates = reader.runs_on_record(named)
     for run in candidates:
         if reader.is_complete(run.folder()):

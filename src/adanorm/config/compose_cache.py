@@ -16,6 +16,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, PACKAGE, PROJECT, choices
+from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import write_whole
 
 FOLDER = PROJECT / "data" / "composed"
@@ -32,6 +33,14 @@ def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> E
 def tasks_of_kind(kind: str) -> list[str]:
     """Return the names of the tasks of a kind, sorted."""
     return [task for task in choices("task") if cached_experiment([f"task={task}"]).task.kind == kind]
+
+
+@cache
+def papers_sources(task: str) -> frozenset[str]:
+    """Return the data sources that a task's numbers of the paper may be of: its own, and those of presets."""
+    own = cached_experiment([f"task={task}", "scale=paper"]).data.source
+    presets = (read_yaml_file(CONF / "preset" / f"{name}.yaml") for name in choices("preset"))
+    return frozenset((own, *(preset.get("data", {}).get("source", own) for preset in presets)))
 
 
 @cache

@@ -12,6 +12,7 @@ import numpy as np
 Counts = dict[str, dict[str, int]]
 Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 MANY_COPIES = 0.1  # of a split
+LONGEST = 5000  # words of a sentence: attention and trees take time and memory by its square
 
 
 class Batch(NamedTuple):
@@ -20,6 +21,11 @@ class Batch(NamedTuple):
     available: int  # examples or tokens
     size: int
     setting: str
+
+
+def too_long(words: int) -> str | None:
+    """Return why so many words are not read as one sentence, or None."""
+    return f"{words:,} words: a sentence has at most {LONGEST:,}" if words > LONGEST else None
 
 
 class Inspection(NamedTuple):
@@ -40,13 +46,19 @@ def count_overlaps(splits: Mapping[str, Iterable[bytes]]) -> Counts:
 
 def count_key_overlaps(keys: Mapping[str, Keys]) -> Counts:
     """Return what `count_overlaps` does of the examples whose keys these are."""
+    ordered = {split: np.sort(found) for split, found in keys.items()}
     return {
         "overlap": {
-            f"{later} in {earlier}": int(np.isin(keys[later], keys[earlier]).sum())
-            for earlier, later in combinations(keys, 2)
+            f"{later} in {earlier}": _count_found(ordered[later], ordered[earlier])
+            for earlier, later in combinations(ordered, 2)
         },
-        "copies": {split: len(found) - len(np.unique(found)) for split, found in keys.items()},
+        "copies": {split: int((found[1:] == found[:-1]).sum()) for split, found in ordered.items()},
     }
+
+
+def _count_found(keys: Keys, ordered: Keys) -> int:
+    """Return how many of the keys are among the ordered ones."""
+    return int((np.searchsorted(ordered, keys, "right") > np.searchsorted(ordered, keys)).sum())
 
 
 def inspect_labeled(

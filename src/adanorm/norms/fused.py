@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Protocol
 
 import torch
@@ -37,15 +38,16 @@ def computed(
     `devices` are the types of device for which the code has kernels. Half precision is computed in
     float32, and comes out as x times the others would; kernels on CUDA read it as it is.
     """
-    if not has_kernel(backend, x, *others, devices=devices):
+    dtypes = _dtypes(backend, devices, x, *others)
+    if dtypes is None:
         return code.eager(x, *others)
-    dtype = x.dtype
-    for other in others:
-        dtype = dtype if other is None else torch.promote_types(dtype, other.dtype)
+    if dtypes == {torch.float32}:  # the usual case, which needs no look at each tensor once more
+        plain: Tensor = _apply(code, x, *others)
+        return plain
     given = (x, *others)
     wide = (upcast(each) if each is not None and each.is_cpu else each for each in given)
-    z: Tensor = _Fused.apply(code, *wide)  # type: ignore[no-untyped-call]
-    return z.to(dtype)
+    z: Tensor = _apply(code, *wide)
+    return z.to(reduce(torch.promote_types, dtypes))
 
 
 def has_kernel(
@@ -56,20 +58,34 @@ def has_kernel(
     They are on one device, of a type for which there are kernels that can be compiled. What transforms
     or compiles a function gets PyTorch's operations.
     """
+    return _dtypes(backend, devices, x, *others) is not None
+
+
+def _dtypes(backend: Backend, devices: Sequence[str], x: Tensor, *others: Tensor | None) -> set[Any] | None:
+    """Return the types of tensors that kernels take, None if they do not. A small norm takes no longer."""
     device = x.device
-    can_compile = device.type in devices and MISSING[device.type] is None
-    if backend == "eager" or torch.compiler.is_compiling() or not can_compile:
-        return False
-    given = [x, *(other for other in others if other is not None)]
-    is_wide = [each.dtype == torch.float64 for each in given]
-    return (
-        ((all(is_wide) and backend == "fused") or not any(is_wide))
-        and all(type(each) in (Tensor, nn.Parameter) and each.device == device for each in given)
+    kind = device.type
+    if backend == "eager" or kind not in devices or MISSING[kind] is not None:
+        return None
+    dtypes = {x.dtype}
+    for each in others:
+        if each is not None:
+            if type(each) not in _OWN or each.device != device:
+                return None
+            dtypes.add(each.dtype)
+    is_taken = (
+        (torch.float64 not in dtypes or (len(dtypes) == 1 and backend == "fused"))
+        and type(x) in _OWN
         and x.numel() > 0
+        and not torch.compiler.is_compiling()
         and torch._C._len_torch_dispatch_stack() == 0
         and not torch._C._are_functorch_transforms_active()
         and forward_ad._current_level < 0
     )
+    return dtypes if is_taken else None
+
+
+_OWN = (Tensor, nn.Parameter)
 
 
 class _Fused(torch.autograd.Function):
@@ -90,3 +106,7 @@ class _Fused(torch.autograd.Function):
         learned = [each for each in inputs if each is not None and each.requires_grad]
         found = iter(torch.autograd.grad(ctx.code.eager(*inputs), learned, dz, create_graph=True))
         return None, *(None if each is None or not each.requires_grad else next(found) for each in inputs)
+
+
+# Past Function.apply, which looks for torch.func's wrappers at every call: `_dtypes` has found none.
+_apply: Callable[..., Any] = super(torch.autograd.Function, _Fused).apply

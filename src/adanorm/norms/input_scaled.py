@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -94,14 +95,17 @@ class _Rescaled:
     def forward(
         self, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        z, found = _kernels(x).rescaled(x, alpha, beta, gain, self.eps)
+        z, found = _kernels(x.is_cuda).rescaled(x, alpha, beta, gain, self.eps)
         return z, (found,)
 
     def backward(
         self, dz: Tensor, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor, found: Tensor
     ) -> tuple[Tensor, ...]:
-        dx, learned = _kernels(x).rescaled_gradient(dz, x, alpha, beta, gain, found, self.eps)
-        return dx, *learned
+        kernels = _kernels(x.is_cuda)
+        found_gradients: tuple[Tensor, ...] = kernels.rescaled_gradient(
+            dz, x, alpha, beta, gain, found, self.eps
+        )
+        return found_gradients
 
     def eager(self, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor) -> Tensor:
         broad = upcast(x)
@@ -112,9 +116,10 @@ class _Rescaled:
         return z.to(torch.promote_types(x.dtype, gain.dtype))
 
 
-def _kernels(x: Tensor) -> Any:
-    """Return the module of kernels for the device of x."""
-    if x.is_cuda:
+@cache
+def _kernels(is_cuda: bool) -> Any:
+    """Return the module of kernels."""
+    if is_cuda:
         from adanorm.norms.kernels import triton_seednorm
 
         return triton_seednorm

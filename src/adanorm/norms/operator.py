@@ -35,7 +35,7 @@ def norm(x: Tensor, *settings: Any, fused: bool) -> Tensor:
     elif is_transformed:
         z = _Norm.apply(x, OPERATORS if fused else EAGER, *settings)[0]  # type: ignore[no-untyped-call]
     elif not fused or (not is_compiling and _is_plain(x)):
-        z = _PlainNorm.apply(x, KERNELS if fused else EAGER, settings)  # type: ignore[no-untyped-call]
+        z = _apply_plain(x, KERNELS if fused else EAGER, settings)
     else:
         z = torch.ops.adanorm.norm.default(x, *settings)[0]
     return z
@@ -135,6 +135,10 @@ class _PlainNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return _gradient(ctx, grad), None, None
+
+
+# Past Function.apply, which looks for torch.func's wrappers at every call: there are none.
+_apply_plain: Callable[..., Tensor] = super(torch.autograd.Function, _PlainNorm).apply
 
 
 class _Norm(torch.autograd.Function):

@@ -16,7 +16,10 @@ from adanorm.norms.base import Norm
 
 def upcast(x: Tensor) -> Tensor:
     """Return x in float32 at least: what statistics are computed in."""
-    return x if x.dtype == torch.float64 else x.float()
+    return x if x.dtype in _WIDE else x.float()
+
+
+_WIDE = (torch.float32, torch.float64)
 
 
 def masked_moments(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
+from adanorm.config.compose_cache import papers_sources
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
@@ -103,7 +104,9 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     shown_metric = first.task.metric
     if metric is not None and any(metric in (result.test or {}) for _, result in made):
         shown_metric = metric
-    comparable = first.scale == "paper" and not first.own_data and shown_metric == first.task.metric
+    paper = published(first.task.name, first.norm.name) if shown_metric == first.task.metric else None
+    if paper is not None and unlike_the_papers(first) is not None:
+        paper = None
     done = [(run, result) for run, result in made if result.status == "done"]
     return Cell(
         first.task.name,
@@ -111,10 +114,20 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
         shown_metric,
         len(experiments),
         tuple(result for _, result in made),
-        published(first.task.name, first.norm.name) if comparable else None,
+        paper,
         tuple(run.folder() for run, _ in made),
         tuple(run.seed for run, result in done if not has_learned(run, result.test_score(first.task.metric))),
     )
+
+
+def unlike_the_papers(run: Experiment) -> str | None:
+    """Return what tells a run's data from those of the paper's numbers; None where nothing does."""
+    if run.own_data:
+        return "own data"
+    if run.scale != "paper":
+        return f"{run.scale} scale"
+    source = run.data.source
+    return None if source in papers_sources(run.task.name) else f"data.source={source}"
 
 
 def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:

@@ -7,7 +7,7 @@ from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.outcome import outcome
 from adanorm.records.published import Published, published
-from adanorm.reporting.cell import Cell, cell
+from adanorm.reporting.cell import Cell, cell, unlike_the_papers
 from adanorm.reporting.verdicts.evidence import verdict_of
 
 
@@ -44,6 +44,5 @@ def _paper(experiment: Experiment, found: Cell, paper: Published | None) -> str:
     if paper is None:
         return ""
     if found.paper is None:
-        reason = "own data" if experiment.own_data else f"{experiment.scale} scale"
-        return f"; the paper has {paper.text} (not comparable: {reason})"
+        return f"; the paper has {paper.text} (not comparable: {unlike_the_papers(experiment)})"
     return f"; the paper has {paper.text}: {verdict_of(found, experiment)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Config, EachOnce, Seeds
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records.published import published_tasks
+from adanorm.studies.rule import Rule
 
 
 def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
@@ -66,6 +67,7 @@ class Study(Config):
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
     shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
     roles: tuple[Role, ...] = ()  # what is made of its runs besides its table and figures
+    rule: Rule | None = None  # how its rows are compared, written before any run
     order: int = 100  # its place in the report; studies of one order by name
 
     @field_validator("rows", mode="before")
@@ -144,6 +146,9 @@ def load_study(name: str) -> Study:
     _check(name, "task", study.columns, {*choices("task"), *published_tasks()})
     _check(name, "norm", norms, known_norms)
     _check(name, "column", columns, study.columns)
+    if study.rule is not None:
+        _check(name, "row of the rule", list(study.rule.rows()), study.rows.keys())
+        _check(name, "study of the rule", study.rule.with_columns_of, choices("study"))
     for pair in study.improvements:
         if pair[0] == pair[1]:
             raise ValueError(f"study {name}: improvement of {pair[0]!r} over itself")
@@ -167,7 +172,7 @@ def study_of_role(role: Role) -> Study:
     return next(iter(found.values()))
 
 
-def _check(study: str, kind: str, entries: Sequence[str], known: Sequence[str] | set[str]) -> None:
+def _check(study: str, kind: str, entries: Sequence[str], known: Collection[str]) -> None:
     for entry in entries:
         if entry not in known:
             named = ", ".join(sorted(known))

@@ -101,20 +101,25 @@ class Translation(TrainingTask):
         copied = [Bpe.join(dictionary.string(source[i])) for i in range(len(source))]
         return {"copied source": self._bleu(split, copied)[0]}
 
+    @property
+    def _kinds(self) -> list[str]:
+        """The kinds of BLEU that a target language has: only German writes compounds with hyphens."""
+        return [kind for kind in KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
+
     def _bleu(self, split: str, outputs: list[str]) -> tuple[dict[str, float], dict[str, str]]:
         """Return the kinds of BLEU of a split's translations, and their signatures."""
         words, text = self.corpus.beside_references(split, outputs)
-        kinds = [kind for kind in KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
         scores, signatures = {}, {}
-        for kind in kinds:
+        for kind in self._kinds:
             compared = sides(kind, words, text)
             scores[kind], signatures[kind] = bleu(kind, *compared, lowercase=self._data.lowercase)
         return scores, signatures
 
     def scored(self, outputs: Sequence[str], metric: str) -> list[float]:
         """Return what each test pair adds to a kind of BLEU (%), by the jackknife."""
-        if metric not in KINDS:
-            raise ValueError(f"unknown metric {metric!r}: choose from {', '.join(KINDS)}")
+        if metric not in self._kinds:
+            languages = " to ".join(self._data.languages)
+            raise ValueError(f"metric={metric}: {languages} is scored by {', '.join(self._kinds)}")
         compared = sides(metric, *self.corpus.beside_references("test", list(outputs)))
         return bleu_by_example(metric, *compared, lowercase=self._data.lowercase)
 

@@ -72,6 +72,7 @@ def row(number: int | str, head: int | str) -> str:
         (row(1, 0) + row(2, "x"), "sentence 1: Failed parsing field 'head'"),
         (row(1, 0) + row(3, 1), "word 2 is numbered 3"),
         (row(1, 1), "a cycle through word 1"),
+        ("w\tX\t0\n" + 5000 * "w\tX\t1\n", "5,001 words: a sentence has at most 5,000"),
         (row(1, 0).replace("\t_\t_", ""), "has 8 columns: CoNLL has 10"),
         ("w\tX\t0\nw\tX\t1\tdep\n", "its lines differ in their number of columns"),
         ("w\tX\tzero\n", "heads must be whole numbers, found 'zero'"),

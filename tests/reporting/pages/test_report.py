@@ -45,8 +45,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run = compose_experiment(["task=rt", "norm=layernorm", f"seed={seed}", f"runs={tmp_path}"])
         rows = [{"valid_accuracy": 60.0 + u} for u in range(5)]
         record(run, test={"accuracy": score}, rows=rows, seconds=12.5, data={"rt.train": "ab" * 32})
-        config = run.folder() / "config.yaml"
-        config.write_text(f"# <rt>\n{config.read_text()}")
         (run.folder() / "environment.json").write_text(
             json.dumps(
                 {"commit": "c0ffee", "dirty": True, "device": "CPU", "precision": "fp32", "packages": {}}
@@ -54,6 +52,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     diverged = compose_experiment(["task=rt", "norm=none", f"runs={tmp_path}"])
     record(diverged, status="diverged", test=None)
+    config = diverged.folder() / "config.yaml"
+    config.write_text(f"# <rt>\n{config.read_text()}")
     record(
         compose_experiment(["task=rt", "norm=adanorm", f"runs={tmp_path}"]),
         status="failed",
@@ -90,6 +90,13 @@ def test_every_number_leads_to_its_runs_and_nothing_leads_outside(text: str) -> 
     assert "3 runs done, 1 diverged,\n1 failed" in text
     assert "Diverge (1/1)" in text
     assert "<b>broke" not in text
+
+
+def test_a_configuration_stands_whole_once_a_task_and_scale_and_then_as_what_differs(text: str) -> None:
+    shown = dict(re.findall(r'data-norm="(.*?)".*?<summary>configuration of .*?<pre>(.*?)</pre>', text, re.S))
+    assert "warmup_updates" in shown["w/o Norm"]
+    assert shown["LayerNorm"].splitlines()[0] == "norm.name: layernorm"
+    assert "training" not in shown["LayerNorm"]
 
 
 def test_a_page_compares_the_rows_that_have_scores(runs: Path, tmp_path: Path) -> None:

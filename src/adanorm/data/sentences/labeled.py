@@ -16,7 +16,7 @@ from adanorm.config.digest import sha256
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch
-from adanorm.data.inspection import Batch, inspect_labeled
+from adanorm.data.inspection import Batch, inspect_labeled, too_long
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
 
@@ -89,6 +89,8 @@ def _parse(line: str, separator: str, path: Path, number: int) -> Sentence:
     if not found or not label.strip() or not words:
         name = "<TAB>" if separator == "\t" else " "
         raise ValueError(f"{path}, line {number}: expected `label{name}sentence`, found {line[:40]!r}")
+    if found_long := too_long(len(words)):
+        raise ValueError(f"{path}, line {number}: {found_long}")
     return Sentence(label.strip(), words)
 
 

@@ -18,15 +18,16 @@ from adanorm.fairseq_library import fairseq
 def make_dictionaries(counts: Sequence[Counter[str]], data: ParallelConfig) -> tuple[Any, Any]:
     """Return the dictionaries of the two languages, perhaps one, of how often their subwords occur."""
     if data.joined_dictionary:
-        joined = _dictionary(counts[0] + counts[1], data.dictionary_size)
+        joined = _dictionary(counts, data.dictionary_size)
         return joined, joined
-    return _dictionary(counts[0], data.dictionary_size), _dictionary(counts[1], data.dictionary_size)
+    return _dictionary(counts[:1], data.dictionary_size), _dictionary(counts[1:], data.dictionary_size)
 
 
-def _dictionary(counts: Counter[str], size: int | None) -> Any:
+def _dictionary(counts: Sequence[Counter[str]], size: int | None) -> Any:
     dictionary = fairseq().data.Dictionary()
-    for word, count in counts.items():
-        dictionary.add_symbol(word, n=count)
+    for side in counts:
+        for word, count in side.items():
+            dictionary.add_symbol(word, n=count)
     dictionary.finalize(nwords=size or -1, padding_factor=8)
     return dictionary
 

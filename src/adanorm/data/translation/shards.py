@@ -18,6 +18,7 @@ import numpy as np
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.inspection import Keys, keys_of
 from adanorm.data.translation.cleaning import clean
+from adanorm.data.translation.text import Texts
 from adanorm.data.translation.tokenization import Bpe, Tokenizer
 
 Info = dict[str, Any]
@@ -65,9 +66,12 @@ def once(out: Shard, function: Callable[..., Info], arguments: tuple[Any, ...]) 
     return (function(out, *arguments), False) if found is None else (found, True)
 
 
-def words(out: Shard, data: ParallelConfig, pairs: Sequence[tuple[str, str]], cleaned: bool) -> Info:
-    """Split raw pairs into words and, for training, leave out what cleaning drops."""
-    sides = [[split(pair[side]) for pair in pairs] for side, split in enumerate(_tokenizers(data))]
+def words(out: Shard, data: ParallelConfig, texts: Texts, cleaned: bool) -> Info:
+    """Split raw texts into words and, for training, leave out what cleaning drops."""
+    sides = [
+        [split(line) for line in text.split("\n")[:-1]]
+        for split, text in zip(_tokenizers(data), texts, strict=True)
+    ]
     return _kept(out, data, sides, cleaned=cleaned)
 
 

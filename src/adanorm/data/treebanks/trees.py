@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from adanorm.data.inspection import too_long
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -28,6 +30,8 @@ class Tree:
 def problem(heads: Sequence[int]) -> str | None:
     """Return why these heads, counted from 1, make no tree with one root, or None."""
     count = len(heads)
+    if found := too_long(count):
+        return found
     for word, head in enumerate(heads, 1):
         if not 0 <= head <= count:
             return f"word {word} has the head {head}, out of range in a sentence of {count} words"

@@ -198,7 +198,7 @@ def backward(
     centered: bool,
 ) -> Tensor:
     """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where the gradient does not need it."""
-    dz, variance = upcast(grad).detach().contiguous(), variance.contiguous()
+    dz, variance = upcast(grad).contiguous(), variance.contiguous()
     dx = torch.empty_like(dz)
     if x is None:
         addresses = dz.data_ptr(), variance.data_ptr(), dx.data_ptr()
@@ -221,7 +221,7 @@ def _run(kernel: Kernel, like: Tensor, *arguments: Any) -> None:
 
 def in_memory_order(x: Tensor) -> tuple[Tensor, int]:
     """Return x with its rows in an order that memory may have, and `across`."""
-    rows = upcast(x).detach()
+    rows = upcast(x)
     if rows.dim() == 3 and not rows.is_contiguous():
         batch_first = rows.transpose(0, 1)
         if batch_first.is_contiguous():

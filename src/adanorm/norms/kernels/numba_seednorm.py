@@ -15,12 +15,13 @@ from numba.np.numpy_support import carray
 from torch import Tensor
 
 from adanorm.norms.kernels.compiling import compiled
-from adanorm.norms.kernels.rows import BLOCKS, as_it_lies, dense, run_over_rows
+from adanorm.norms.kernels.rows import BLOCKS, as_it_lies, dense
+from adanorm.norms.kernels.teams import run
 
 Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
 Pointer = Any  # to such numbers
 
-LEAST = 16  # rows of a block that has sums of its own, which are written before and added after
+LEAST = 64  # rows of a block; its sums are written before and added after
 
 
 def _forward(
@@ -108,21 +109,37 @@ def _gradient(
 def rescaled(x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Return (tanh(x . beta) alpha + gain) x/RMS(x), (..., H), and what `rescaled_gradient` needs of rows."""
     x = dense(x)
-    z, found = torch.empty_like(x), x.new_empty(x.shape[:-1].numel(), 2)
-    parameters = (each.contiguous() for each in (alpha, beta, gain))
-    run_over_rows(_forward, "iippppppn", x, x, *parameters, z, found, eps)
+    blocks, rows, features = _sizes(x)
+    z, found = torch.empty_like(x), x.new_empty(rows, 2)
+    alpha, beta, gain = alpha.contiguous(), beta.contiguous(), gain.contiguous()
+    run(
+        _forward, "iippppppn", x.dtype, rows, features,
+        x.data_ptr(), alpha.data_ptr(), beta.data_ptr(), gain.data_ptr(), z.data_ptr(), found.data_ptr(), eps,
+        blocks=blocks, elements=rows * features,
+    )  # fmt: skip
     return z, found
 
 
 def rescaled_gradient(
     dz: Tensor, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor, found: Tensor, eps: float
-) -> tuple[Tensor, Tensor]:
-    """Return dl/dx (..., H) and dl/dalpha, dl/dbeta and dl/dgain, (3, H)."""
+) -> tuple[Tensor, ...]:
+    """Return dl/dx (..., H) and dl/dalpha, dl/dbeta and dl/dgain, each (H,)."""
     x = dense(x)
-    blocks = min(BLOCKS, max(1, len(found) // LEAST))
-    dx, sums = torch.empty_like(x), x.new_empty(blocks, 3, x.shape[-1])
-    parameters = (each.contiguous() for each in (alpha, beta, gain))
-    run_over_rows(
-        _backward, "iippppppppn", x, as_it_lies(dz, x), x, *parameters, found, dx, sums, eps, blocks=blocks
-    )
-    return dx, sums.sum(0)
+    dz = as_it_lies(dz, x)
+    blocks, rows, features = _sizes(x)
+    dx, sums = torch.empty_like(x), x.new_empty(3 * blocks, features)
+    alpha, beta, gain = alpha.contiguous(), beta.contiguous(), gain.contiguous()
+    run(
+        _backward, "iippppppppn", x.dtype, rows, features,
+        dz.data_ptr(), x.data_ptr(), alpha.data_ptr(), beta.data_ptr(), gain.data_ptr(), found.data_ptr(),
+        dx.data_ptr(), sums.data_ptr(), eps,
+        blocks=blocks, elements=rows * features,
+    )  # fmt: skip
+    return dx, *(sums if blocks == 1 else sums.view(blocks, 3, features).sum(0)).unbind()
+
+
+def _sizes(x: Tensor) -> tuple[int, int, int]:
+    """Return the number of blocks, of rows and of features."""
+    features = x.shape[-1]
+    rows = x.numel() // features
+    return min(BLOCKS, max(1, rows // LEAST)), rows, features

@@ -20,16 +20,18 @@ def run_over_rows(
 
     In 32 blocks, or one a row, unless `blocks` says otherwise.
     """
-    rows = like.shape[:-1].numel()
+    features, elements = like.shape[-1], like.numel()
+    rows = elements // features
     addresses = [each.data_ptr() if isinstance(each, Tensor) else each for each in arguments]
-    sizes = {"blocks": blocks or min(BLOCKS, rows), "elements": like.numel()}
-    run(kernel, takes, like.dtype, rows, like.shape[-1], *addresses, **sizes)
+    blocks = blocks or min(BLOCKS, rows)
+    run(kernel, takes, like.dtype, rows, features, *addresses, blocks=blocks, elements=elements)
 
 
 def dense(x: Tensor) -> Tensor:
     """Return x itself where its rows fill memory: fairseq's are often (T, B, H) that lie as (B, T, H)."""
-    lies_transposed = x.dim() == 3 and x.transpose(0, 1).is_contiguous()
-    return x if lies_transposed else x.contiguous()
+    if x.is_contiguous() or (x.dim() == 3 and x.transpose(0, 1).is_contiguous()):
+        return x
+    return x.contiguous()
 
 
 def as_it_lies(dz: Tensor, x: Tensor) -> Tensor:

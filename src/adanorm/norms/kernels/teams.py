@@ -49,19 +49,28 @@ def run(kernel: Kernel, takes: str, dtype: torch.dtype, *arguments: Any, blocks:
     `elements` says how much work that is: little is done by this thread alone, more by all of
     torch's. OpenMP ends the threads that a smaller team leaves out, so there is none in between.
     """
-    address, alone, job = _shared(takes, dtype)
-    work = ctypes.byref(job(0, blocks, _address(kernel, takes, dtype), *arguments))
     threads, team = torch.get_num_threads(), _team()
     # A forked child has none of its parent's threads, and OpenMP would wait for them.
-    if threads == 1 or elements < GRAIN or team is None or os.getpid() != PROCESS:
+    is_alone = threads == 1 or elements < GRAIN or team is None or os.getpid() != PROCESS
+    if is_alone and blocks == 1:
+        _of_a_block(kernel, takes, dtype)(0, 1, *arguments)
+        return
+    address, alone, job = _shared(takes, dtype)
+    work = ctypes.byref(job(0, blocks, _address(kernel, takes, dtype), *arguments))
+    if is_alone or team is None:
         alone(work)
     else:
         team(address, work, threads, 0)
 
 
 @cache
+def _of_a_block(kernel: Kernel, takes: str, dtype: torch.dtype) -> Kernel:
+    return entry(kernel, "ii" + takes, dtype)
+
+
+@cache
 def _address(kernel: Kernel, takes: str, dtype: torch.dtype) -> int:
-    return address_of(entry(kernel, "ii" + takes, dtype))
+    return address_of(_of_a_block(kernel, takes, dtype))
 
 
 @cache

@@ -103,15 +103,15 @@ def rescaled(x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor, eps: float) -
 
 def rescaled_gradient(
     dz: Tensor, x: Tensor, alpha: Tensor, beta: Tensor, gain: Tensor, found: Tensor, eps: float
-) -> tuple[Tensor, Tensor]:
-    """Return dl/dx (..., H) and dl/dalpha, dl/dbeta and dl/dgain, (3, H)."""
+) -> tuple[Tensor, ...]:
+    """Return dl/dx (..., H) and dl/dalpha, dl/dbeta and dl/dgain, each (H,)."""
     x, rows, tile = x.contiguous(), len(found), _tile(x.shape[-1])
     programs = min(PROGRAMS, triton.cdiv(rows, tile["ROWS"]))
     dx, sums = torch.empty_like(x), found.new_empty(programs, 3, x.shape[-1])
     parameters = (each.contiguous() for each in (alpha, beta, gain))
     tensors = (dz.contiguous(), x, *parameters, found, dx, sums)
     _launch(_backward, programs, tensors, rows, programs, eps=eps, **tile)
-    return dx, sums.sum(0)
+    return dx, *sums.sum(0).unbind()
 
 
 def _wide(like: Tensor) -> torch.dtype:

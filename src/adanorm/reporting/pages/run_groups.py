@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import yaml
 
 from adanorm.records import reader
 from adanorm.records.folder import shown
@@ -17,12 +19,21 @@ from adanorm.reporting.tables.table import Table
 CURVE_POINTS = 60
 
 
+class _Whole(NamedTuple):
+    """The first group of a task at a scale, whose configuration stands whole."""
+
+    anchor: str
+    title: str
+    text: str
+
+
 class RunGroups:
     """The runs of each cell, once however many tables show it."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
         self._anchors: dict[str, str] = {}  # a run's folder to its group
+        self._wholes: dict[tuple[str, str], _Whole] = {}  # by task and scale
 
     def anchor(self, table: Table, norm: str, task: str) -> str:
         """Return the anchor of a cell's runs, described now if no table had them before."""
@@ -41,17 +52,21 @@ class RunGroups:
             common = [fact for fact in runs[0]["facts"] if all(fact in run["facts"] for run in runs)]
             for run in runs:
                 run["facts"] = [fact for fact in run["facts"] if fact not in common]
+            name = f"{title(task)}, {title(norm)}, {table.study.scale}"
+            written = _text(found.folders[0] / "config.yaml")
+            whole = self._wholes.setdefault((task, table.study.scale), _Whole(anchor, name, written))
             self.entries.append(
                 {
                     "anchor": anchor,
-                    "title": f"{title(task)}, {title(norm)}, {table.study.scale}",
+                    "title": name,
                     "task": title(task),
                     "norm": title(table.study.rows[norm].norm),
                     "scale": table.study.scale,
                     "text": f"{found.text} (test {found.metric})",
                     "facts": common,
                     "runs": runs,
-                    "config": _text(found.folders[0] / "config.yaml"),
+                    "like": None if whole.anchor == anchor else whole,
+                    "config": written if whole.anchor == anchor else _differences(whole.text, written),
                 }
             )
         return self._anchors[first]
@@ -103,6 +118,21 @@ def _curve(folder: Path, criterion: str) -> tuple[str, str]:
     ]
     label = f"validation {criterion}, {len(rows)} evaluations, {low:.3f} to {high:.3f}"
     return "M" + "L".join(points), label
+
+
+def _differences(first: str, other: str) -> str:
+    """Return the settings of another configuration that are not the first one's, a line each, dotted."""
+    before, after = (dict(_settings(yaml.safe_load(text) or {})) for text in (first, other))
+    lines = [f"{key}: {value}" for key, value in after.items() if before.get(key) != value]
+    return "\n".join([*lines, *(f"{key}: -" for key in before if key not in after)])
+
+
+def _settings(section: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in section.items():
+        if isinstance(value, dict) and value:
+            yield from _settings(value, f"{within}{key}.")
+        else:
+            yield f"{within}{key}", value
 
 
 def _text(path: Path) -> str:

@@ -12,6 +12,7 @@ from adanorm.records.arithmetic import arithmetic
 from adanorm.records.baselines import best_baseline
 from adanorm.records.published import UNCONFIRMED, published
 from adanorm.reporting.names import task_metric, title
+from adanorm.reporting.tables.rule_notes import rule_notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.prediction import Shift, column_shift, error_rates
 from adanorm.reporting.verdicts.preregistration import preregistration
@@ -45,6 +46,7 @@ def notes(table: Table) -> list[str]:
             " better *did not learn*: it supports no claim about quality."
         )
     found += [*_settings(table), *_choice(table), *_splits(table), *_axes(table), *_arithmetics(table)]
+    found += rule_notes(table)
     undefined = {row.undefined: None for row in study.rows.values() if row.undefined}
     found += [f"*undefined*: {reason}." for reason in undefined]
     if not table.comparable:

@@ -28,14 +28,22 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
 
     `p` is of Student's paired t-test, None with one pair and where all gaps are alike.
     """
-    table = {"first": dict(enumerate(first)), "second": dict(enumerate(second))}
     gaps = [b - a for a, b in zip(first, second, strict=True)]
-    spread = TaskVariance(table, 0).of_difference("first", "second")
-    if spread is None:
-        return Paired(fmean(gaps), None, len(gaps))
+    read = of_gaps(gaps)
+    return Paired(fmean(gaps), None if read is None else read.p, len(gaps))
+
+
+def of_gaps(gaps: Sequence[float], margin: float = 0.0) -> Comparison | None:
+    """Return the comparison that gaps make, a number a seed, in a fixed plan by their own variance.
+
+    None with one gap, with none, and where all are alike.
+    """
+    spread = TaskVariance({"": dict.fromkeys(range(len(gaps)), 0.0), "gap": dict(enumerate(gaps))}, 0)
+    found = spread.of_difference("", "gap")
+    if found is None:
+        return None
     level = preregistration().level
-    read = Comparison(fmean(gaps), spread.sd, spread.df, len(gaps), 0.0, fixed_levels(level), level)
-    return Paired(read.gap, read.p, len(gaps))
+    return Comparison(fmean(gaps), found.sd, found.df, len(gaps), margin, fixed_levels(level), level)
 
 
 def corrected_by(ps: Mapping[K, float | None]) -> dict[K, float]:

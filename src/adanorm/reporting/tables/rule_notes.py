@@ -1,0 +1,94 @@
+"""What a study's own rule says of its runs, a paragraph a family of comparisons."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from adanorm.reporting.names import title
+from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.reporting.verdicts.rule import Column, Decision, decide, improvement, not_worse
+from adanorm.studies.grid import study_grid
+from adanorm.studies.rule import Rule
+from adanorm.studies.study import load_study
+
+
+def rule_notes(table: Table) -> list[str]:
+    """Return what the study's rule is and what it says of every comparison; nothing without a rule."""
+    rule = table.study.rule
+    if rule is None:
+        return []
+    columns = _columns(table, rule)
+    lead = (
+        "Rule, written before any run: a row's lead over another on the seeds that both share, with its 95 %"
+        " interval (Student's paired t); *better* or *worse* where p, corrected over the comparisons of a"
+        f" family (Holm 1979, after Šidák), is below {preregistration().level:g}"
+        f"{' and the lead is beyond the margin' if rule.beyond_margin else ''}; *equivalent* where the"
+        f" interval lies within the margin ({_margins(columns)}); else *open*."
+    )
+    found = decide(rule, columns)
+    if all(d.read is None for decisions in found.values() for d in decisions):
+        return [f"{lead} No runs yet that it could be applied to."]
+    paragraphs = [_family(name, decisions, rule) for name, decisions in found.items()]
+    return [lead, *paragraphs, *(_replicated(*pair, columns) for pair in rule.not_worse)]
+
+
+def _columns(table: Table, rule: Rule) -> list[Column]:
+    """Return the columns of the study and of those that the rule takes with it, its planned seeds alone."""
+    folder = next((plan.runs[0].runs for plan in table.grid.values() if plan.runs), None)
+    others = [load_study(name) for name in rule.with_columns_of]
+    tables = [table, *(Table(study, study_grid(study, runs=folder)) for study in others)]
+    found = []
+    for each in tables:
+        planned = {*each.study.seeds}
+        for task in each.study.columns:
+            margin = preregistration().margin(task, "test")
+            assert margin is not None, "of the tasks of studies with a rule"
+            scores = {
+                row: {seed: score for seed, score in of.items() if seed in planned}
+                for row, of in each.variance(task).scores.items()
+            }
+            found.append(Column(task, each.study.scale, scores, margin))
+    return found
+
+
+def _margins(columns: list[Column]) -> str:
+    return ", ".join(f"{title(column.task)} {column.margin:g}" for column in columns)
+
+
+def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
+    """Return what was found of a family's comparisons, each with its columns."""
+    said = []
+    for rows, group in groupby(decisions, key=lambda decision: decision.compared):
+        of = list(group)
+        text = f"{_compared(rows)}: {', '.join(map(_decision, of))}"
+        if rule.improves_on is not None:
+            verdict = {True: "an improvement", False: "no improvement shown", None: "undecided"}
+            text += f": {verdict[improvement(of, rule.improves_on)]}"
+        said.append(text)
+    return f"By the rule, {name} ({len(decisions)} comparisons). {'; '.join(said)}."
+
+
+def _compared(rows: tuple[str, ...]) -> str:
+    names = [title(row) for row in rows]
+    lead = f"{names[0]} over {names[1]}"
+    return lead if len(names) == 2 else f"{lead}, less {names[2]} over {names[3]}"
+
+
+def _decision(decision: Decision) -> str:
+    read, task = decision.read, title(decision.column.task)
+    if read is None:
+        return f"{task} not run"
+    low, high = read.interval
+    return f"{task} {read.gap:+.2f} [{low:+.2f}, {high:+.2f}] p {decision.p:.3f} *{decision.answer}*"
+
+
+def _replicated(first: str, second: str, columns: list[Column]) -> str:
+    said = {
+        True: "is shown not to be worse than it by the margin on any data set: replicated",
+        False: "is not shown to be no worse than it by the margin on every data set: not replicated",
+        None: "has not been run beside it on every data set",
+    }
+    return (
+        f"By the rule, {title(first)} beside {title(second)}: it {said[not_worse(first, second, columns)]}."
+    )

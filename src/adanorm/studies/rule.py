@@ -1,0 +1,41 @@
+"""The rule by which a study's rows are compared, written in its YAML before any run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from adanorm.config.sections import Config, Positive
+
+
+def _two_or_four(rows: tuple[str, ...]) -> tuple[str, ...]:
+    if len(rows) not in (2, 4):
+        raise ValueError(f"{list(rows)}: name a row and that which it is compared with, or two such pairs")
+    return rows
+
+
+# [a, b]: a's lead over b. [a, b, c, d]: by how much a's lead over b is above c's lead over d.
+Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
+
+
+class Rule(Config):
+    """What is compared, and what counts: see reporting.verdicts.rule.
+
+    `families` are comparisons whose p-values are corrected together, over all columns, by a name;
+    `with_columns_of` names studies whose columns are part of them. `beyond_margin`: better and worse need
+    an estimate beyond the margin. `not_worse` are pairs of which the first must not be worse by the margin
+    in any column.
+    """
+
+    families: dict[str, Annotated[tuple[Compared, ...], Field(min_length=1)]]
+    beyond_margin: bool = False
+    with_columns_of: tuple[str, ...] = ()
+    improves_on: Positive | None = None  # columns on which a row is better, and worse on none: an improvement
+    not_worse: tuple[tuple[str, str], ...] = ()
+
+    def rows(self) -> Iterator[str]:
+        """Yield every row that is named."""
+        for compared in (*(c for family in self.families.values() for c in family), *self.not_worse):
+            yield from compared

@@ -1,0 +1,39 @@
+"""What a record says of the code that computed it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from adanorm.records import environment
+
+
+def test_code_that_differs_from_its_commit_is_dirty_and_other_files_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "PROJECT", tmp_path)
+    monkeypatch.setattr(environment, "IS_CHECKOUT", True)
+
+    def git(*arguments: str) -> None:
+        subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+            cwd=tmp_path, check=True, capture_output=True,
+        )  # fmt: skip
+
+    def dirty() -> bool:
+        said = environment.describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
+        assert len(said["commit"]) == 40
+        return bool(said["dirty"])
+
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "norm.py").write_text("eps = 1e-5\n")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "code")
+    (tmp_path / "notes.txt").write_text("no code")
+    assert not dirty()
+    (tmp_path / "src" / "norm.py").write_text("eps = 1e-6\n")
+    assert dirty()

@@ -1,0 +1,14 @@
+"""The norm that is the best of a task."""
+
+from __future__ import annotations
+
+from adanorm.reporting.verdicts.paired import significantly_best
+from adanorm.reporting.verdicts.variance import TaskVariance
+
+
+def test_being_the_best_of_many_takes_more_than_being_the_best_of_two() -> None:
+    best = {1: 80.0, 2: 80.4, 3: 80.9}
+    others = {f"other {n}": {1: 79.2, 2: 79.4, 3: 79.7} for n in range(12)}
+    two = TaskVariance({"best": best, "other": others["other 0"]}, 0)
+    assert significantly_best(two) == "best"
+    assert significantly_best(TaskVariance({"best": best, **others}, 0)) is None

@@ -1,0 +1,77 @@
+"""A study's own rule, on scores whose answers are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scipy.stats import ttest_rel
+
+from adanorm.reporting.tables.rule_notes import rule_notes
+from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.rule import Column, decide, improvement, not_worse
+from adanorm.studies.grid import study_grid
+from adanorm.studies.rule import Rule
+from adanorm.studies.study import load_study
+
+BASE = (70.0, 71.0, 70.5, 69.5, 70.2)
+NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
+
+
+def column(margin: float = 1.0, **leads: float) -> Column:
+    """Five seeds of rows that lead `base` by so much, with the noise of NOISE."""
+    rows = {"base": dict(enumerate(BASE, 1))}
+    for row, lead in leads.items():
+        rows[row] = {n: b + lead + e for n, (b, e) in enumerate(zip(BASE, NOISE, strict=True), 1)}
+    return Column("rt", "mini", rows, margin)
+
+
+def test_a_row_is_better_worse_equivalent_or_open_as_the_rule_says() -> None:
+    rule = Rule(families={"all": (("a", "base"), ("b", "base"), ("c", "base"), ("d", "base"))})
+    found = decide(rule, [column(a=3.0, b=-3.0, c=0.02)])["all"]
+    assert [d.answer for d in found] == ["better", "worse", "equivalent", None]
+    p = ttest_rel([b + 3 + e for b, e in zip(BASE, NOISE, strict=True)], BASE).pvalue
+    assert found[0].read is not None
+    assert found[0].read.p == pytest.approx(p)
+    assert found[0].p == pytest.approx(1 - (1 - p) ** 4)  # of four comparisons, one of them without runs
+
+
+def test_a_significant_lead_within_the_margin_may_count_or_not() -> None:
+    families = {"all": (("a", "base"),)}
+    near = [column(margin=0.5, a=0.45)]
+    assert decide(Rule(families=families), near)["all"][0].answer == "better"
+    assert decide(Rule(families=families, beyond_margin=True), near)["all"][0].answer == "open"
+
+
+def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
+    rule = Rule(families={"all": (("a", "b", "c", "base"),)})
+    read = decide(rule, [column(a=3.0, b=1.0, c=0.5)])["all"][0].read
+    assert read is not None
+    assert read.gap == pytest.approx(1.5 - sum(NOISE) / 5)
+
+
+def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:
+    rule = Rule(families={"all": (("a", "base"),)})
+    up, down, missing = column(a=3.0), column(a=-3.0), column()
+    assert improvement(decide(rule, [up, up])["all"], 2) is True
+    assert improvement(decide(rule, [up, up, down])["all"], 2) is False
+    assert improvement(decide(rule, [up, up, missing])["all"], 2) is None
+    assert not_worse("a", "base", [column(a=-0.2), up]) is True
+    assert not_worse("a", "base", [down, up]) is False
+
+
+def test_a_study_without_runs_says_so(tmp_path: Path) -> None:
+    study = load_study("placements")
+    said = rule_notes(Table(study, study_grid(study, runs=str(tmp_path))))
+    assert len(said) == 1
+    assert said[0].endswith("(RT 1, SST5 1); else *open*. No runs yet that it could be applied to.")
+
+
+def test_a_rule_names_rows_of_its_study(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "title: t\nrows: [layernorm]\ncolumns: [rt]\nscale: mini\nseeds: [1]\n"
+        "rule: {families: {all: [[adanorm, layernorm]]}}\n"
+    )
+    with pytest.raises(ValueError, match=r"unknown row of the rule 'adanorm': choose from layernorm"):
+        load_study(str(path))
