@@ -59,7 +59,8 @@ help: ## Print this help
 	@echo
 	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb|gaussian|cifar10"
 	@echo "  NORM=adanorm|layernorm|batchnorm|...   (make list has them all)"
-	@echo "  MODEL=lstm|gru|rnn: another model of enwik8   SEEDS=1,2,3"
+	@echo "  MODEL=lstm|gru|rnn: another model of enwik8; vit: of mnist, of cifar10"
+	@echo "  SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
 	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."
@@ -151,7 +152,7 @@ nightly: $(VENV)/installed-dev ## Put in faults and mutations, and count what go
 
 clean: ## Remove what is not a record: downloads, weights, caches, $(VENV)
 	rm -rf $(VENV) data outputs wandb build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info
-	$(if $(wildcard results),find results -name '*.pt' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete)
+	$(if $(wildcard results),find results -name '*.pt' -delete -o -name '*.safetensors' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete)
 	find $(wildcard src scripts tests) -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -66,7 +66,13 @@ def _finished(case: Case, random: Random, place: Path) -> Iterator[Verdict]:
             yield Verdict("file of a finished run", f"{case.task}, {what}, {command[0]}", told(said))
             return
     ended = run(arguments, place)
-    wrong = told(ended) if ended.code else "" if what.startswith("weights.pt") else difference(case, place)
+    wrong = (
+        told(ended)
+        if ended.code
+        else ""
+        if what.startswith("weights.safetensors")
+        else difference(case, place)
+    )
     yield Verdict("file of a finished run", f"{case.task}, {what}", wrong)
 
 
@@ -87,12 +93,12 @@ def _weights(case: Case, random: Random, place: Path) -> Iterator[Verdict]:
     )
     what, ended = spoiled
     same = ended.code == 0 and ended.stdout == whole[1].stdout
-    refused = ended.is_one_line and "weights.pt" in ended.stderr
+    refused = ended.is_one_line and "weights.safetensors" in ended.stderr
     yield Verdict("weights", f"{case.task}, {command}, {what}", "" if same or refused else told(ended))
 
 
 def _inferred(command: str, case: Case, random: Random, place: Path, spoil: bool) -> tuple[str, Ended]:
     shutil.copytree(case.place, place)
-    (weights,) = place.glob("runs/*/*/*/weights.pt")
+    (weights,) = place.glob("runs/*/*/*/weights.safetensors")
     what = _spoil(weights, random) if spoil else ""
     return what, run([command, *case.arguments(place)[1:]], place, stdin=INPUT[command])

@@ -87,7 +87,7 @@ def difference(case: Case, place: Path) -> str:
     (whole,), found = case.place.glob("runs/*/*/*/result.json"), [*place.glob("runs/*/*/*/result.json")]
     if len(found) != 1:
         return f"{len(found)} results"
-    for name in ("predictions.txt.gz", "weights.pt", "config.yaml"):
+    for name in ("predictions.txt.gz", "weights.safetensors", "config.yaml"):
         ours, theirs = whole.parent / name, found[0].parent / name
         if ours.exists() != theirs.exists() or (ours.exists() and ours.read_bytes() != theirs.read_bytes()):
             return f"{name} differs"

@@ -38,7 +38,7 @@ def configuration_pages() -> Pages:
 
 def sections() -> Iterator[tuple[str, type[Config]]]:
     """Yield each section as (its key, such as `training`, its class); a key may have several classes."""
-    readers = dict.fromkeys(model.reads for model in MODELS)
+    readers = dict.fromkeys(data for model in MODELS for data in model.data_sections())
     for name, field in Experiment.model_fields.items():
         if name in ("data", "model"):
             yield from ((name, cls) for cls in (readers if name == "data" else MODELS))

@@ -128,7 +128,7 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
     ("arguments", "complaint"),
     [
         (["nothing"], "unknown analysis 'nothing': choose from "),
-        (["gradients", "task=chess"], "unknown task 'chess': choose from cifar10, de-en"),
+        (["gradients", "task=chess"], "unknown task 'chess': choose from cifar10, cifar10-vit, de-en"),
         (["gradients", "norms=layernorm,fog"], "unknown norm 'fog': choose from adanorm"),
         (["gradients", "steps=3", "every=5"], "every=5: nothing is observed in steps=3"),
         (["gradients", "steps=many"], "steps='many'"),

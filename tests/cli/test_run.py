@@ -47,7 +47,7 @@ def test_a_run_leaves_its_record_and_is_not_made_twice(
     folder = only_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} - {"run.lock"} == {
         "config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz", "result.json",
-        "test_metrics.jsonl", "weights.pt",
+        "test_metrics.jsonl", "weights.safetensors",
     }  # fmt: skip
     result = json.loads((folder / "result.json").read_text())
     assert list(result)[:6] == ["schema", "status", "task", "norm", "scale", "seed"]
@@ -91,7 +91,7 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("task=rtt", "unknown task 'rtt': choose from cifar10, de-en, en-de"),
+        ("task=rtt", "unknown task 'rtt': choose from cifar10, cifar10-vit, de-en, en-de"),
         ("norm=batch", "unknown norm 'batch': choose from adanorm"),
         ("scale=big", "unknown scale 'big': choose from mini, paper, smoke, auto"),
         ("training.lrr=1", "unknown key 'training.lrr': did you mean training.lr"),

@@ -129,6 +129,11 @@ def test_ones_own_text_is_read(tmp_path: Path) -> None:
     [
         ({"train": "pos a good film\n"}, r"train.tsv, line 1: expected `label<TAB>sentence`"),
         ({"valid": LINES + "pos\t \n"}, r"valid.tsv, line 5: expected"),
+        (
+            {"valid": LINES + "pos\ta good\tfilm\n"},
+            r"valid.tsv, line 5: expected .*, found 'pos.ta good.tfilm",
+        ),
+        ({"test": LINES.replace("\n", "\r")}, r"test.tsv, line 1: a carriage return within a line"),
         ({"valid": ""}, r"valid.tsv: holds no line"),
         (
             {"test": LINES + "pos\t" + 5001 * "good "},
@@ -141,6 +146,11 @@ def test_ones_own_text_is_read(tmp_path: Path) -> None:
 def test_a_broken_line_is_named(tmp_path: Path, lines: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_sentences(text_of(*write_corpus(tmp_path, **lines)))
+
+
+def test_a_vocabulary_of_no_word_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"data\.min_count=9: no word of the training data is so frequent"):
+        load_sentences(text_of(*write_corpus(tmp_path), "data.min_count=9"))
 
 
 def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:

@@ -94,7 +94,11 @@ def test_an_axis_says_unit_and_direction() -> None:
             "task.kind=parsing task.metric=uas",
             "task.kind=parsing: data.reader=text is for classification",
         ),
-        ("rt", "model.name=vgg2", "model.name=vgg2: choose from mnist_cnn, vgg, deep_linear"),
+        (
+            "rt",
+            "model.name=vgg2",
+            "model.name=vgg2: choose from mnist_cnn, vgg, vision_transformer, deep_linear",
+        ),
         ("rt", "data.reader=images2", "data.reader=images2: choose from images, colour_images, gaussian"),
     ],
 )

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm import tasks
+from adanorm.cli.run import _help
 from adanorm.config.compose import compose_experiment
 from adanorm.config.placements import POSITIONS, deepnorm, deepnorm_of_pair, placements
 from adanorm.models.norm_sites import PlacedNorms
@@ -372,3 +373,14 @@ def test_every_position_trains_and_the_record_names_its_sites(
     parts = ("query", "key") if position == "qk" else POSITIONS[position].in_heads
     named = {site for site in result.norm_sites if site.split(".")[-1] in {f"{p}_norm" for p in parts}}
     assert named == {f"layers.{i}.{p}_norm" for i in range(2) for p in parts}
+
+
+def test_norms_in_heads_that_fairseq_cannot_have_are_refused_in_a_line() -> None:
+    with pytest.raises(ValueError, match=r"qk_norm=head: not offered here, as fairseq's attention shows no"):
+        compose_experiment(["task=de-en", "model.qk_norm=head"])
+
+
+def test_the_help_of_a_run_names_every_position() -> None:
+    said = _help([])
+    assert all(position in said for position in POSITIONS)
+    assert "model.qk_norm       head, all" in said

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.torchvision_library import torchvision_models
 from adanorm.models.vgg import Vgg
 from adanorm.norms import NormChoice, norm_factory
 
@@ -37,6 +38,15 @@ def test_it_is_convolutions_norms_relu_and_pooling_in_their_usual_order(norm_axe
     images = torch.randn(3, 3, 32, 32)
     torch.testing.assert_close(model(images), plain(images), atol=1e-4, rtol=1e-4)
     assert model(images).shape == (3, 5)
+
+
+def test_it_computes_what_torchvisions_layers_do() -> None:
+    model = vgg("batchnorm")
+    layers = torchvision_models().vgg.make_layers([4, "M", 6, 8, "M"], batch_norm=True)
+    for conv, own in zip(model.convs, [x for x in layers if isinstance(x, nn.Conv2d)], strict=True):
+        own.load_state_dict(conv.state_dict())
+    images = torch.randn(3, 3, 32, 32)
+    torch.testing.assert_close(model(images), model.output(layers(images).flatten(1)), atol=1e-4, rtol=1e-4)
 
 
 def test_five_blocks_leave_one_position() -> None:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 import adanorm
 from adanorm.config.paths import PROJECT
+from adanorm.models.torchvision_library import torchvision_models
 from adanorm.norms import AdaNorm, LayerNorm, RmsNorm
-from tests.torchvision_models import torchvision_models
 
 
 class FamilyRMSNorm(nn.Module):

@@ -97,9 +97,8 @@ EDITS: dict[str, Edit] = {
     "metrics.jsonl has no row of the best step, 7": lambda values: values.update(best_step=7),
     "valid is not what metrics.jsonl has at the best step": lambda values: values.update(best_step=20),
     "test.accuracy: input should be a finite number": lambda values: values["test"].update(accuracy=1e999),
-    "seed: input should be a valid integer, unable to parse string as an integer": (
-        lambda values: values.update(seed="one")
-    ),
+    "test.accuracy: input should be a valid number": lambda values: values["test"].update(accuracy=True),
+    "seed: input should be a valid integer": (lambda values: values.update(seed="one")),
 }
 
 

@@ -87,7 +87,9 @@ def test_what_a_later_version_has_written_is_left_as_it_is(folder: RunFolder) ->
     assert later.read_text() == '{"schema": 2, "status": "done"}'
 
 
-@pytest.mark.parametrize("name", ["result.json", "metrics.jsonl", "predictions.txt.gz", "weights.pt"])
+@pytest.mark.parametrize(
+    "name", ["result.json", "metrics.jsonl", "predictions.txt.gz", "weights.safetensors"]
+)
 @pytest.mark.filterwarnings("ignore:.*is not counted")
 def test_a_folder_in_the_way_of_a_file_is_named_before_any_work(folder: RunFolder, name: str) -> None:
     (folder.path / name).mkdir(parents=True)

@@ -47,8 +47,8 @@ def keys(result: Ended) -> list[str]:
 
 def test_the_keys_of_a_result_say_how_it_ended() -> None:
     always = ["schema", "status", *FACTS]
-    ended = {"best_step": 2, "steps": 4, "seconds": 1.5}
-    scores = {"valid": {"accuracy": 1.0}, "test": {"accuracy": 2.0}}
+    ended: dict[str, Any] = {"best_step": 2, "steps": 4, "seconds": 1.5}
+    scores: dict[str, Any] = {"valid": {"accuracy": 1.0}, "test": {"accuracy": 2.0}}
     done = Result(status="done", **FACTS, **scores, **ended, prepared={"train": {"words": 3}})
     assert keys(done) == [*always, "prepared", *scores, *ended]
     diverged = Result(status="diverged", **FACTS, **ended, diverged="loss not finite at update 4")

@@ -181,6 +181,17 @@ def test_data_that_stand_in_for_the_papers_have_no_paper_number(
     assert (cell([run]).paper is not None) == is_shown
 
 
+def test_a_norm_from_outside_has_no_paper_number_whatever_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs.py").write_text("from torch import nn\nclass layernorm(nn.Identity): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    outside = compose_experiment(["task=rt", "norm=theirs:layernorm", f"runs={tmp_path}"])
+    assert outside.norm.name == "layernorm"
+    record(outside, **score(70.0))
+    assert cell([outside]).paper is None
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     study = load_study("table4")

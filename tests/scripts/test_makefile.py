@@ -16,13 +16,13 @@ LEFTOVERS = (
     ".mypy_cache/a.json",
     "data/rt/train.txt",
     "outputs/studies/log.txt",
-    "results/runs/rt/adanorm/weights.pt",
+    "results/runs/rt/adanorm/weights.safetensors",
     "results/runs/rt/adanorm/run.lock",
     "results/runs/rt/adanorm/result.json.7.tmp",
     "src/adanorm/__pycache__/cli.pyc",
     "tests/__pycache__/conftest.pyc",
 )
-KEPT = ("results/runs/rt/adanorm/result.json", "runs/rt/adanorm/weights.pt")
+KEPT = ("results/runs/rt/adanorm/result.json", "runs/rt/adanorm/weights.safetensors")
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
     ("change", "message"),
     [
         ("rows: [layernom]", "unknown norm 'layernom': choose from adanorm"),
-        ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, de-en"),
+        ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, cifar10-vit, de-en"),
         ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
         ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),
@@ -130,6 +130,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("rows: [adanorm, adanorm]", "rows: 'adanorm' is named twice"),
         ("rows: {a: {norm: adanorm}, a: {norm: none}}", "'a' is given twice, again in line 5"),
         ("overrides: [norm=layernorm]", "overrides: norm=layernorm: may not change the norm of a run"),
+        ("overrides: [updates=2]", "overrides: updates=2: may not change the updates of a run"),
         ("overrides: [++seed=3]", r"\+\+seed=3: may not change the seed of a run"),
         ("budget: [norm.name=layernorm]", "budget: norm.name=layernorm: may not change"),
         (

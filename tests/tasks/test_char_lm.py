@@ -269,7 +269,7 @@ def test_a_sample_is_drawn_from_a_run_made_here(tmp_path: Path, command: Command
     base = ("task=enwik8", "scale=smoke", "norm=adanorm", f"runs={tmp_path}")
     missing = command("sample", *base)
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
-    assert "holds no weights.pt" in missing.stderr
+    assert "holds no weights.safetensors" in missing.stderr
     assert command("run", *base).returncode == 0
     drawn = [command("sample", *base, "length=40", f"draw={draw}") for draw in (1, 1, 2)]
     first, again, other = (done.stdout for done in drawn)

@@ -198,7 +198,7 @@ def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, c
         (["input=nowhere"], "input=nowhere: no such file"),
         (["task=rt"], "task=rt does not parse: choose from ptb"),
         (["input={}"], "sentence 1: no tags in the column xpos, which the parser was trained on"),
-        ([], "holds no weights.pt: make the run here first"),
+        ([], "holds no weights.safetensors: make the run here first"),
     ],
 )
 def test_parse_says_what_is_wrong_in_one_line(

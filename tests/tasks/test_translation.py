@@ -154,7 +154,7 @@ def test_a_run_is_made_translated_and_compared_from_the_command_line(
     assert "en-de smoke, test BLEU\n  adanorm over layernorm, seeds 1, 32 examples\n" in done.stdout
     missing = command("translate", *base, "norm=none", f"input={tmp_path / 'in.txt'}")
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
-    assert "holds no weights.pt" in missing.stderr
+    assert "holds no weights.safetensors" in missing.stderr
 
 
 @pytest.mark.parametrize(

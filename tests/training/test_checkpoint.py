@@ -62,8 +62,3 @@ def test_a_checkpoint_with_code_in_it_is_refused_even_with_a_right_checksum(
     assert capfd.readouterr().out == ""
     assert pickle.loads(pickle.dumps(Code())) is None, "it would have been"
     assert "executed" in capfd.readouterr().out
-
-
-def test_weights_can_be_read_with_plain_torch(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path / "weights.pt", {"weights": torch.ones(3)})
-    assert torch.load(tmp_path / "weights.pt")["weights"].tolist() == [1, 1, 1]

@@ -23,7 +23,7 @@ from adanorm.training.distributed import World, reshard
 from adanorm.training.loop import Trainer
 from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
-from adanorm.training.state import Outcome, Row
+from adanorm.training.state import Outcome, Row, State
 
 Smoke = Callable[..., Experiment]
 
@@ -222,6 +222,15 @@ def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -
     assert len(rows) == 1
 
 
+def test_a_training_loss_is_the_mean_since_the_last_evaluation_alone() -> None:
+    state = State(first_loss=1.0)
+    for losses in ((2.0, 3.0, 4.0), (0.5,)):
+        state.loss_sum += sum(losses)
+        state.loss_units += len(losses)
+        assert state.mean_loss(diverge_after=2) == sum(losses) / len(losses)
+    assert state.diverged is None
+
+
 def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.max_epochs=9", "training.lr=1e-6")
     outcome, rows = run(scaled(experiment, [1.0] * 6 + [5.0]), tmp_path / "c.pt")
@@ -281,6 +290,17 @@ def test_the_learning_rate_warms_up_linearly_then_stays(smoke: Smoke) -> None:
     training = smoke("training.warmup_updates=4", "training.lr=0.4").training
     rates = [learning_rate(training, update) for update in range(1, 7)]
     assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
+
+
+def test_after_its_warm_up_the_rate_falls_with_the_root_of_the_updates_done_before(smoke: Smoke) -> None:
+    training = smoke(
+        "+training.schedule=inverse_sqrt", "training.warmup_updates=4", "training.lr=0.4",
+        "+training.warmup_from=0.1",
+    ).training  # fmt: skip
+    rates = [learning_rate(training, update) for update in (1, 3, 5, 17, 65)]
+    assert rates == pytest.approx([0.1, 0.25, 0.4, 0.2, 0.1])
+    at_once = training.model_copy(update={"warmup_updates": 0})
+    assert [learning_rate(at_once, update) for update in (1, 2, 5)] == pytest.approx([0.4, 0.4, 0.2])
 
 
 def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) -> None:

@@ -157,6 +157,12 @@ def help_text(command: str, usage: Usage, about: str) -> str:
     return "\n".join(lines)
 
 
+def choices_lines(name: str, said: str, *, width: int) -> list[str]:
+    """Return what a name may be, in lines of at most 80 columns, the name in `width` of them."""
+    start = f"  {name:<{width}} "
+    return textwrap.wrap(said, WIDTH, initial_indent=start, subsequent_indent=" " * len(start))
+
+
 def command_name(text: str) -> str:
     """Return the command that a word names; raises ValueError with the choices where it names none."""
     name = OTHER_NAMES.get(text, text)

@@ -6,10 +6,11 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
-from adanorm.cli.command import Arguments, Usage
+from adanorm.cli.command import Arguments, Usage, choices_lines
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
+from adanorm.config.placements import POSITIONS
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 
@@ -23,6 +24,8 @@ def main(arguments: Arguments) -> None:
     print(f"scales   {', '.join(choices('scale'))}, auto")
     for line in _undefined():
         print(line)
+    for line in choices_lines("positions", f"{', '.join(POSITIONS)} (model.norm_position)", width=9):
+        print(line[2:])
     print("tasks")
     for name in choices("task"):
         print(f"  {name:<11} {_about(CONF / 'task' / f'{name}.yaml')}")

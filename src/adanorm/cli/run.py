@@ -10,12 +10,13 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, get_args
 
-from adanorm.cli.command import WIDTH, Usage, help_text
+from adanorm.cli.command import WIDTH, Usage, choices_lines, help_text
 from adanorm.config.compose import compose_config, compose_experiment, prepare_overrides
 from adanorm.config.experiment import Experiment, parse_experiment
 from adanorm.config.paths import CONF, choices
+from adanorm.config.placements import POSITIONS, Heads
 
 USAGE = Usage(
     settings="of a run",
@@ -27,6 +28,11 @@ USAGE = Usage(
     ),
 )
 GROUPS = ("task", "norm", "scale", "preset", "logger")
+PLACES = {
+    "model.norm_position": f"{', '.join(POSITIONS)}; null: the task's own (sandwich is Peri-LN)",
+    "model.qk_norm": f"{', '.join(get_args(Heads))}: queries and keys too; null: not",
+    "norm.placement": "all, final, or a list of globs over sites: which have this norm, the rest LayerNorm",
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -75,9 +81,10 @@ def _help(overrides: Sequence[str]) -> str:
     lines = [help_text("run", USAGE, __doc__ or ""), "", "Choices"]
     for group in GROUPS:
         names = [*choices(group), *(["auto"] if group == "scale" else [])]
-        lines += textwrap.wrap(
-            ", ".join(names), WIDTH, initial_indent=f"  {group:<7} ", subsequent_indent=" " * 10
-        )
+        lines += choices_lines(group, ", ".join(names), width=7)
+    lines += ["", "Where norms sit (docs/placements.md)"]
+    for key, said in PLACES.items():
+        lines += choices_lines(key, said, width=19)
     composed = OmegaConf.to_container(compose_config(overrides), resolve=True)
     lines += ["", "Keys and values", "", yaml.safe_dump(composed, sort_keys=False, width=WIDTH)]
     return "\n".join(lines)

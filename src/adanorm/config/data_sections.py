@@ -50,6 +50,7 @@ class ImagesConfig(DataConfig):
     """Grey images of 28 x 28 pixels with labels, in IDX files."""
 
     kind = "classification"
+    side: ClassVar[int] = 28  # pixels
     reader: Literal["images"]
     path: str | None
     valid_size: Positive
@@ -71,6 +72,7 @@ class ColorImagesConfig(DataConfig):
     """Colour images of 32 x 32 pixels with labels, in CIFAR-10's binary form."""
 
     kind = "classification"
+    side: ClassVar[int] = 32  # pixels
     reader: Literal["colour_images"]
     path: str | None
     train_images: Positive | None

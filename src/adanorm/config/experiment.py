@@ -60,9 +60,11 @@ class Experiment(Config):
     @model_validator(mode="after")
     def _model_reads_the_data(self) -> Experiment:
         reader, name = self.data.reader, self.model.name
-        if not isinstance(self.data, self.model.reads):
-            reads = get_args(self.model.reads.model_fields["reader"].annotation)[0]
+        if not isinstance(self.data, sections := self.model.data_sections()):
+            reads = " or ".join(get_args(s.model_fields["reader"].annotation)[0] for s in sections)
             raise ValueError(f"model.name={name} reads {reads}, not {reader}")
+        if misfit := self.model.misfit(self.data):
+            raise ValueError(misfit)
         if self.data.kind != self.task.kind:
             raise ValueError(f"task.kind={self.task.kind}: data.reader={reader} is for {self.data.kind}")
         return self

@@ -14,7 +14,7 @@ from adanorm.config.user_files import SPLITS
 PLACES = ("runs", *(f"data.{name}" for name in ("cache", "mirror", "path", "vectors", *SPLITS)))
 _PLAIN = re.compile(r"[\w./+%@:~-]*", re.ASCII)  # what the grammar takes without quotes
 # What a cell of a grid is: overrides of its runs that change one of these make it another.
-FIXED = ("task", "norm", "seed", "scale", "runs", "task_norm", "task_scale", "hydra")
+FIXED = ("task", "norm", "seed", "scale", "runs", "task_norm", "task_scale", "hydra", "updates")
 _NAMES = ("task.name", "task.kind", "norm.name", "norm.path")
 
 

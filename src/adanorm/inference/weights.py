@@ -10,7 +10,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.records.folder import RunFolder, shown
 from adanorm.runs.setup import prepare
 from adanorm.tasks.base import TrainingTask
-from adanorm.training import checkpoint
+from adanorm.training import weights
 
 Kind = TypeVar("Kind", bound=TrainingTask)
 
@@ -23,12 +23,10 @@ def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
     path = RunFolder(experiment.folder()).weights
     if not path.exists():
         raise ValueError(
-            f"{shown(path.parent)} holds no weights.pt: make the run here first, with"
+            f"{shown(path.parent)} holds no {path.name}: make the run here first, with"
             " runs=FOLDER if its record came with the repository, and give the same runs=FOLDER"
         )
     prepared = prepare(experiment)
     assert isinstance(prepared.task, kind), "the command asks for the kind before"
-    weights = checkpoint.load(path, prepared.device)
-    assert weights is not None, "looked for above"
-    prepared.model.load_state_dict(weights)
+    prepared.model.load_state_dict(weights.load(path, experiment.digest()))
     return prepared.task, prepared.model.eval()

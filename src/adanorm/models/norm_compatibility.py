@@ -33,7 +33,12 @@ def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> 
     if sites.causal and over_positions:
         return "over positions, a norm tells a language model of the bytes that it is to predict"
     if norm.needs_positions and not sites.positions:
-        return f"its statistics are over positions, and the sites show it none{hint}"
+        shown = (
+            "a position's, and the sites show it one row an example or a time step"
+            if over_batch
+            else "over positions, and the sites show it none"
+        )
+        return f"its statistics are {shown}{hint}"
     if over_batch and not sites.positions and batch_size == 1:
         return f"a batch of one example has no statistics{hint}"
     if norm.lives_in_layer and not sites.after_layers:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from adanorm.norms import backends
 from adanorm.norms.backends import Backend
+from adanorm.norms.by_position import ByPosition
 from adanorm.norms.fused import computed, has_kernel
 from adanorm.norms.noise import noisy
 from adanorm.norms.running_scale import RunningScale
@@ -25,8 +26,9 @@ class BatchNorm(Affine):
     for the batch's; they move by `momentum`, which is the weight of the new value under
     `convention` new (PyTorch's) and of the old value under old (that of the older libraries). The
     running variance is of the unbiased estimate, as algorithm 2 has it, or biased.
-    `synchronized` takes the statistics over all processes. Raises ValueError for a momentum outside
-    (0, 1) or an unknown choice.
+    `synchronized` takes the statistics over all processes. `over` rows takes them over examples and
+    positions, examples over the examples of each position alone: see ByPosition. Raises ValueError for a
+    momentum outside (0, 1) or an unknown choice.
     """
 
     depends_on_batch = True
@@ -44,9 +46,13 @@ class BatchNorm(Affine):
         synchronized: bool = False,
         gain: bool = True,
         bias: bool = True,
+        over: str = "rows",
+        positions: int = 256,
     ) -> None:
         super().__init__(dim, gain=gain, bias=bias)
         check_eps(eps)
+        if over not in ("rows", "examples"):
+            raise ValueError(f"over={over!r}: choose rows or examples")
         if not 0 < momentum < 1:
             raise ValueError(f"momentum={momentum}: must be above 0 and below 1")
         if convention not in ("new", "old"):
@@ -56,12 +62,25 @@ class BatchNorm(Affine):
         self._eps, self.synchronized = eps, synchronized
         self.new_share = momentum if convention == "new" else 1 - momentum
         self.unbiased = running_variance == "unbiased"
+        self.needs_positions = over == "examples"
+        if self.needs_positions:
+            self.by_position = ByPosition(
+                dim,
+                positions,
+                eps=eps,
+                new_share=self.new_share,
+                unbiased=self.unbiased,
+                synchronized=synchronized,
+            )
+            return
         self.register_buffer("running_mean", torch.zeros(dim))
         self.register_buffer("running_var", torch.ones(dim))
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
+        if self.needs_positions:
+            return self.affine(self.by_position(x, rows).to(x.dtype))
         if not self.training:
             return self._by_running_values(x)
         if rows is None and not self.synchronized and x.numel() >= 2 * self.dim:

@@ -41,7 +41,8 @@ class RunFolder:
     """The files of one run; the presence of result.json says that it has ended.
 
     config.yaml environment.json metrics.jsonl test_metrics.jsonl result.json predictions.txt.gz, code/
-    of a norm from outside, and while it runs checkpoint.pt and the one before it; afterwards weights.pt.
+    of a norm from outside, and while it runs checkpoint.pt and the one before it; afterwards
+    weights.safetensors.
     An analysis has `rows` of another name.
     """
 
@@ -56,7 +57,7 @@ class RunFolder:
     @property
     def weights(self) -> Path:
         """The best weights of a finished run."""
-        return self.path / "weights.pt"
+        return self.path / "weights.safetensors"
 
     @contextmanager
     def recording(

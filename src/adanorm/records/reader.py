@@ -49,7 +49,7 @@ def check_replaceable(folder: Path) -> None:
     A later version of the suite has written it, or a folder has the name of one of its files.
     """
     path = folder / "result.json"
-    for name in (path.name, *FILES, "checkpoint.pt", "weights.pt"):
+    for name in (path.name, *FILES, "checkpoint.pt", "weights.safetensors"):
         if (folder / name).is_dir() and not (folder / name).is_symlink():
             raise ValueError(f"{folder / name}: a folder has the name of a record's file; move it away")
     values = _values(path)

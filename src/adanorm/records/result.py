@@ -15,7 +15,9 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 class Ended(BaseModel):
     """What every record has; the fields stand in result.json in their order, nulls left out."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="ignore", allow_inf_nan=False, populate_by_name=True
+    )
 
     version: Literal[1] = Field(default=1, alias="schema")
     status: Status

@@ -121,7 +121,9 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
 
 
 def unlike_the_papers(run: Experiment) -> str | None:
-    """Return what tells a run's data from those of the paper's numbers; None where nothing does."""
+    """Return why a run is not to be compared with the paper's number; None where it is."""
+    if run.norm.path is not None:
+        return "a norm from outside"
     if run.own_data:
         return "own data"
     if run.scale != "paper":

@@ -22,7 +22,7 @@ def run_summary(experiment: Experiment) -> str:
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
     lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
     seeds = ", ".join(str(run.seed) for run in runs)
-    paper = published(experiment.task.name, experiment.norm.name)
+    paper = None if experiment.norm.path else published(experiment.task.name, experiment.norm.name)
     lines.append(f"cell: {found.text} (test {found.metric}, seeds {seeds}){_paper(experiment, found, paper)}")
     lines.append(f"record: {shown(experiment.folder())}")
     return "\n".join(lines)

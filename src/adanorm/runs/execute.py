@@ -18,7 +18,7 @@ from adanorm.records.folder import Recording, RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
-from adanorm.training import checkpoint
+from adanorm.training import weights
 from adanorm.training.distributed import World, broadcast, init_distributed, is_of_a_lost_process
 from adanorm.training.loop import Trainer
 from adanorm.training.memory import peak_memory
@@ -65,7 +65,7 @@ def execute(experiment: Experiment) -> None:
             if record is not None:
                 if experiment.updates is not None:
                     facts["dry_run"] = {"peak_memory": peak_memory(prepared.device)}
-                record.result = _finish(folder, facts, outcome)
+                record.result = _finish(folder, experiment.digest(), facts, outcome)
         broadcast(None, world)  # nobody leaves before the record is written
 
 
@@ -160,13 +160,13 @@ def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -
     }
 
 
-def _finish(folder: RunFolder, facts: dict[str, Any], outcome: Outcome) -> Result:
-    """Write the outputs and the weights of a run that has ended, and return its result."""
+def _finish(folder: RunFolder, run: str, facts: dict[str, Any], outcome: Outcome) -> Result:
+    """Write the outputs and the weights of a run that has ended, by its digest, and return its result."""
     state, test = outcome.state, outcome.test
     if test and test.outputs:
         folder.write_outputs(test.outputs)
     if outcome.weights:
-        checkpoint.save(folder.weights, outcome.weights)
+        weights.save(folder.weights, outcome.weights, run)
     return Result(
         status="diverged" if state.diverged else "done",
         **facts,

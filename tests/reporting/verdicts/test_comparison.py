@@ -37,6 +37,14 @@ def test_of_its_own_variance_alone_it_is_students_paired_test_and_tost() -> None
     assert found.p_not_superior == pytest.approx(upper[1])
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_p_of_better_and_of_worse_is_students_on_its_own_side(sign: int) -> None:
+    found = read(sign * float(GAPS.mean()), sd=float(GAPS.std(ddof=1)), df=3, seeds=4, margin=0.01)
+    shown, other = (found.p_better, found.p_worse)[::sign]
+    assert shown == pytest.approx(stats.ttest_rel(SECOND, FIRST).pvalue)
+    assert other == 1
+
+
 @pytest.mark.parametrize(
     ("gap", "sd", "answer"),
     [
@@ -55,6 +63,7 @@ def test_a_difference_smaller_than_matters_supports_no_better() -> None:
     trivial = read(0.5, sd=0.01)
     assert trivial.p < 1e-6, "surely not nil"
     assert (trivial.answer, trivial.p_better) == ("equivalent", 1.0)
+    assert read(-0.5, sd=0.01).p_worse == 1.0
 
 
 def test_not_worse_is_shown_by_the_margin_and_needs_no_gain() -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from adanorm.reporting.verdicts.crossed import components, seed_split
+from adanorm.reporting.verdicts.crossed import Components, components, seed_split
 
 
 def drawn(
@@ -40,6 +40,13 @@ def test_the_two_errors_make_the_error_of_the_mean() -> None:
         assert found.seed_error is not None
         squares.append(found.seed_error**2 + found.example_error**2)
     assert math.sqrt(np.mean(squares)) == pytest.approx(true, rel=0.06)
+
+
+def test_the_errors_are_of_means_over_seeds_and_examples() -> None:
+    found = Components(seed=0.04, example=0.09, rest=2.0, seeds=4, examples=100)
+    assert found.seed_error == pytest.approx(math.sqrt((0.04 + 2 / 100) / 4))
+    assert found.example_error == pytest.approx(0.3 / 10)
+    assert found._replace(example=-0.09).example_error == 0
 
 
 def test_one_seed_says_nothing_of_seeds() -> None:

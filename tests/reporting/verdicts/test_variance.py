@@ -69,6 +69,15 @@ def test_the_prior_counts_for_what_drawn_variances_say() -> None:
     assert 3 < spread < 14, "differences of two norms spread less than scores of one"
 
 
+def test_three_pairs_of_two_seeds_tell_of_the_prior_and_a_single_seed_does_not() -> None:
+    unlike = {"a": {1: 0.0, 2: 0.001}, "b": {1: 0.0, 2: 10.0}, "c": {1: 0.0, 2: 0.002}}
+    found = TaskVariance(unlike, prior_df_at_most=8).prior_df
+    assert found < 1, "two of the three variances are ten thousand times the third"
+    assert TaskVariance({**unlike, "d": {1: 5.0}}, prior_df_at_most=8).prior_df == found
+    two = {norm: unlike[norm] for norm in ("a", "b")}
+    assert TaskVariance(two, prior_df_at_most=8).prior_df == 8
+
+
 def test_equal_scores_have_the_variance_that_rounding_leaves() -> None:
     """Seven norms that score alike on 500 images differ by less than a rounding step, and are not sure."""
     scores = table(np.full((7, 3), 97.8))

@@ -86,7 +86,9 @@ def _lines(path: Path) -> Iterable[tuple[int, str]]:
 def _parse(line: str, separator: str, path: Path, number: int) -> Sentence:
     label, found, sentence = line.partition(separator)
     words = sentence.split()
-    if not found or not label.strip() or not words:
+    if "\r" in line:
+        raise ValueError(f"{path}, line {number}: a carriage return within a line; a line feed ends one")
+    if not found or not label.strip() or not words or (separator == "\t" and "\t" in sentence):
         name = "<TAB>" if separator == "\t" else " "
         raise ValueError(f"{path}, line {number}: expected `label{name}sentence`, found {line[:40]!r}")
     if found_long := too_long(len(words)):
@@ -142,6 +144,8 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
     labels = tuple(sorted({sentence.label for sentence in corpora["train"]}))
     counts = Counter(word for sentence in corpora["train"] for word in sentence.words)
     frequent = sorted((w for w, n in counts.items() if n >= data.min_count), key=lambda w: (-counts[w], w))
+    if not frequent:
+        raise ValueError(f"data.min_count={data.min_count}: no word of the training data is so frequent")
     vocabulary = (PADDING, UNKNOWN, *frequent)
     label_ids = {label: index for index, label in enumerate(labels)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}

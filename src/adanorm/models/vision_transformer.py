@@ -1,0 +1,62 @@
+"""torchvision's Vision Transformer, with norms of the registry where it has LayerNorm."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.torchvision_library import torchvision_models
+from adanorm.norms import Norm
+
+
+class VisionTransformer(nn.Module):
+    """torchvision.models.VisionTransformer of square images, grey ones as three equal channels.
+
+    Dosovitskiy et al. 2021: patches and a class token through pre-norm layers, and a linear layer of the
+    token. Only `norm_layer` is ours; weights are drawn as torchvision draws them, the output's are zero.
+    A site is named as torchvision names its module, `vit.encoder.layers.encoder_layer_0.ln_1` and so on.
+    """
+
+    def __init__(
+        self,
+        make_norm: PlacedNorms,
+        *,
+        image_size: int,
+        patch_size: int,
+        layers: int,
+        dim: int,
+        heads: int,
+        ffn_dim: int,
+        dropout: float,
+        classes: int,
+    ) -> None:
+        super().__init__()
+        stack = "vit.encoder.layers.encoder_layer_"
+        # In the order in which torchvision makes them, each with the layer before it.
+        sites: list[tuple[str, str | None]] = []
+        for index in range(layers):
+            before = f"{stack}{index - 1}.mlp.3" if index else None
+            sites.append((f"{stack}{index}.ln_1", before))
+            sites.append((f"{stack}{index}.ln_2", f"{stack}{index}.self_attention.out_proj"))
+        remaining = iter(sites)
+
+        def norm_layer(dim: int) -> Norm:
+            site, after = next(remaining, ("vit.encoder.ln", f"{stack}{layers - 1}.mlp.3"))
+            return make_norm(dim, site=site, after=after, closes_stack=site == "vit.encoder.ln")
+
+        self.vit = torchvision_models().VisionTransformer(
+            image_size=image_size,
+            patch_size=patch_size,
+            num_layers=layers,
+            num_heads=heads,
+            hidden_dim=dim,
+            mlp_dim=ffn_dim,
+            dropout=dropout,
+            num_classes=classes,
+            norm_layer=norm_layer,
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits (B, classes) of images (B, 1 or 3, side, side)."""
+        logits: Tensor = self.vit(images.expand(-1, 3, -1, -1))
+        return logits
