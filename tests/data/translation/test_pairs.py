@@ -64,6 +64,12 @@ def test_invalid_utf8_is_named_with_its_line(tmp_path: Path) -> None:
         load_pairs(data)
 
 
+def test_a_file_whose_lines_end_in_carriage_returns_is_not_one_pair(tmp_path: Path) -> None:
+    data = data_of(*own(tmp_path, test_de="gut\rschlecht\r", test_en="good\rbad\r"))
+    with pytest.raises(ValueError, match=r"test\.de: its lines end in carriage returns alone"):
+        load_pairs(data)
+
+
 def test_only_a_line_feed_ends_a_line() -> None:
     assert lines_of("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
 

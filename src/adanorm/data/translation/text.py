@@ -99,7 +99,7 @@ def aligned(source: Iterable[str], target: Iterable[str], names: tuple[str, str]
 def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield lines of UTF-8 as text, without a byte order mark.
 
-    Raises ValueError naming the line that is not.
+    Raises ValueError naming the line that is not, and where carriage returns end the lines.
     """
     rest, before = iter(lines), 0
     while block := b"".join(islice(rest, TOGETHER)):
@@ -108,6 +108,8 @@ def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
         except UnicodeDecodeError as error:
             number = before + 1 + block[: error.start].count(b"\n")
             raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None
+        if not before and "\r" in text.rstrip("\r") and "\n" not in text:
+            raise ValueError(f"{name}: its lines end in carriage returns alone; a line feed ends a line")
         yield from text.removesuffix("\n").split("\n")
         before += TOGETHER
 
