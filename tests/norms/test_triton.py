@@ -110,7 +110,7 @@ def test_seednorms_kernels_are_pytorchs_operations_in_float64(
         parts = inputs(3, features).to(DEVICE)
         alpha, beta, gain = ((a * part).to(dtype) for a, part in zip(sizes, parts, strict=True))
         z, kept = triton_seednorm.rescaled(x, alpha, beta, gain, 1e-5)
-        dx, gradients = triton_seednorm.rescaled_gradient(dz, x, alpha, beta, gain, kept, 1e-5)
+        dx, *gradients = triton_seednorm.rescaled_gradient(dz, x, alpha, beta, gain, kept, 1e-5)
         leaves = [part.double().requires_grad_() for part in (x, alpha, beta, gain)]
         exact = _Rescaled(1e-5).eager(*leaves)
         wanted = [exact, *torch.autograd.grad(exact, leaves, dz.double())]
