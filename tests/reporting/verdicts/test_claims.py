@@ -265,7 +265,10 @@ def test_a_cell_is_traced_to_its_runs_and_their_commands() -> None:
     lines = trace("table4/AdaNorm/RT")
     assert lines[0] == "Table 4: AdaNorm against LayerNorm: AdaNorm, RT"
     assert "the paper has 77.50" in lines[1]
-    assert "  repeat   adanorm run task=rt norm=adanorm scale=paper seed=2 runs=repeated" in lines
+    assert (
+        "  repeat   adanorm run task=rt norm=adanorm scale=paper seed=2 runs=repeated norm.backend=fused"
+        in lines
+    )
     assert any(line.startswith("  commit   ") for line in lines)
     assert trace("table4/adanorm/rt") == lines
     assert max(len(line) for line in lines) <= 110
