@@ -83,7 +83,7 @@ def test_every_number_leads_to_its_runs_and_nothing_leads_outside(text: str) -> 
     assert set(page.links) <= set(page.ids)
     assert text.count(">76.00 ± 1.00</a>") >= 2, "in the overview and in tables of the paper"
     assert text.count("<small>validation accuracy, 5 evaluations") == 3, "once a run, in one place"
-    for fact in ("c0ffee, with changes", "rt.train " + "ab" * 32):
+    for fact in ("c0ffee, with changes", "rt.train " + "ab" * 8):
         assert text.count(fact) == 1, "what the runs of a cell have in common stands once"
     assert "adanorm run task=rt norm=layernorm scale=paper seed=2" in text
     assert "# &lt;rt&gt;" in text

@@ -16,7 +16,7 @@ from adanorm.records.result import Result
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
 
-CURVE_POINTS = 60
+CURVE_POINTS = 40
 
 
 class _Whole(NamedTuple):
@@ -85,7 +85,7 @@ def _run(folder: Path, result: Result, line: Sequence[str], criterion: str, metr
         ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),
         ("packages", ", ".join(f"{k} {v}" for k, v in environment.get("packages", {}).items())),
         ("seconds", f"{result.seconds:,.0f}" if result.seconds is not None else "-"),
-        *(("data", f"{name} {checksum}") for name, checksum in result.data.items()),
+        *(("data", f"{name} {checksum[:16]}") for name, checksum in result.data.items()),
         *(("counted", f"{name}: {text}") for name, text in (result.signatures or {}).items()),
     ]
     done = result.status == "done"
