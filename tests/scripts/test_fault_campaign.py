@@ -7,8 +7,10 @@ from random import Random
 
 import pytest
 
+from adanorm.cli.command import COMMANDS
 from scripts.fault_campaign import main
 from scripts.faults.data_files import DATA, good_files
+from scripts.faults.inputs import GOOD
 from scripts.faults.process import changes
 
 
@@ -23,6 +25,10 @@ from scripts.faults.process import changes
 def test_mistakes_are_told_before_any_fault(arguments: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         main(arguments)
+
+
+def test_every_command_has_a_good_line_to_spoil() -> None:
+    assert set(GOOD) == set(COMMANDS)
 
 
 def test_the_same_seed_spoils_files_alike_and_every_way_spoils(tmp_path: Path) -> None:

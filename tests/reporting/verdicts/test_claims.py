@@ -94,6 +94,12 @@ def test_the_sentences_of_a_task_have_the_answer_the_lead_its_interval_and_the_p
     )
 
 
+def test_an_interval_with_seeds_beyond_the_plan_says_that_it_is_of_all_looks(tmp_path: Path) -> None:
+    made(tmp_path, "rt", "adanorm", [75.0, 76.0, 75.5, 76.5])
+    made(tmp_path, "rt", "layernorm", [75.5, 75.0, 76.0, 75.0])
+    assert "(95 % interval of all looks -" in task_sentences(judged(ADANORM, tmp_path).tasks[0])
+
+
 def test_a_claim_on_two_of_three_survives_one_task(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 3.0)
     column(tmp_path, "sst5", 40.0, 3.0)

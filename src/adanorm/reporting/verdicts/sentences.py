@@ -100,7 +100,8 @@ def task_sentences(found: TaskResult) -> str:
         interval = ""
         if read:
             low, high = (f"{bound:+.{digits}f}" for bound in (read.interval.low, read.interval.high))
-            interval = f"95 % interval {low} to {high}, "
+            looks = "" if read.levels.difference == read.level else " of all looks"
+            interval = f"95 % interval{looks} {low} to {high}, "
         better, worse = map(title, pair.norms)
         effect = f"{fmean(pair.gaps):+.{digits}f} {metric.label}"
         parts.append(f"{better}'s lead over {worse} is {effect} ({interval}{seeds})")
