@@ -59,6 +59,7 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
     assert isinstance(task, Translation)
     chosen = run.norm
     make_norm = norm_factory(chosen)
+    torch.manual_seed(0)
     ours = task.build_model(PlacedNorms(make_norm, chosen.placement))
     arguments: Any = copy.copy(ours.args)
     arguments.norm, arguments.norm_params = chosen.name, json.dumps(chosen.params)
@@ -85,7 +86,7 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
     assert expected.keys() == gradients(ours).keys()
     for name, gradient in gradients(ours).items():
         scale = expected[name].abs().max().item()
-        torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-6 * max(scale, 1), msg=name)
+        torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-5 * max(scale, 1), msg=name)
 
 
 def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
