@@ -92,7 +92,8 @@ def test_examples_widen_the_interval() -> None:
     seeds = read(1.0, sd=0.9)
     both = replace(seeds, example_error=0.4, examples=1000)
     assert both.error == pytest.approx(math.hypot(0.9 / math.sqrt(3), 0.4))
-    assert both.error_df > seeds.error_df
+    parts = 0.9**4 / 9 / 12 + 0.4**4 / 999  # Satterthwaite's
+    assert both.error_df == pytest.approx((0.9**2 / 3 + 0.4**2) ** 2 / parts)
     assert both.interval.low < seeds.interval.low
 
 

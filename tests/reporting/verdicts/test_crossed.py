@@ -66,6 +66,7 @@ def test_the_split_is_jordans_formula() -> None:
     assert found is not None
     assert found.test_set == pytest.approx(math.sqrt(variance))
     assert found.distribution == pytest.approx(math.sqrt(max(0, expected)))
+    assert seed_split(right[:5]) is not None
     assert seed_split(right[:4]) is None, "five seeds are the fewest"
 
 
