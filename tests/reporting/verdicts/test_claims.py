@@ -19,6 +19,7 @@ from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.verdicts.answers import published_gap
 from adanorm.reporting.verdicts.claims import ClaimResult, claims_of_the_paper, evaluated
 from adanorm.reporting.verdicts.evidence import evidence
+from adanorm.reporting.verdicts.planning import prospect
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence, task_sentences
 from tests.reporting.records import record
@@ -120,6 +121,7 @@ def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Pa
     column(tmp_path, "rt", 75.0, -3.0)
     found = judged(ADANORM, tmp_path)
     assert answers(found) == {"all": "contradicted", "rt": "worse", "sst5": "not run", "enwik8": "not run"}
+    assert found.tasks[1].p_support == found.tasks[1].p_against == 1
     two = ADANORM.model_copy(update={"at_least": 2})
     assert judged(two, tmp_path).verdict == "open", "it allows for one"
 
@@ -151,6 +153,9 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     rt, sst5 = (task.pair for task in found.run)
     assert rt is not None
     assert rt.prospect is not None
+    assert rt.comparison is not None
+    spread = {"sd": rt.comparison.sd, "prior_df": rt.comparison.df - 2}
+    assert rt.prospect == prospect(preregistration(), **spread, margin=1.0, paper=0.29, example_error=0)
     assert (rt.prospect.to_equate or 0) > 3
     assert rt.hours_a_seed == pytest.approx(2 * 360 / 3600)
     assert sst5 is not None
@@ -250,6 +255,29 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
     paper = found.tasks[0].pair.comparison.paper
     assert paper is not None
     assert paper.value == pytest.approx(0.1613 - 0.1522), "the last values of the paper's curves"
+
+
+def test_validation_scores_are_of_the_metric_that_picks_the_epoch(tmp_path: Path) -> None:
+    first = run_of(tmp_path, "de-en", "adanorm", 1)
+    record(first, rows=[{"valid_loss": x} for x in (4.0, 3.0, 3.0, 3.0, 2.5, 2.0)], test={"bleu": 30.0})
+    for quantity, expected in (("test", 30.0), ("valid_best", -2.0), ("valid_level", -2.25)):
+        assert evidence("de-en", "paper", quantity, runs=str(tmp_path)).norms["adanorm"].scores == {
+            1: expected
+        }
+
+
+def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
+    made(tmp_path, "rt", "adanorm", [75.0, None, 48.0, 76.0, None, 48.0])
+    for seed in (7, 8):
+        record(run_of(tmp_path, "rt", "adanorm", seed), status="failed")
+    found = evidence("rt", "paper", runs=str(tmp_path)).norms["adanorm"].of_seeds({1, 2, 3, 7})
+    assert (found.scores, found.durations) == ({1: 75.0}, {1: 360.0})
+    assert (found.diverged, found.unlearned, found.failed) == ((2,), (3,), (7,))
+    assert (found.recorded, found.ended) == ({1, 2, 3}, 3)
+    made(tmp_path, "rt", "layernorm", [75.0])
+    both = judged(ADANORM, tmp_path).tasks[0].pair
+    assert both is not None
+    assert "failed: 2 of 8, 0 of 1" in both.remark
 
 
 def test_claims_are_corrected_for_their_number(tmp_path: Path) -> None:

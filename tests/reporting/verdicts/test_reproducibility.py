@@ -70,4 +70,13 @@ def test_columns_are_compared_with_the_confirmed_numbers_and_with_all(tmp_path: 
     assert (every.agreement.upheld, every.agreement.ordered) == (3, 6)
     (first_row, _) = csv.DictReader(io.StringIO(reproducibility_csv([confirmed, every])))
     assert (first_row["upheld"], first_row["spearman"]) == ("3", "1.0000")
+    assert (every.agreement.norms, every.own_upheld) == (4, pytest.approx(1))
+    for norm, ours in {"layernorm": 1.07, "adanorm": 1.07, "none": 1.04}.items():
+        bits = cached_experiment(["task=enwik8", f"norm={norm}", "scale=paper"], runs=str(tmp_path))
+        record(bits, test={"bpc": ours})
+    enwik8, rt, together, *_ = agreements(str(tmp_path))
+    assert (enwik8.task, enwik8.own_upheld) == ("enwik8", None)
+    assert enwik8.agreement.variation == pytest.approx(0)
+    assert (together.task, together.own_upheld) == ("", rt.own_upheld)
+    assert together.agreement.norms == rt.agreement.norms + enwik8.agreement.norms
     assert "| RT | confirmed | 3 | 3 of 3 (100 %) |" in reproducibility_markdown([confirmed, every])
