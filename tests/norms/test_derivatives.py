@@ -140,7 +140,7 @@ def test_derivatives_at_constant_rows_are_finite(settings: dict[str, Any], backe
 def test_forward_mode_is_no_less_without_torch_func(backend: Any) -> None:
     norm = RmsNorm(6, backend=backend)
     with forward_ad.dual_level():
-        z = norm(forward_ad.make_dual(X.float(), WEIGHTS.float()))
-        found = forward_ad.unpack_dual(z).tangent
+        z = norm(forward_ad.make_dual(X.float(), WEIGHTS.float()))  # type: ignore[no-untyped-call]
+        found = forward_ad.unpack_dual(z).tangent  # type: ignore[no-untyped-call]
     expected = torch.func.jvp(lambda x: F.rms_norm(x, [6], eps=1e-5), (X.float(),), (WEIGHTS.float(),))[1]
     torch.testing.assert_close(found, expected)

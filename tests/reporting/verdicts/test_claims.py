@@ -18,7 +18,7 @@ from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.verdicts.answers import published_gap
 from adanorm.reporting.verdicts.claims import ClaimResult, claims_of_the_paper, evaluated
-from adanorm.reporting.verdicts.evidence import evidence
+from adanorm.reporting.verdicts.evidence import Quantity, evidence
 from adanorm.reporting.verdicts.planning import prospect
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence, task_sentences
@@ -260,10 +260,10 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
 def test_validation_scores_are_of_the_metric_that_picks_the_epoch(tmp_path: Path) -> None:
     first = run_of(tmp_path, "de-en", "adanorm", 1)
     record(first, rows=[{"valid_loss": x} for x in (4.0, 3.0, 3.0, 3.0, 2.5, 2.0)], test={"bleu": 30.0})
-    for quantity, expected in (("test", 30.0), ("valid_best", -2.0), ("valid_level", -2.25)):
-        assert evidence("de-en", "paper", quantity, runs=str(tmp_path)).norms["adanorm"].scores == {
-            1: expected
-        }
+    expected: dict[Quantity, float] = {"test": 30.0, "valid_best": -2.0, "valid_level": -2.25}
+    for quantity, score in expected.items():
+        found = evidence("de-en", "paper", quantity, runs=str(tmp_path))
+        assert found.norms["adanorm"].scores == {1: score}
 
 
 def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_what_diverged_in_the_paper_has_no_gap_there() -> None:
     assert published_gap("en-de", "layernorm", "powernorm") is None
     fewer_bits = published_gap("enwik8", "none", "layernorm")
     assert fewer_bits is not None
-    assert (fewer_bits.value, fewer_bits.rounding) == (pytest.approx(0.03), pytest.approx(0.01))
+    assert fewer_bits[:2] == pytest.approx((0.03, 0.01))
 
 
 def test_accuracies_differ_by_no_less_than_one_example(tmp_path: Path) -> None:
