@@ -1,5 +1,6 @@
-"""Tests, in the folders of what they test. `ADANORM_WITHOUT=numba,wandb` has them, and all processes that they
-start, do without packages.
+"""Tests, in the folders of what they test.
+
+`ADANORM_WITHOUT=numba,wandb` has them, and the processes that they start, do without packages.
 """
 
 import os
