@@ -20,6 +20,7 @@ class Segment(NamedTuple):
 
 def read(text: str) -> list[Segment]:
     """Return the segments of a path that matplotlib wrote: its commands are absolute, each has a letter."""
+    assert not set(text) - set("MLQCz0123456789.-e \n"), "what matplotlib writes of a path"
     segments, numbers = list[Segment](), list[float]()
     command = ""
     for token in [*_TOKEN.findall(text), ""]:

@@ -48,7 +48,7 @@ def in_one_page(figures: Sequence[Figure]) -> tuple[list[Figure], str]:
         )
         for figure in figures
     ]
-    return bare, "\n".join(f"figure svg {rule}" for rule in rules)
+    return bare, "\n".join(f"figure svg {rule}" if rule.startswith("*") else rule for rule in rules)
 
 
 def _rules(sheet: str) -> list[str]:
