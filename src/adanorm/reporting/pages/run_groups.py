@@ -12,6 +12,7 @@ from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.result import Result
+from adanorm.reporting.figures.svg_path import Segment, written
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
 
@@ -112,11 +113,11 @@ def _curve(folder: Path, criterion: str) -> tuple[str, str]:
     low, high = min(values), max(values)
     scale = 28 / (high - low) if high > low else 0
     points = [
-        f"{100 * place / (len(values) - 1):.1f},{29 - scale * (value - low):.1f}"
-        for place, value in enumerate(values)
+        (100 * place / (len(values) - 1), 29 - scale * (value - low)) for place, value in enumerate(values)
     ]
+    line = [Segment("L" if place else "M", (point,)) for place, point in enumerate(points)]
     label = f"validation {criterion}, {len(rows)} evaluations, {low:.3f} to {high:.3f}"
-    return "M" + "L".join(points), label
+    return written(line), label
 
 
 def _differences(first: str, other: str) -> str:
