@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,14 @@ def pytest_configure(config: pytest.Config) -> None:
         stack = ExitStack()
         stack.enter_context(commands.server())
         config.add_cleanup(stack.close)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a package that is not installed, or that ADANORM_WITHOUT names."""
+    for mark in item.iter_markers("needs"):
+        for package in mark.args:
+            if find_spec(package) is None:
+                pytest.skip(f"needs {package}, which is not installed here")
 
 
 def pytest_collection_finish() -> None:

@@ -21,7 +21,6 @@ from torch import Tensor
 from adanorm.config.paths import PROJECT
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
 from adanorm.norms.functional import closed_form
-from adanorm.norms.kernels import compiling, numba_rows
 from tests import commands
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
 
@@ -39,6 +38,7 @@ BESIDE = (
     "groupnorm",
     "powernorm",
 )
+pytestmark = pytest.mark.needs("numba")
 fused = partial(closed_form, backend="fused")
 eager = partial(closed_form, backend="eager")
 
@@ -179,6 +179,8 @@ def test_where_nothing_can_be_written_the_compiled_code_lies_in_a_temporary_fold
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    from adanorm.norms.kernels import compiling
+
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, "/proc/nowhere")
@@ -202,6 +204,8 @@ def test_a_temporary_folder_that_others_can_write_to_is_not_used(
     planted = tmp_path / f"adanorm-{os.getuid()}"
     planted.mkdir()
     planted.chmod(0o777)
+    from adanorm.norms.kernels import compiling
+
     assert compiling._temporary_folder() != planted
 
 
@@ -224,6 +228,8 @@ def test_no_more_is_kept_than_x_and_a_number_a_row(name: str, dtype: torch.dtype
 
 def test_where_mean_variance_and_factor_are_constants_the_gradient_is_scaled_by_all_of_them() -> None:
     grad, variance = torch.randn(3, 7), torch.rand(3) + 0.1
+    from adanorm.norms.kernels import numba_rows
+
     found = numba_rows.backward(grad, None, variance, 0.0, 2.0, True, True, 1e-3, False, True)
     torch.testing.assert_close(found, 2 * grad / (variance[:, None] + 1e-3).sqrt())
 

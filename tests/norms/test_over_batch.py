@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, distributed, nn
 
-from adanorm.norms.kernels import numba_noise
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 from tests import commands
 
@@ -152,8 +151,11 @@ def test_noise_has_a_mean_and_a_spread_of_its_own_in_every_feature_and_step() ->
     assert torch.equal(norm.eval()(x), norm(x))
 
 
+@pytest.mark.needs("numba")
 def test_the_kernels_noise_is_normal_uniform_and_independent() -> None:
     """By Kolmogorov and Smirnov, whose statistic is below 1.95/sqrt(n) 999 times in 1000."""
+    from adanorm.norms.kernels import numba_noise
+
     x, features = torch.zeros(400, 301), 301
     spread, mean = torch.ones(features), torch.zeros(features)
     noise = partial(numba_noise.noisy, spread=spread, mean=mean, jitter=0.5)

@@ -1,4 +1,4 @@
-"""The arc-standard system (Nivre 2004) over many sentences, compiled by Numba.
+"""The arc-standard system (Nivre 2004) over many sentences, compiled by Numba where it is installed.
 
 Sentences lie one after the other in flat arrays, P positions in all. A sentence of n words has
 n + 2: nothing, the root, its words; inside it they count from 0. Actions are numbered: 0 shift,
@@ -7,12 +7,21 @@ then a left-arc a label, then a right-arc a label; K labels, numbered from 1, K 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from adanorm.data.treebanks.encoding import Numbers, Sentences
-from adanorm.norms.kernels.compiling import cached_njit
+from adanorm.norms import backends
+
+if TYPE_CHECKING or backends.MISSING["cpu"] is None:
+    from adanorm.norms.kernels.compiling import cached_njit
+else:
+
+    def cached_njit(function: Any) -> Any:
+        """Return a function as it is: Python's own loops, slower by far, with the same results."""
+        return function
+
 
 SHIFT, LEFT_ARC, RIGHT_ARC = 0, 1, 2
 NOTHING, ROOT, FIRST_WORD = 0, 1, 2

@@ -12,6 +12,7 @@ from adanorm.norms import NORMS
 OPTIONS = load_analysis("invariance").options
 TOLERANCE = float(OPTIONS["tolerance"])
 EPS = float(OPTIONS["eps"])
+LEARNED = float(OPTIONS["learned"])
 
 # Rows of the published table, in the order of its columns, and for norms that came later what is theirs:
 # RMSNorm's from Zhang & Sennrich 2019, table 1; the others' from their formulas.
@@ -32,7 +33,7 @@ DERIVED = {
     "scalenorm": "yes no no yes no yes",
     "simple-rmsnorm": "yes no no yes no yes",
     "preaffine-rmsnorm": "yes no no yes no yes",
-    "seednorm": "yes no no yes no yes",  # at first, where it is RMSNorm
+    "seednorm": "no no no no no no",
     "gatednorm": "yes no no yes no yes",
     "dynamic-tanh": "no no no no no no",
     "derf": "no no no no no no",
@@ -40,8 +41,9 @@ DERIVED = {
 }
 
 
-def measured(name: str, *overrides: str, eps: float = EPS) -> dict[str, float]:
-    return differences(compose_experiment([f"norm={name}", *overrides]).norm, seed=1, eps=eps)
+def measured(name: str, *overrides: str, eps: float = EPS, learned: float = LEARNED) -> dict[str, float]:
+    norm = compose_experiment([f"norm={name}", *overrides]).norm
+    return differences(norm, seed=1, eps=eps, learned=learned)
 
 
 @pytest.mark.parametrize("name", [name for name in {**PUBLISHED, **DERIVED} if name in NORMS])
@@ -54,6 +56,11 @@ def test_the_measured_invariances_are_the_published_ones(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(NORMS))
 def test_every_norm_is_clearly_invariant_or_clearly_not(name: str) -> None:
     assert all(size < TOLERANCE / 100 or size > 0.01 for size in measured(name).values())
+
+
+def test_seednorm_is_rmsnorm_until_it_has_learned() -> None:
+    found = [size <= TOLERANCE for size in measured("seednorm", learned=0).values()]
+    assert found == [size <= TOLERANCE for size in measured("rmsnorm").values()]
 
 
 def test_the_norms_own_eps_spoils_exactness() -> None:

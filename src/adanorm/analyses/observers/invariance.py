@@ -1,7 +1,8 @@
 """Which changes of weights and data a norm's output does not see: table 1 of Ba et al. 2016, for any norm.
 
 A layer without bias, x -> W x, and the norm behind it: x (B, T, D), W (H, D), z (B, T, H). Nothing
-is trained. All in float64.
+is trained; what the norm learns is moved away from its first values, where a norm can be another one
+(SeeDNorm is RMSNorm). All in float64.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def make(record: AnalysisRecord) -> None:
     with folder.recording(record.identity(), described, run.norm.code) as recording:
         if recording.is_complete:
             return
-        found = differences(run.norm, seed=run.seed, eps=float(record.analysis.options["eps"]))
+        options = {name: float(record.analysis.options[name]) for name in ("eps", "learned")}
+        found = differences(run.norm, seed=run.seed, **options)
         recording.result = AnalysisResult(
             status="done",
             analysis=record.analysis.name,
@@ -83,31 +85,34 @@ def make(record: AnalysisRecord) -> None:
         )
 
 
-def differences(norm: NormConfig, *, seed: int, eps: float) -> dict[str, float]:
+def differences(norm: NormConfig, *, seed: int, eps: float, learned: float) -> dict[str, float]:
     """Return for each change the largest difference of z, in units of the root mean square of z.
 
-    A norm that takes an eps is given this one in place of its own, which would spoil exactness.
+    A norm that takes an eps is given this one in place of its own, which would spoil exactness. To its
+    parameters' first values are added draws of N(0, learned^2).
     """
     make_norm = norm_factory(norm)
     if "eps" in inspect.signature(make_norm.cls).parameters:
         make_norm = norm_factory(norm.model_copy(update={"params": {**norm.params, "eps": eps}}))
     seed_everything(seed)
     case = Case(torch.randn(H, D, dtype=torch.float64), torch.randn(B, T, D, dtype=torch.float64))
-    before = _output(make_norm, case, case.weights, seed)
+    before = _output(make_norm, case, case.weights, seed, learned)
     found = {}
     for name, change in CHANGES.items():
         changed = change(case)
-        after = _output(make_norm, changed, case.weights, seed)
+        after = _output(make_norm, changed, case.weights, seed, learned)
         found[name] = ((after - before).abs().max() / before.square().mean().sqrt()).item()
     return found
 
 
-def _output(make_norm: MakeNorm, case: Case, first: Tensor, seed: int) -> Tensor:
+def _output(make_norm: MakeNorm, case: Case, first: Tensor, seed: int, learned: float) -> Tensor:
     """Return z (B, T, H) of a case; `first` are the weights that the layer was drawn with."""
     seed_everything(seed)  # what a norm draws for its parameters is the same in each case
     module = make_norm(H, site="here").double()
     layer = nn.Linear(D, H, bias=False, dtype=torch.float64)
     with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += learned * torch.randn_like(parameter)
         layer.weight.copy_(first)
         if module.lives_in_layer:
             # A norm in the weights: its gain is of the first weights, and what changes is its vector v.

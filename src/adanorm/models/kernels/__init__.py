@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from adanorm.norms.backends import MISSING
+
 
 def usable(x: Tensor) -> bool:
     """Return whether a tensor is for them: float32 on the CPU, under plain autograd.
@@ -20,3 +22,8 @@ def usable(x: Tensor) -> bool:
         and not torch._C._are_functorch_transforms_active()
         and torch._C._len_torch_dispatch_stack() == 0
     )
+
+
+def compiled(x: Tensor) -> bool:
+    """Return whether a tensor is for those of them that Numba compiles: `usable`, and Numba is installed."""
+    return MISSING["cpu"] is None and usable(x)

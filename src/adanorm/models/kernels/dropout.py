@@ -5,20 +5,14 @@ PyTorch draws the elements of a mask one after the other, some 6 ns each on the 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
-from numba.np.numpy_support import carray
 from torch import Tensor
 from torch.nn import functional as F
 
 from adanorm.models import kernels
-from adanorm.norms.kernels.compiling import Kernel, compiled, entry
-from adanorm.norms.kernels.splitmix import splitmix64
 
-Pointer = Any  # to float32
 WHOLE = 2**32  # what a threshold is a share of
 
 
@@ -27,7 +21,7 @@ def dropout(x: Tensor, p: float, *, training: bool) -> Tensor:
 
     Each call has a mask of its own, whose key is drawn from torch's generator of the CPU.
     """
-    if not (training and 0 < p < 1 and kernels.usable(x)):
+    if not (training and 0 < p < 1 and kernels.compiled(x)):
         return F.dropout(x, p, training)
     key = int(torch.empty((), dtype=torch.int64).random_())
     y: Tensor = _Dropout.apply(x, p, key)  # type: ignore[no-untyped-call]
@@ -49,28 +43,9 @@ class _Dropout(torch.autograd.Function):
 
 
 def _dropped(x: Tensor, p: float, key: int) -> Tensor:
+    from adanorm.models.kernels.numba_dropout import kernel
+
     values = x.detach().contiguous()
     y = torch.empty_like(values)
-    _kernel()(y.numel(), values.data_ptr(), y.data_ptr(), round(p * WHOLE), 1 / (1 - p), key)
+    kernel()(y.numel(), values.data_ptr(), y.data_ptr(), round(p * WHOLE), 1 / (1 - p), key)
     return y
-
-
-@cache
-def _kernel() -> Kernel:
-    return entry(_drop_at, "ippini", torch.float32)
-
-
-def _drop_at(count: int, x: Pointer, y: Pointer, threshold: int, scale: float, key: int) -> None:
-    of_x, of_y = carray(x, count), carray(y, count)
-    for i in range(count):
-        of_y[i] = of_x[i] * scale if _kept(key, i, threshold) else np.float32(0)
-
-
-@compiled
-def _kept(key: int, element: int, threshold: int) -> bool:
-    """Return whether an element stays, with probability 1 - threshold / WHOLE.
-
-    Its number in the sequence that starts at the key decides: those of random keys of 64 bits do not meet.
-    """
-    drawn = splitmix64(np.uint64(key), np.uint64(element))
-    return bool((drawn >> np.uint64(32)) >= np.uint64(threshold))

@@ -9,6 +9,7 @@ from adanorm.data.catalogue import SOURCES
 from adanorm.data.source import File, Source
 
 PAPER = "https://arxiv.org/abs/1911.07013"
+PUBLISHED = "2026-11-22"  # version 0.1.0
 CROISSANT = "http://mlcommons.org/croissant/"
 _TERMS = (
     "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes"
@@ -38,6 +39,7 @@ PARTS = {
     "tables/": "Tables of every study and of the claims, written from the records.",
     "figures/": "Figures, written from the records.",
     "bench/": "What norms and models cost, as ratios within a run.",
+    "metadata/": "Croissant descriptions of the data sources.",
     "report/index.html": "The report: every number with the runs behind it.",
     "REPORT.md": "The report in the shape of a reproducibility report.",
     "published.csv": "The numbers of the paper, with their source.",
@@ -102,6 +104,7 @@ def ro_crate(parts: list[str]) -> dict[str, Any]:
             "@type": "Dataset" if part.endswith("/") else "File",
             "name": part.rstrip("/"),
             "description": PARTS[part],
+            **({} if part.endswith("/") else {"encodingFormat": mimetypes.guess_type(part)[0]}),
         }
         for part in parts
     ]
@@ -120,12 +123,19 @@ def ro_crate(parts: list[str]) -> dict[str, Any]:
                 "name": "AdaNorm, reproduced: records, tables and figures",
                 "description": "Runs that reproduce 'Understanding and Improving Layer Normalization'"
                 " (Xu et al., NeurIPS 2019), and what is written from them.",
-                "datePublished": "2026",
+                "datePublished": PUBLISHED,
+                "author": {"@id": "#authors"},
+                "publisher": {"@id": "#authors"},
                 "license": {"@id": "https://spdx.org/licenses/MIT"},
                 "isBasedOn": {"@id": PAPER},
                 "hasPart": [{"@id": part} for part in parts],
             },
             {"@id": "https://spdx.org/licenses/MIT", "@type": "CreativeWork", "name": "MIT License"},
+            {
+                "@id": "#authors",
+                "@type": "Organization",
+                "name": "The authors of the AdaNorm reproduction suite",
+            },
             {
                 "@id": PAPER,
                 "@type": "ScholarlyArticle",

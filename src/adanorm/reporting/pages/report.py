@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.records.result import STATUSES
 from adanorm.reporting.names import title
 from adanorm.reporting.pages.comparison_data import comparisons
+from adanorm.reporting.pages.drawings import Figure, drawn, in_one_page
 from adanorm.reporting.pages.run_groups import RunGroups
 from adanorm.reporting.tables import formats
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
@@ -29,24 +29,6 @@ from adanorm.studies.study import load_studies
 
 TEMPLATE = Path(__file__).with_name("report.html")
 OF_CLAIMS = ("claim-", "evidence-")  # figures that stand beside the claims
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A drawing for the page; `svg` is its text."""
-
-    name: str
-    svg: str
-    caption: str
-
-
-def drawn(folder: Path) -> list[Figure]:
-    """Return the figures that `make figures` left in a folder, by name."""
-    captions = {path: path.with_suffix(".md").read_text("utf-8") for path in sorted(folder.glob("*.svg"))}
-    return [
-        Figure(path.stem, path.read_text("utf-8"), text.strip().rpartition("\n\n")[2])
-        for path, text in captions.items()
-    ]
 
 
 def report_page(
@@ -64,6 +46,7 @@ def report_page(
     shown = [_table(name, table, groups) for name, table in begun.items()]
     compared = comparisons(begun, groups.anchor)
     claims = _claims(judgements, groups)
+    figures, figure_style = in_one_page(figures)
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
     environment = Environment(autoescape=True, trim_blocks=False)
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
@@ -85,6 +68,7 @@ def report_page(
         comparisons=json.dumps(compared, ensure_ascii=True).replace("<", "\\u003c") if compared else "",
         filters=_filters([*shown, *claims]),
         style=TEMPLATE.with_suffix(".css").read_text("utf-8"),
+        figure_style=figure_style,
         script=TEMPLATE.with_suffix(".js").read_text("utf-8"),
     )
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
+from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.result import Result
+from adanorm.reporting.figures.svg_path import Segment, written
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
 
@@ -113,26 +113,18 @@ def _curve(folder: Path, criterion: str) -> tuple[str, str]:
     low, high = min(values), max(values)
     scale = 28 / (high - low) if high > low else 0
     points = [
-        f"{100 * place / (len(values) - 1):.1f},{29 - scale * (value - low):.1f}"
-        for place, value in enumerate(values)
+        (100 * place / (len(values) - 1), 29 - scale * (value - low)) for place, value in enumerate(values)
     ]
+    line = [Segment("L" if place else "M", (point,)) for place, point in enumerate(points)]
     label = f"validation {criterion}, {len(rows)} evaluations, {low:.3f} to {high:.3f}"
-    return "M" + "L".join(points), label
+    return written(line), label
 
 
 def _differences(first: str, other: str) -> str:
     """Return the settings of another configuration that are not the first one's, a line each, dotted."""
-    before, after = (dict(_settings(yaml.safe_load(text) or {})) for text in (first, other))
+    before, after = (dict(dotted(read_yaml(text) or {})) for text in (first, other))
     lines = [f"{key}: {value}" for key, value in after.items() if before.get(key) != value]
     return "\n".join([*lines, *(f"{key}: -" for key in before if key not in after)])
-
-
-def _settings(section: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in section.items():
-        if isinstance(value, dict) and value:
-            yield from _settings(value, f"{within}{key}.")
-        else:
-            yield f"{within}{key}", value
 
 
 def _text(path: Path) -> str:
