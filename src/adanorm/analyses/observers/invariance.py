@@ -112,7 +112,7 @@ def _output(make_norm: MakeNorm, case: Case, first: Tensor, seed: int, learned: 
     layer = nn.Linear(D, H, bias=False, dtype=torch.float64)
     with torch.no_grad():
         for parameter in module.parameters():
-            parameter += learned * torch.randn_like(parameter)
+            parameter.add_(torch.randn_like(parameter), alpha=learned)
         layer.weight.copy_(first)
         if module.lives_in_layer:
             # A norm in the weights: its gain is of the first weights, and what changes is its vector v.
