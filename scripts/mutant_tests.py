@@ -60,13 +60,15 @@ def outcomes(
         finally:
             os._exit(0)
     os.close(sink)
-    with os.fdopen(source) as lines:
-        for line in lines:
-            found = json.loads(line)
-            if found.startswith("tests/"):
-                raise ValueError(f"{found} fails without any change")
-            yield found
-    os.waitpid(child, 0)
+    try:
+        with os.fdopen(source) as lines:
+            for line in lines:
+                found = json.loads(line)
+                if found.startswith("tests/"):
+                    raise ValueError(f"{found} fails without any change")
+                yield found
+    finally:
+        os.waitpid(child, 0)
 
 
 def is_noticed_at_import(mutant: Mutant, repository: Path, tests: Sequence[str], limit: int) -> bool:
@@ -101,6 +103,7 @@ def _become(repository: Path) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nowhere, number)
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     for name in [name for name in sys.modules if name.partition(".")[0] in ("adanorm", "tests", "scripts")]:
         del sys.modules[name]
     os.chdir(repository)

@@ -120,6 +120,9 @@ def test_the_jackknife_agrees_with_sacrebleus_paired_bootstrap() -> None:
         )
         half = 1.96 * np.std(scores[name], ddof=1) / len(REFERENCES) ** 0.5
         assert half == pytest.approx(result.ci, rel=0.25)
+    count, (whole, _) = len(OUTPUTS), bleu("bleu", OUTPUTS, REFERENCES, lowercase=False)
+    without, _ = bleu("bleu", OUTPUTS[1:], REFERENCES[1:], lowercase=False)
+    assert scores["first"][0] == pytest.approx(count * whole - (count - 1) * without)
 
 
 def test_split_compounds_say_so_in_their_signature() -> None:

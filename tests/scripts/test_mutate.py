@@ -1,13 +1,15 @@
-"""The campaign of mutations, without its tests: what it changes, and that it is code."""
+"""The campaign of mutations: what it changes, that it is code, and which tests notice it in a small suite."""
 
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
 from adanorm.config.paths import PROJECT
-from scripts.mutate import ROOMS, main, mutants
+from scripts.mutant_tests import is_noticed_at_import, outcomes
+from scripts.mutate import ROOMS, Mutant, main, mutants
 
 
 def test_every_mutant_is_other_code_in_one_place() -> None:
@@ -30,3 +32,48 @@ def test_every_room_has_code_and_tests() -> None:
 def test_an_unknown_room_is_refused() -> None:
     with pytest.raises(ValueError, match="rooms=norm: choose from norms, metrics"):
         main(["rooms=norm"])
+
+
+MODULE = "START = 1\n\n\ndef twice(x):\n    return 2 * x\n\n\ndef half(x):\n    return x / 2 if x else 0\n"
+TESTS = """
+from adanorm.small import START, half, twice
+
+def test_twice():
+    assert twice(3) == 6
+
+def test_half():
+    assert half(4) == 2
+    assert START == 1
+"""
+
+
+class Changed(Mutant):
+    """A mutant of the module of a small suite, whose whole code is its change."""
+
+    def tree(self) -> ast.Module:
+        return ast.parse(self.change)
+
+
+def changed(line: int, before: str, after: str) -> Mutant:
+    return Changed("small", Path("src/adanorm/small.py"), line, 0, MODULE.replace(before, after))
+
+
+def test_a_mutant_is_noticed_where_a_test_of_its_line_fails(tmp_path: Path) -> None:
+    for name, text in (("src/adanorm/small.py", MODULE), ("tests/test_small.py", TESTS)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "src" / "adanorm" / "__init__.py").touch()
+    tried = [
+        changed(5, "2 * x", "3 * x"),
+        changed(9, "else 0", "else 1"),
+        changed(1, "= 1", "= 2"),
+        changed(9, "x / 2", "exit()"),
+    ]
+    tests = ["tests/test_small.py"]
+    assert [*outcomes(tried, tmp_path, tests, 60)] == ["noticed", "survived", "at import", "noticed"]
+    assert is_noticed_at_import(tried[2], tmp_path, tests, 60)
+    assert not is_noticed_at_import(tried[1], tmp_path, tests, 60)
+    assert (tmp_path / "src/adanorm/small.py").read_text() == MODULE
+    (tmp_path / "src/adanorm/small.py").write_text(MODULE.replace("2 * x", "4 * x"))
+    with pytest.raises(ValueError, match=r"tests/test_small.py::test_twice fails without any change"):
+        [*outcomes(tried, tmp_path, tests, 60)]

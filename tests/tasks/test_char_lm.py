@@ -23,7 +23,6 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.char_lm import CharLm
-from adanorm.training.optimizer import learning_rate
 from tests.conftest import Command
 
 
@@ -195,12 +194,6 @@ def test_a_recurrent_models_state_is_carried_in_training_and_an_epoch_starts_wit
     assert carried.item() == pytest.approx(summed.item(), rel=1e-6)
     assert all(len(rows) == 4 and rows.any() for rows in fresh.carried)
     assert task.loss(model, first, fresh.carried).total.item() == fresh.total.item()
-
-
-def test_the_learning_rate_falls_along_a_cosine_to_zero() -> None:
-    settings = compose_experiment(["task=enwik8", "training.max_updates=100", "training.lr=1.0"]).training
-    rates = [learning_rate(settings, update) for update in (1, 26, 51, 101)]
-    assert rates == pytest.approx([1.0, (1 + 0.5**0.5) / 2, 0.5, 0.0])
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])

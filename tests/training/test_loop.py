@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import TextExamples
 from adanorm.runs.setup import prepare, start_trainer
@@ -23,7 +24,7 @@ from adanorm.training.distributed import World, reshard
 from adanorm.training.loop import Trainer
 from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
-from adanorm.training.state import Outcome, Row, State
+from adanorm.training.state import Outcome, Row, SelectionMetric, State
 
 Smoke = Callable[..., Experiment]
 
@@ -228,7 +229,9 @@ def test_a_training_loss_is_the_mean_since_the_last_evaluation_alone() -> None:
         state.loss_sum += sum(losses)
         state.loss_units += len(losses)
         assert state.mean_loss(diverge_after=2) == sum(losses) / len(losses)
-    assert state.diverged is None
+    state.loss_sum, state.loss_units = 2.0, 2
+    assert state.mean_loss(diverge_after=1) == 1
+    assert state.diverged is None, "as high as its start, not above"
 
 
 def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
@@ -301,6 +304,22 @@ def test_after_its_warm_up_the_rate_falls_with_the_root_of_the_updates_done_befo
     assert rates == pytest.approx([0.1, 0.25, 0.4, 0.2, 0.1])
     at_once = training.model_copy(update={"warmup_updates": 0})
     assert [learning_rate(at_once, update) for update in (1, 2, 5)] == pytest.approx([0.4, 0.4, 0.2])
+
+
+def test_the_learning_rate_falls_along_a_cosine_to_zero_once_it_has_warmed_up() -> None:
+    settings = compose_experiment(["task=enwik8", "training.max_updates=100", "training.lr=1.0"]).training
+    rates = [learning_rate(settings, update) for update in (1, 26, 51, 101)]
+    assert rates == pytest.approx([1.0, (1 + 0.5**0.5) / 2, 0.5, 0.0])
+    warming = settings.model_copy(update={"warmup_updates": 4})
+    assert [learning_rate(warming, update) for update in (1, 4, 51)] == pytest.approx([0.25, 1.0, 0.5])
+
+
+def test_of_equal_validation_scores_the_first_is_the_best() -> None:
+    for higher_is_better in (True, False):
+        selection = SelectionMetric("score", higher_is_better)
+        assert not selection.is_better(1.0, than=1.0)
+        assert selection.is_better(2.0, than=1.0) == higher_is_better
+        assert selection.worst([(1.0, 10), (2.0, 20)]) == ((1.0, 10) if higher_is_better else (2.0, 20))
 
 
 def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) -> None:

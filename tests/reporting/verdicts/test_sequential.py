@@ -17,6 +17,8 @@ PLAN = {"level": 0.05, **preregistration().stopping.model_dump()}
 
 def test_one_look_has_the_whole_level() -> None:
     assert nominal_levels(40, 40, 0.05, 1.5) == pytest.approx((0.05,))
+    one = look_levels(40, level=0.05, planned=40, most=40, spending=1.5)
+    assert one == pytest.approx((0.05, 0.1)), "equivalence is two one-sided tests"
 
 
 def test_all_looks_together_have_the_level_and_spend_it_as_registered() -> None:

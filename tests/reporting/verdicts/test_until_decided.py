@@ -96,6 +96,16 @@ def test_the_first_look_has_the_level_of_a_plan_with_looks_to_come(tmp_path: Pat
     assert found.batch is not None
 
 
+def test_a_claim_of_no_loss_is_decided_where_the_difference_is_open(tmp_path: Path) -> None:
+    claimed = Followed("rt", "adanorm", "layernorm", "test", no_worse=True)
+    for name, gap, expected in (("up", 12.0, "not worse"), ("down", -12.0, "open")):
+        planned(tmp_path / name, [claimed], adanorm=gap, noise=0.05)
+        (standing,) = progress(tmp_path / name, [claimed]).standings
+        assert (standing.pair.answer, standing.answer) == ("open", expected)
+        (better,) = progress(tmp_path / name, [claimed._replace(no_worse=False)]).standings
+        assert better.answer == "open", "it claims a gain"
+
+
 def test_a_comparison_that_stays_open_ends_with_the_most_seeds(tmp_path: Path) -> None:
     mnist = [Followed("mnist", "adanorm", "layernorm", "test", no_worse=False)]
     planned(tmp_path, mnist, noise=1.0)  # the margin of 0.1 is out of reach
