@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,12 +55,25 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(stack.close)
 
 
+TRANSLATION = re.compile(r"\b(de-en|en-de|en-vi|translation)\b")  # as a parameter names it
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a package that is not installed, or that ADANORM_WITHOUT names."""
-    for mark in item.iter_markers("needs"):
-        for package in mark.args:
-            if find_spec(package) is None:
-                pytest.skip(f"needs {package}, which is not installed here")
+    """Skip what needs a package that is not installed, or that ADANORM_WITHOUT names.
+
+    Packages are those of the marker `needs`, and fairseq where a parameter names a translation task.
+    """
+    needed = [package for mark in item.iter_markers("needs") for package in mark.args]
+    given = (
+        item.callspec.params.values()
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else ()
+    )
+    if any(isinstance(value, str) and TRANSLATION.search(value) for value in given):
+        needed.append("fairseq")
+    for package in needed:
+        if find_spec(package) is None:
+            pytest.skip(f"needs {package}, which is not installed here")
 
 
 def pytest_collection_finish() -> None:
