@@ -1,8 +1,9 @@
 """Mutations of the code that numbers come from, and which of them no test notices: `scripts/mutate`.
 
 In a copy of the repository one operator, number, word of logic or branch at a time becomes another, and the
-tests of that room run until one fails. A survivor is printed with its line: a test is missing there, or
-the change means nothing. The exit code is 1 if there is a survivor.
+tests that run its line are run until one fails. A survivor is printed with its line: a test is missing there,
+or the change means nothing. The exit code is 1 if there is a survivor. Before the first mutant all tests of
+the rooms are run once, which takes minutes; a mutant then takes less than a second (scripts/mutant_tests.py).
 
 Keys: seed=1, count=60 (mutants, drawn from all; 0: all of them), rooms=norms,metrics,... (some of them),
 only=TEXT (modules with it in their path), limit=300 (seconds of a core for a mutant's tests).
@@ -11,8 +12,6 @@ only=TEXT (modules with it in their path), limit=300 (seconds of a core for a mu
 from __future__ import annotations
 
 import ast
-import os
-import resource
 import shutil
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 from adanorm.cli.values import whole_number
 from adanorm.config.paths import PROJECT
 from scripts.command_line import ended_by_mistakes, parse_keys
+from scripts.mutant_tests import is_noticed_at_import, outcomes
 
 # The tests of a room's modules, besides the file of the module's own name.
 ROOMS = {
@@ -63,11 +63,11 @@ class Mutant(NamedTuple):
     node: int
     change: str
 
-    def code(self) -> str:
+    def tree(self) -> ast.Module:
         """Return the module's code with the change."""
         tree = ast.parse((PROJECT / self.path).read_text())
         _apply([*ast.walk(tree)][self.node])
-        return ast.unparse(tree)
+        return tree
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -88,18 +88,21 @@ def main(arguments: Sequence[str]) -> int:
     tried, survived = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         repository = _copied(Path(folder))
-        for mutant in chosen:
-            if not tried[mutant.room] and _fails(mutant, repository, limit):
-                raise ValueError(
-                    f"the tests of {mutant.room} fail without any change: {', '.join(ROOMS[mutant.room])}"
-                )
-            tried[mutant.room] += 1
-            if not _is_noticed(mutant, repository, limit):
-                survived[mutant.room] += 1
-                print(f"SURVIVED {mutant.path}:{mutant.line}: {mutant.change}", flush=True)
-    print(f"{'':<20}{'tried':>7}{'noticed':>9}{'survived':>9}")
-    for room in rooms:
-        print(f"{room:<20}{tried[room]:>7}{tried[room] - survived[room]:>9}{survived[room]:>9}")
+        tests = [*dict.fromkeys(test for room in rooms for test in ROOMS[room])]
+        at_import = []
+        for mutant, outcome in zip(chosen, outcomes(chosen, repository, tests, limit), strict=True):
+            tried[_module(mutant)] += 1
+            if outcome == "at import":
+                at_import.append(mutant)
+            elif outcome == "survived":
+                survived[_module(mutant)] += _report(mutant)
+        for mutant in at_import:
+            if not is_noticed_at_import(mutant, repository, _own_first(mutant), limit):
+                survived[_module(mutant)] += _report(mutant)
+    print(f"{'':<40}{'tried':>7}{'noticed':>9}{'survived':>9}")
+    rows = [(module, tried[module], survived[module]) for module in sorted(tried)]
+    for module, count, left in [*rows, ("all", tried.total(), survived.total())]:
+        print(f"{module:<40}{count:>7}{count - left:>9}{left:>9}")
     return int(survived.total() > 0)
 
 
@@ -154,47 +157,20 @@ def _copied(folder: Path) -> Path:
     return folder
 
 
-def _is_noticed(mutant: Mutant, repository: Path, limit: int) -> bool:
-    """Return whether a test fails on a mutant, or its tests do not end in time."""
-    module = repository / mutant.path
-    whole = module.read_bytes()
-    module.write_text(mutant.code())
-    try:
-        return _fails(mutant, repository, limit)
-    finally:
-        module.write_bytes(whole)
+def _module(mutant: Mutant) -> str:
+    return str(mutant.path.relative_to("src/adanorm"))
 
 
-def _fails(mutant: Mutant, repository: Path, limit: int) -> bool:
-    """Return whether the tests of a mutant's module fail on the repository as it is."""
-    child = os.fork()
-    if child == 0:
-        _test(mutant, repository, limit)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) != 0
+def _report(survivor: Mutant) -> int:
+    """Print a survivor and return 1."""
+    print(f"SURVIVED {survivor.path}:{survivor.line}: {survivor.change}", flush=True)
+    return 1
 
 
-def _test(mutant: Mutant, repository: Path, limit: int) -> None:
-    """Run the tests of a mutant's room and leave with their code; those of its own name come first."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
-        os.dup2(nowhere, number)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-    code = 1
-    try:
-        for name in [
-            name for name in sys.modules if name.partition(".")[0] in ("adanorm", "tests", "scripts")
-        ]:
-            del sys.modules[name]
-        os.chdir(repository)
-        sys.path[:0] = [str(repository / "src"), str(repository)]
-        import pytest
-
-        own = f"tests/{mutant.room}/test_{mutant.path.stem}.py"
-        files = [*([own] if Path(own).exists() else []), *ROOMS[mutant.room]]
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files]))
-    finally:
-        os._exit(code)
+def _own_first(mutant: Mutant) -> list[str]:
+    """Return the tests of a mutant's room, those of its module's own name first."""
+    own = f"tests/{mutant.room}/test_{mutant.path.stem}.py"
+    return [*([own] if (PROJECT / own).exists() else []), *ROOMS[mutant.room]]
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_config
+from adanorm.config.yaml_file import dotted
 from scripts.faults.data_files import DATA, good_files
 from scripts.faults.kills import Verdict, told
 from scripts.faults.mistakes import NONSENSE, OWN, STUDY_LINES, VALUES
@@ -91,21 +92,13 @@ def _value(random: Random, place: Path) -> Verdict:
     task = random.choice(("rt", "mnist", "gaussian", "ptb", "enwik8", "de-en"))
     config: Any = OmegaConf.to_container(compose_config([f"task={task}", "norm=adanorm", "scale=smoke"]))
     key = random.choice(
-        [key for key in _leaves(config) if not key.startswith(("runs", "data.cache", "cost"))]
+        [key for key, _ in dotted(config) if not key.startswith(("runs", "data.cache", "cost"))]
     )
     setting = f"{key}={random.choice(VALUES)}"
     base = [f"task={task}", *(argument.format(runs=place / "runs") for argument in RUN)]
     cache = f"data.cache={place.parent / 'cache'}"
     ended = run(["run", *base, cache, setting], place, limit=LIMIT)
     return Verdict("setting", f"run task={task} {setting}", _no_good_end(ended, place))
-
-
-def _leaves(config: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in config.items():
-        if isinstance(value, dict) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
 
 
 def _study(random: Random, place: Path) -> Verdict:

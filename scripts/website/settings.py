@@ -13,6 +13,7 @@ import yaml
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import CONF
+from adanorm.config.yaml_file import dotted
 from adanorm.reporting.tables.setting_notes import MARKS
 
 SECTIONS = ("data", "model", "segments", "decoding", "training")  # what tells one task from another
@@ -52,7 +53,7 @@ def settings_of(task: str) -> Mapping[str, Setting]:
     comments = _comments_of(task)
     values = cached_experiment([f"task={task}"]).model_dump(mode="json")
     found = {}
-    for key, value in _flat(values):
+    for key, value in dotted(values):
         note, file = comments.get(key, ("", ""))
         if value is not None or file:
             found[key] = Setting(value, note, file)
@@ -109,11 +110,3 @@ def _keys(node: yaml.MappingNode, prefix: str = "") -> Iterator[tuple[str, int]]
         yield name, key.start_mark.line
         if isinstance(value, yaml.MappingNode):
             yield from _keys(value, f"{name}.")
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

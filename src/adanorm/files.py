@@ -85,7 +85,8 @@ def _removed(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
+            if _is_at(file.fileno(), path):  # not put in its place meanwhile, with another's file here now
+                path.unlink(missing_ok=True)
             return True
     except FileNotFoundError:
         return True

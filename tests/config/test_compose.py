@@ -19,16 +19,18 @@ def composed_whole(overrides: tuple[str, ...]) -> object:
 
 
 def settings_of_studies() -> list[tuple[str, ...]]:
-    """The command line of a row of a study for every set of keys that a row sets."""
-    found = {}
+    """The command lines of the first rows of studies that set a key, as many as it takes to have each key."""
+    found = []
+    seen: set[str] = set()
     for study in load_studies().values():
         for label, row in study.rows.items():
             tried = study.budget_of(label)[:1]
             settings = (*study.overrides, *row.overrides, *tried)
             task = (row.only or study.columns)[0]
-            keys = tuple(setting.partition("=")[0] for setting in settings)
-            found[keys] = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *settings)
-    return [*found.values()]
+            if new := {setting.partition("=")[0] for setting in settings} - seen:
+                found.append((f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *settings))
+                seen |= new
+    return found
 
 
 ODD = (

@@ -11,7 +11,8 @@ from torch import nn
 
 from adanorm import tasks
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import MODELS, Sites
+from adanorm.config.model_base import Sites
+from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import choices
 from adanorm.models.norm_compatibility import why_unsupported
 from adanorm.models.norm_sites import NormSites, build_with_norms

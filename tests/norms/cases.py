@@ -12,9 +12,9 @@ from adanorm.norms.reference import reference_formula
 
 FAMILY: dict[str, dict[str, Any]] = {
     "layernorm-simple": {},
-    "detachnorm": {"detach_mean": True, "detach_variance": True},
+    "detachnorm": {"detach_mean": True, "detach_variance": True, "C": 2.0},
     "detach-mean": {"detach_mean": True},
-    "detach-var": {"detach_variance": True},
+    "detach-var": {"detach_variance": True, "C": 2.0},
     "adanorm": {"k": 0.1, "C": 1.5},
     "rmsnorm": {"centered": False},
     "adanorm, not centered": {"k": 0.1, "C": 1.5, "centered": False},

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from adanorm.norms import NORMS, AdaNorm, NormChoice, norm_factory
 from adanorm.norms.functional import closed_form
+from adanorm.norms.rowwise import RmsNorm
 
 H = 16
 
@@ -72,6 +73,12 @@ def test_meta_tensors_have_a_shape_forward_and_backward(backend: Any) -> None:
     (gradient,) = torch.autograd.grad(z.sum(), x)
     for part in (z, gradient):
         assert (part.device, part.dtype, part.shape) == (x.device, x.dtype, x.shape)
+
+
+@pytest.mark.parametrize("backend", ["eager", "fused"])
+def test_a_gain_elsewhere_is_refused(backend: Any) -> None:
+    with pytest.raises(RuntimeError, match="device"):
+        RmsNorm(H, backend=backend).to("meta")(torch.ones(2, H))
 
 
 def test_the_function_refuses_integers_too() -> None:

@@ -174,6 +174,9 @@ def test_adanorm_refuses_values_outside_their_range(settings_: dict[str, Any], m
 def test_a_norm_of_another_width_is_refused() -> None:
     with pytest.raises(ValueError, match="the last axis has 7"):
         AdaNorm(8)(torch.zeros(2, 7))
+    assert AdaNorm(1)(torch.ones(2, 1)).tolist() == [[0], [0]]
+    with pytest.raises(ValueError, match="released numerics divide by H - 1: H=1 is too small"):
+        AdaNorm(1, numerics="released")
 
 
 def test_bfloat16_input_is_computed_in_float32() -> None:

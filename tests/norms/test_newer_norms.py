@@ -128,7 +128,9 @@ def test_simple_rmsnorm_has_no_gain_and_rows_of_mean_square_or_length_one(backen
 
 @BACKENDS
 def test_derf_is_twice_the_normal_distribution_less_one(backend: Any) -> None:
-    norm = learned(Derf(H, backend=backend))
+    norm = Derf(H, backend=backend)
+    torch.testing.assert_close(norm(X.float()), torch.erf(X.float() / 2))
+    norm = learned(norm)
 
     def formula(x: Tensor) -> Any:
         inner = math.sqrt(2) * (norm.alpha * x + norm.shift)
@@ -176,6 +178,8 @@ def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(dtype
         with torch.no_grad():
             norm.gain_less_one.fill_(2**-9)  # less than half a step of bfloat16 at 1
             plain.double().weight.fill_(1 + 2**-9)
+            for bias in (one.bias for one in (norm, plain) if one.bias is not None):
+                bias.fill_(0.25)
         exact = plain(x.double())
         tolerance = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 2**-8}[dtype]
         found = norm(x)
@@ -205,7 +209,7 @@ def test_torchs_encoder_layer_does_not_take_a_zero_centered_layernorm_for_its_ow
     [
         ("seednorm", {"alpha": 0}, "alpha=0: must be above 0 and finite"),
         ("gatednorm", {"rank": 0}, "rank=0: must be a whole number above 0"),
-        ("gatednorm", {"scale": -1}, "scale=-1: must be above 0"),
+        ("gatednorm", {"scale": 0}, "scale=0: must be above 0"),
         ("pointwise", {"function": "relu"}, "function='relu': choose tanh, erf, arctan, isru, expsign"),
         ("simple-rmsnorm", {"size": "l1"}, "size='l1': choose rms or length"),
         ("rmsnorm", {"zero_centered": True, "gain": False}, "zero_centered=True: needs gain=true"),

@@ -141,6 +141,13 @@ def test_padded_positions_are_in_no_statistic(make: Callable[..., nn.Module], ba
     assert_same(lambda x: norm(x, counted)[:, counted[0]], lambda x: norm(x[:, counted[0]]), x)
 
 
+@BACKENDS
+def test_a_single_row_is_its_own_mean(backend: Any) -> None:
+    x, norm = rows(B, T, H), InstanceNorm(H, backend=backend).double()
+    assert not norm(x[:, :1]).any()
+    assert not norm(x, torch.arange(T).expand(B, T) == 2)[:, 2].any()
+
+
 @pytest.mark.parametrize("make", [InstanceNorm, partial(GroupNorm, groups=3)])
 def test_padded_positions_get_the_gradient_of_their_own_scale(make: Callable[..., nn.Module]) -> None:
     x, counted = rows(B, T, H), torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]]).bool()
@@ -162,6 +169,7 @@ def test_weightnorm_keeps_the_layer_as_it_was_drawn_and_learns_length_and_direct
     torch.testing.assert_close(layer(x), before)
     parameters = dict(layer.named_parameters())
     length, direction = (parameters[f"parametrizations.weight.original{index}"] for index in (0, 1))
+    assert length.numel() == H
     with torch.no_grad():
         length.mul_(2)
         direction.mul_(7)  # which changes nothing

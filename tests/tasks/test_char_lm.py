@@ -7,7 +7,6 @@ import math
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -20,7 +19,6 @@ from adanorm.config.sections import SegmentConfig
 from adanorm.config.user_files import SPLITS
 from adanorm.data.bytes.streams import IGNORED, Segments, load_streams
 from adanorm.inference.sample import continued
-from adanorm.metrics.ngram import bits_per_byte
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import NormChoice, norm_factory
@@ -294,25 +292,3 @@ def test_top_k_of_one_takes_the_likeliest_byte() -> None:
         logits, _ = model(torch.tensor([text]), [], remember=32)
         text.append(int(logits[0, -1].argmax()))
     assert list(made) == text
-
-
-def test_the_n_gram_model_is_witten_and_bells() -> None:
-    random = np.random.default_rng(0)
-    train, text = random.integers(97, 100, 300), random.integers(97, 101, 40)
-    whole = np.concatenate([train, text])
-
-    def probability(history: list[int], byte: int) -> float:
-        lower = probability(history[1:], byte) if history else 1 / 256
-        n = len(history)
-        after = [int(train[i + n]) for i in range(len(train) - n) if train[i : i + n].tolist() == history]
-        if not after:
-            return lower
-        kinds = len(set(after))
-        return (after.count(byte) + kinds * lower) / (len(after) + kinds)
-
-    for context in (0, 1, 2):
-        p = [
-            probability(whole[300 + i - context : 300 + i].tolist(), int(byte)) for i, byte in enumerate(text)
-        ]
-        expected = -np.log2(p).mean()
-        assert bits_per_byte(train, text, context=context) == pytest.approx(expected, rel=1e-9)

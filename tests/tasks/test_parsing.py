@@ -106,6 +106,8 @@ def test_words_of_penn_punctuation_tags_do_not_count() -> None:
     (tree,) = read_treebank(b"Go\tVB\t0\n%\tNN\t1\n-LRB-\t-LRB-\t1\n--\t:\t1\n.\t.\t1\n", "a.dp", "xpos")
     scores = attachment([tree], [([0, 1, 2, 3, 4], ["_"] * 5)], "penn").metrics
     assert scores == {"uas": pytest.approx(100 * 2 / 3), "uas_all": pytest.approx(100 * 2 / 5)}
+    (alone,) = read_treebank(b"Go\tVB\t0\n.\t.\t1\n", "a.dp", "xpos")
+    assert attachment([alone], [([0, 2], ["_"] * 2)], "penn").metrics == {"uas": 100, "uas_all": 50}
 
 
 def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None:

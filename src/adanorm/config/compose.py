@@ -147,8 +147,13 @@ def _chosen(chosen: tuple[str, ...]) -> DictConfig:
     """
     groups = dict(one.split("=", 1) for one in chosen)
     norm = groups.get("norm", "none")
-    of_one_task = any(name.endswith(f"_{norm}") for name in choices("task_norm"))
-    if norm == "none" or of_one_task or len(groups) < len(chosen) or {*groups} - SHARED:
+    own_file = f"{groups.get('task', '')}_{norm}"
+    if (
+        norm == "none"
+        or any(name.endswith(own_file) for name in choices("task_norm"))
+        or len(groups) < len(chosen)
+        or {*groups} - SHARED
+    ):
         return _composed(chosen)
     config = deepcopy(_chosen(tuple("norm=none" if one == f"norm={norm}" else one for one in chosen)))
     none, own = (OmegaConf.load(CONF / "norm" / f"{name}.yaml") for name in ("none", norm))

@@ -1,7 +1,8 @@
-"""YAML as the user wrote it: a key given twice is a mistake, not the last one."""
+"""YAML as the user wrote it: a key given twice is a mistake, not the last one; its settings by dotted key."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +43,12 @@ def read_yaml_file(path: Path) -> Any:
         return read_yaml(path.read_text("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 ({error.reason})") from None
+
+
+def dotted(section: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each setting of a section and of those within it, by its dotted key; an empty section is one."""
+    for key, value in section.items():
+        if isinstance(value, Mapping) and value:
+            yield from dotted(value, f"{within}{key}.")
+        else:
+            yield f"{within}{key}", value

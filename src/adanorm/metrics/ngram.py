@@ -7,14 +7,13 @@ import numpy as np
 Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
-def bits_per_byte(train: Bytes, text: Bytes, *, context: int, before: Bytes | None = None) -> float:
+def bits_per_byte(train: Bytes, text: Bytes, *, context: int, before: Bytes) -> float:
     """Return the bits a byte of a text under the n-gram model of `train` with so much context.
 
     Witten-Bell interpolation (Witten and Bell 1991) down to the uniform distribution over 256
     bytes: p(c | h) = (count(hc) + kinds(h) p(c | h')) / (count(h) + kinds(h)), h' without h's first
-    byte. `before` is what stands before the text; default: `train`.
+    byte. `before` is what stands before the text.
     """
-    before = train if before is None else before
     p = np.full(len(text), 1 / 256)
     for length in range(context + 1):
         grams, counts = np.unique(_grams(train, length), return_counts=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import Sites
+from adanorm.config.model_base import Sites
 from adanorm.norms import Norm, NormFactory, norm_factory
 
 

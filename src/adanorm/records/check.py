@@ -10,9 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from adanorm.config.digest import digest_of, sha256
+from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS
 from adanorm.records.result import AnalysisResult, Ended, Result
 
@@ -72,10 +71,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _identity(folder: Path) -> Identity:
-    text = (folder / "config.yaml").read_bytes()
     try:
-        identity = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError) as error:
+        identity = read_yaml_file(folder / "config.yaml")
+    except ValueError as error:
         raise ValueError(f"config.yaml: {error}") from None
     return identity if isinstance(identity, dict) else {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,10 @@ from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
 from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.reporting.verdicts.answers import published_gap
 from adanorm.reporting.verdicts.claims import ClaimResult, claims_of_the_paper, evaluated
+from adanorm.reporting.verdicts.evidence import Quantity, evidence
+from adanorm.reporting.verdicts.planning import prospect
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence, task_sentences
 from tests.reporting.records import record
@@ -68,6 +72,10 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     found = judged(ADANORM, tmp_path)
     assert found.verdict == "supported", "fewer bits are better"
     assert found.ps[0] == pytest.approx(max(task.p_support for task in found.tasks)), "no correction"
+    assert found.improvement is not None
+    assert found.improvement.probability == 1
+    assert found.ranks is not None
+    assert found.ranks.better > 0.8, "of three tasks"
     assert claim_sentence(found).startswith(
         "Supported: AdaNorm is shown to be better than LayerNorm on three of three"
     )
@@ -113,6 +121,7 @@ def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Pa
     column(tmp_path, "rt", 75.0, -3.0)
     found = judged(ADANORM, tmp_path)
     assert answers(found) == {"all": "contradicted", "rt": "worse", "sst5": "not run", "enwik8": "not run"}
+    assert found.tasks[1].p_support == found.tasks[1].p_against == 1
     two = ADANORM.model_copy(update={"at_least": 2})
     assert judged(two, tmp_path).verdict == "open", "it allows for one"
 
@@ -121,7 +130,16 @@ def test_no_worse_is_supported_by_the_margin(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, -0.3)
     claim = ADANORM.model_copy(update={"tasks": ["rt"], "bound": "no_worse"})
     assert judged(claim, tmp_path).verdict == "supported"
-    assert judged(claim.model_copy(update={"bound": "better"}), tmp_path).verdict == "no difference"
+    (task,) = judged(claim, tmp_path).tasks
+    assert task.pair is not None
+    assert (task.p_support, task.p_against, task.p_no_gain) == tuple(
+        map(task.pair.p, ("p_not_inferior", "p_inferior", "p_inferior"))
+    )
+    better = judged(claim.model_copy(update={"bound": "better"}), tmp_path)
+    assert better.verdict == "no difference"
+    assert (better.tasks[0].p_support, better.tasks[0].p_against, better.tasks[0].p_no_gain) == tuple(
+        map(task.pair.p, ("p_better", "p_worse", "p_not_superior"))
+    )
     column(tmp_path, "rt", 75.0, -3.0)
     assert judged(claim, tmp_path).verdict == "contradicted"
 
@@ -135,6 +153,9 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     rt, sst5 = (task.pair for task in found.run)
     assert rt is not None
     assert rt.prospect is not None
+    assert rt.comparison is not None
+    spread = {"sd": rt.comparison.sd, "prior_df": rt.comparison.df - 2}
+    assert rt.prospect == prospect(preregistration(), **spread, margin=1.0, paper=0.29, example_error=0)
     assert (rt.prospect.to_equate or 0) > 3
     assert rt.hours_a_seed == pytest.approx(2 * 360 / 3600)
     assert sst5 is not None
@@ -142,6 +163,8 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     closing = claim_closing(found)
     assert "at the margin" in closing
     assert "SST5: a second seed; runs of Enwiki8" in closing
+    more = (rt.prospect.to_equate or 0) - 3
+    assert f"RT: {more} more seeds ({0.2 * more:.1f} h" in closing
 
 
 def test_the_variance_is_the_tasks_and_not_the_cells_own(tmp_path: Path) -> None:
@@ -234,6 +257,29 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
     assert paper.value == pytest.approx(0.1613 - 0.1522), "the last values of the paper's curves"
 
 
+def test_validation_scores_are_of_the_metric_that_picks_the_epoch(tmp_path: Path) -> None:
+    first = run_of(tmp_path, "de-en", "adanorm", 1)
+    record(first, rows=[{"valid_loss": x} for x in (4.0, 3.0, 3.0, 3.0, 2.5, 2.0)], test={"bleu": 30.0})
+    expected: dict[Quantity, float] = {"test": 30.0, "valid_best": -2.0, "valid_level": -2.25}
+    for quantity, score in expected.items():
+        found = evidence("de-en", "paper", quantity, runs=str(tmp_path))
+        assert found.norms["adanorm"].scores == {1: score}
+
+
+def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
+    made(tmp_path, "rt", "adanorm", [75.0, None, 48.0, 76.0, None, 48.0])
+    for seed in (7, 8):
+        record(run_of(tmp_path, "rt", "adanorm", seed), status="failed")
+    found = evidence("rt", "paper", runs=str(tmp_path)).norms["adanorm"].of_seeds({1, 2, 3, 7})
+    assert (found.scores, found.durations) == ({1: 75.0}, {1: 360.0})
+    assert (found.diverged, found.unlearned, found.failed) == ((2,), (3,), (7,))
+    assert (found.recorded, found.ended) == ({1, 2, 3}, 3)
+    made(tmp_path, "rt", "layernorm", [75.0])
+    both = judged(ADANORM, tmp_path).tasks[0].pair
+    assert both is not None
+    assert "failed: 2 of 8, 0 of 1" in both.remark
+
+
 def test_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 0.65, noise=1.6)
     one = ADANORM.model_copy(update={"tasks": ["rt"]})
@@ -244,6 +290,34 @@ def test_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert several[0].family[0] == pytest.approx(1 - (1 - alone.family[0]) ** 5)
 
 
+def test_what_diverged_in_the_paper_has_no_gap_there() -> None:
+    assert published_gap("en-de", "layernorm", "none") is None
+    assert published_gap("en-de", "layernorm", "powernorm") is None
+    fewer_bits = published_gap("enwik8", "none", "layernorm")
+    assert fewer_bits is not None
+    assert fewer_bits[:2] == pytest.approx((0.03, 0.01))
+
+
+def test_accuracies_differ_by_no_less_than_one_example(tmp_path: Path) -> None:
+    made(tmp_path, "rt", "adanorm", [75.0, 75.0])
+    made(tmp_path, "rt", "layernorm", [75.0, 75.0])
+    for norm in ("adanorm", "layernorm"):
+        path = run_of(tmp_path, "rt", norm, 1).folder() / "predictions.txt.gz"
+        path.write_bytes(gzip.compress(b"1\n" * 500))
+    assert evidence("rt", "paper", runs=str(tmp_path)).variance.resolution == 0.2
+    assert evidence("rt", "paper", "valid_best", runs=str(tmp_path)).variance.resolution == 0
+
+
+def test_the_sentence_of_a_claim_says_where_it_is_worse_equivalent_or_not_run(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, -3.0)
+    column(tmp_path, "sst5", 40.0, 0.0, noise=0.1)
+    assert claim_sentence(judged(ADANORM.model_copy(update={"tasks": ["rt", "sst5"]}), tmp_path)) == (
+        "Contradicted: AdaNorm is shown to be better than LayerNorm on none of two data sets, where two are"
+        " claimed; worse on RT; equivalent within the margin on SST5; the paper's own gap is excluded on RT"
+        " and SST5."
+    )
+
+
 def test_the_papers_own_table_passes_one_sign_test() -> None:
     found = {own.claim.id: own for own in claims_of_the_paper()}
     counts = {name: (own.wins, own.losses, own.ties) for name, own in found.items()}
@@ -251,6 +325,7 @@ def test_the_papers_own_table_passes_one_sign_test() -> None:
     assert counts["affine-better"] == (4, 2, 2)
     assert counts["forward"] == (5, 2, 0), "on En-De both diverge"
     assert counts["gradients"] == (6, 2, 0)
+    assert sum(counts["variance"]) == 4, "a claim on four tasks"
     assert [name for name, own in found.items() if own.p < 0.05] == ["adanorm"]
 
 

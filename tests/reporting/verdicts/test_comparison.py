@@ -92,7 +92,8 @@ def test_examples_widen_the_interval() -> None:
     seeds = read(1.0, sd=0.9)
     both = replace(seeds, example_error=0.4, examples=1000)
     assert both.error == pytest.approx(math.hypot(0.9 / math.sqrt(3), 0.4))
-    assert both.error_df > seeds.error_df
+    parts = 0.9**4 / 9 / 12 + 0.4**4 / 999  # Satterthwaite's
+    assert both.error_df == pytest.approx((0.9**2 / 3 + 0.4**2) ** 2 / parts)
     assert both.interval.low < seeds.interval.low
 
 
@@ -107,13 +108,16 @@ def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
     assert replace(look, gap=reach).p == pytest.approx(0.05)
 
 
-@pytest.mark.parametrize(("effect", "sd"), [(1.0, 1.0), (0.3, 1.3)])
-def test_the_seeds_needed_reach_the_power_and_one_less_does_not(effect: float, sd: float) -> None:
+@pytest.mark.parametrize(("effect", "sd", "prior_df"), [(1.0, 1.0, 8), (0.3, 1.3, 8), (3.0, 1.2, 0)])
+def test_the_seeds_needed_reach_the_power_and_one_less_does_not(
+    effect: float, sd: float, prior_df: float
+) -> None:
     registered = preregistration()
-    count = seeds_needed(registered, effect, kind="difference", sd=sd, prior_df=8)
+    count = seeds_needed(registered, effect, kind="difference", sd=sd, prior_df=prior_df)
     assert count is not None
-    power = [TTestPower().power(effect / sd, n, 0.05, df=n + 7) for n in (count - 1, count)]
+    power = [TTestPower().power(effect / sd, n, 0.05, df=n - 1 + prior_df) for n in (count - 1, count)]
     assert power[0] < 0.8 <= power[1]
+    assert seeds_needed(registered, 9.0, kind="difference", sd=1.0, prior_df=8) == 2
 
 
 def test_the_seeds_to_show_equivalence_show_it_at_the_power() -> None:

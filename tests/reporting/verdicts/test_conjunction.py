@@ -66,6 +66,12 @@ def test_fewer_bits_are_an_improvement() -> None:
     assert found is not None
     assert found.probability == 1
     assert probability_of_improvement({}) is None
+    two = probability_of_improvement({"rt": ([1.0, 3.0], [2.0, 0.0])})
+    assert two is not None
+    assert two.interval.low < 0.75 < two.interval.high, "two seeds can be drawn from"
+    one = probability_of_improvement({"rt": ([1.0], [2.0, 0.0])})
+    assert one is not None
+    assert one.interval == (0.5, 0.5)
 
 
 def test_gaps_within_the_margin_are_equivalent_over_data_sets() -> None:
@@ -77,6 +83,10 @@ def test_gaps_within_the_margin_are_equivalent_over_data_sets() -> None:
     assert above is not None
     assert inside.equivalent > 0.95
     assert above.better > 0.95
+    two = signed_ranks([1.5, 1.5] * 3)
+    assert two is not None
+    assert two.better > 0.95, "by half as much again as matters"
+    assert signed_ranks([1.5, 1.5]) is not None
     assert signed_ranks([1.0]) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import variance
 
 import numpy as np
 import pytest
@@ -50,9 +51,18 @@ def test_the_errors_are_of_means_over_seeds_and_examples() -> None:
 
 
 def test_one_seed_says_nothing_of_seeds() -> None:
-    found = components(drawn(np.random.default_rng(2), 1, 100, (1.0, 1.0, 1.0)))
+    values = drawn(np.random.default_rng(2), 1, 100, (1.0, 1.0, 1.0))
+    found = components(values)
     assert (found.seed, found.seed_error) == (None, None)
+    assert found[1:] == pytest.approx((variance(values[0].tolist()), 0, 1, 100))
     assert found.example_error > 0
+
+
+def test_components_are_those_of_the_analysis_of_variance() -> None:
+    found = components(np.array([[1.0, 2.0, 6.0], [2.0, 5.0, 8.0]]))
+    # Means 3 and 5 of seeds, 1.5, 3.5 and 7 of examples, 4 of all; what is left are halves: +-.5, -+.5, 0.
+    ms_seeds, ms_examples, ms_rest = 3 * 2.0, 2 * 7.75, (4 * 0.25) / 2
+    assert found == ((ms_seeds - ms_rest) / 3, (ms_examples - ms_rest) / 2, ms_rest, 2, 3)
 
 
 def test_the_split_is_jordans_formula() -> None:
@@ -66,6 +76,7 @@ def test_the_split_is_jordans_formula() -> None:
     assert found is not None
     assert found.test_set == pytest.approx(math.sqrt(variance))
     assert found.distribution == pytest.approx(math.sqrt(max(0, expected)))
+    assert seed_split(right[:5]) is not None
     assert seed_split(right[:4]) is None, "five seeds are the fewest"
 
 

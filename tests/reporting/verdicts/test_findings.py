@@ -48,6 +48,9 @@ def test_a_difference_is_judged_as_the_finding_expects_it(
 ) -> None:
     rows = rows_of(tmp_path, name, gaps)
     assert {row.verdict for row in rows} == {verdict}
+    (finding,) = [entry for entry in load_findings() if entry.id == name]
+    labels = {shown.name: shown.label for shown in load_analysis(finding.analysis).shown}
+    assert {row.quantity for row in rows} == {labels[quantity] for quantity in finding.quantities}
     for row in rows:
         firsts = [2.0 + 0.1 * seed for seed in (1, 2, 3)]
         if row.by_ratio:
@@ -58,6 +61,18 @@ def test_a_difference_is_judged_as_the_finding_expects_it(
             assert row.gap == pytest.approx(sum(gaps) / 3)
             assert row.means[1] - row.means[0] == pytest.approx(row.gap)
         assert row.seeds == 3
+
+
+def test_a_record_that_is_not_done_is_no_part_of_a_comparison(tmp_path: Path) -> None:
+    before = rows_of(tmp_path, "landscape", GAP)
+    (finding,) = [entry for entry in load_findings() if entry.id == "landscape"]
+    analysis = load_analysis(finding.analysis)
+    grid = analysis_grid(analysis, runs=str(tmp_path))
+    assert finding.norms is not None
+    diverged = grid[finding.norms[0], before[0].task or analysis.tasks[0]][0]
+    record_analysis(diverged, status="diverged", summary=dict.fromkeys(finding.quantities, 9.0))
+    after = compared(finding, analysis, grid)
+    assert (before[0].seeds, after[0].seeds) == (3, 2)
 
 
 def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: Path) -> None:

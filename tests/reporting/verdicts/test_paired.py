@@ -12,3 +12,5 @@ def test_being_the_best_of_many_takes_more_than_being_the_best_of_two() -> None:
     two = TaskVariance({"best": best, "other": others["other 0"]}, 0)
     assert significantly_best(two) == "best"
     assert significantly_best(TaskVariance({"best": best, **others}, 0)) is None
+    assert significantly_best(TaskVariance({"best": best}, 0)) is None
+    assert significantly_best(TaskVariance({"best": best, "other": others["other 0"], "none": {}}, 0)) is None

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from adanorm.reporting.verdicts.prediction import column_shift, error_rates, place
 from adanorm.reporting.verdicts.variance import Spread
@@ -58,6 +59,21 @@ def test_a_column_that_lies_low_is_told_and_a_shared_seed_makes_it_less_sure() -
     assert low.p_apart < 0.05 < low.p_shared
     assert column_shift(columns(ours), {}) is None
     assert column_shift(columns(ours[:, :1]), {"norm0": 76.0}) is None, "one seed"
+
+
+def test_of_seeds_that_few_norms_have_the_shared_ones_move_the_column() -> None:
+    scores = {"a": {1: 75.0, 2: 76.0, 3: 71.0}, "b": {1: 74.0, 2: 74.5}}
+    found = column_shift(scores, {"a": 75.0, "b": 76.0, "c": 70.0})
+    assert found is not None
+    assert (found.mean, found.norms) == ((-1 - 1.75) / 2, 2)
+    error = math.sqrt(14.125 / 3) * math.sqrt(1 + 1 / 3 + 1 + 1 / 2) / 2
+    assert found.p_apart == pytest.approx(2 * stats.t.cdf(found.mean / error, 3))
+    # Columns of 74.5 and 75.25 beside one of 75.5: Student's t of one degree of freedom is Cauchy's.
+    gap, error = 75.5 - 74.875, 0.75 / math.sqrt(2) * math.sqrt(1 + 1 / 2)
+    assert found.p_shared == pytest.approx(1 - 2 / math.pi * math.atan(gap / error))
+    apart = column_shift({"a": {1: 75.0, 2: 76.0}, "b": {2: 74.0, 3: 74.5}}, {"a": 75.0, "b": 76.0})
+    assert apart is not None
+    assert apart.p_shared is None, "one seed of both"
 
 
 @pytest.mark.parametrize("of_seeds", [0.0, 1.0])

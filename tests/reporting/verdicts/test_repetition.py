@@ -41,6 +41,8 @@ def test_equal_curves_and_scores_are_equal_to_the_bit_however_long_they_took(
 
 def test_a_last_digit_is_rounding_and_more_is_not(recorded: Experiment, tmp_path: Path) -> None:
     assert repetition(recorded, repeated(tmp_path, loss=0.5 * (1 + 9e-5))).agreement == "within rounding"
+    other_score = repetition(recorded, repeated(tmp_path, score=75.5))
+    assert other_score.agreement == "within the seeds' spread"
     again = repetition(recorded, repeated(tmp_path, loss=0.5 * (1 + 2e-4)))
     assert again.agreement == "within the seeds' spread"
 
@@ -54,6 +56,13 @@ def test_another_run_is_placed_among_the_recorded_seeds_as_one_more(
     distance = (score - fmean(seeds)) / (stdev(seeds) * (1 + 1 / 3) ** 0.5)
     assert found.p == pytest.approx(2 * t.sf(distance, 2))
     assert found.agreement == agreement
+
+
+def test_two_seeds_have_a_spread(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        record(run(tmp_path, seed), rows=[{"train_loss": 0.5}], test={"accuracy": SCORES[seed]})
+    found = repetition(run(tmp_path), repeated(tmp_path, loss=0.6))
+    assert found.p == pytest.approx(2 * t.sf(0.5 / (0.5**0.5 * 1.5**0.5), 1))
 
 
 def test_of_one_seed_nothing_can_be_said_but_equality(tmp_path: Path) -> None:

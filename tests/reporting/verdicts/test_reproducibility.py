@@ -13,7 +13,13 @@ from scipy import stats
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
-from adanorm.reporting.verdicts.reproducibility import agreement, agreements, own_upheld, variation
+from adanorm.reporting.verdicts.reproducibility import (
+    agreement,
+    agreements,
+    orders_upheld,
+    own_upheld,
+    variation,
+)
 from tests.reporting.records import record, score
 
 
@@ -23,7 +29,14 @@ def test_orders_upheld_are_counted_among_those_that_the_paper_has() -> None:
     assert found is not None
     assert (found.upheld, found.ordered) == (4, 5)
     assert found.spearman == pytest.approx(stats.spearmanr(ours, paper).statistic)
+    assert found.pearson == pytest.approx(stats.pearsonr(ours, paper).statistic)
+    assert found.p_upheld == pytest.approx(stats.kendalltau(ours, paper).pvalue)
     assert agreement(ours[:2], paper[:2]) is None
+    for pair in ((ours, [1.0] * 4), ([1.0] * 4, paper)):
+        alike = agreement(*pair)
+        assert alike is not None
+        assert (alike.p_upheld, alike.spearman, alike.pearson) == (1, None, None)
+    assert orders_upheld([1.0, 2.0, 3.0], [5.0, 6.0, 7.0]) == (3, 3), "one apart is an order"
 
 
 def test_the_coefficient_of_variation_is_unbiased_for_normal_numbers() -> None:
@@ -33,6 +46,7 @@ def test_the_coefficient_of_variation_is_unbiased_for_normal_numbers() -> None:
     assert variation([35.5, 35.6]) == pytest.approx(
         (1 + 1 / 8) * 0.1 / math.sqrt(2) / 35.55 * 100 / 0.797885, rel=1e-4
     )
+    assert variation([9.0, 10.0, 11.0]) == pytest.approx((1 + 1 / 12) * 10 / 0.886227, rel=1e-4)
 
 
 def test_one_seed_of_our_own_is_held_against_the_mean_of_the_others() -> None:
@@ -56,4 +70,13 @@ def test_columns_are_compared_with_the_confirmed_numbers_and_with_all(tmp_path: 
     assert (every.agreement.upheld, every.agreement.ordered) == (3, 6)
     (first_row, _) = csv.DictReader(io.StringIO(reproducibility_csv([confirmed, every])))
     assert (first_row["upheld"], first_row["spearman"]) == ("3", "1.0000")
+    assert (every.agreement.norms, every.own_upheld) == (4, 1)
+    for norm, ours in {"layernorm": 1.07, "adanorm": 1.07, "none": 1.04}.items():
+        bits = cached_experiment(["task=enwik8", f"norm={norm}", "scale=paper"], runs=str(tmp_path))
+        record(bits, test={"bpc": ours})
+    enwik8, rt, together, *_ = agreements(str(tmp_path))
+    assert (enwik8.task, enwik8.own_upheld) == ("enwik8", None)
+    assert enwik8.agreement.variation == pytest.approx(0)
+    assert (together.task, together.own_upheld) == ("", rt.own_upheld)
+    assert together.agreement.norms == rt.agreement.norms + enwik8.agreement.norms
     assert "| RT | confirmed | 3 | 3 of 3 (100 %) |" in reproducibility_markdown([confirmed, every])

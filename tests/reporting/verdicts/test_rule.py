@@ -58,6 +58,9 @@ def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:
     assert improvement(decide(rule, [up, up, missing])["all"], 2) is None
     assert not_worse("a", "base", [column(a=-0.2), up]) is True
     assert not_worse("a", "base", [down, up]) is False
+    assert not_worse("a", "base", [missing, up]) is None
+    assert improvement(decide(rule, [up, missing, down])["all"], 1) is False, "worse in one"
+    assert improvement(decide(rule, [up, column(a=0.0)])["all"], 2) is False
 
 
 def test_a_study_without_runs_says_so(tmp_path: Path) -> None:

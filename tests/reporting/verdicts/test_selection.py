@@ -23,7 +23,7 @@ def test_the_largest_of_normal_numbers_lies_where_it_is_said_to(count: int) -> N
 
 def test_choosing_wins_as_much_as_simulated() -> None:
     random = np.random.default_rng(1)
-    cov = [[1.0, 0.6], [0.6, 4.0]]
+    cov = [[2.25, 0.9], [0.9, 4.0]]
     runs = random.multivariate_normal([0, 0], cov, (400, 3))
     tried, seeds = 4, 3
     found = luck_of_choice(runs[..., 0].tolist(), runs[..., 1].tolist(), tried=tried, seeds=seeds)
@@ -33,6 +33,8 @@ def test_choosing_wins_as_much_as_simulated() -> None:
     assert found[0] == pytest.approx(chosen, rel=0.1)
     assert found[1] == pytest.approx(means[..., 1].max(1).mean(), rel=0.1)
     assert luck_of_choice([[1.0]], [[1.0]], tried=4, seeds=1) is None
+    alike = luck_of_choice([[5.0, 5.0]], [[1.0, 2.0]], tried=4, seeds=1)
+    assert alike == pytest.approx((0, expected_best(4) * 0.5**0.5)), "no score tells what is chosen"
 
 
 def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_them() -> None:
@@ -46,6 +48,9 @@ def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_t
     assert (found.runs, found.df) == (600, 597)
     assert found.sd_chosen == pytest.approx((0.3**2 + 1.2**2) ** 0.5, rel=0.06)
     assert found.sd_level == pytest.approx((0.3**2 + 1.2**2 / 4) ** 0.5, rel=0.06)
-    assert found.seeds_for_ten == pytest.approx(10 * (0.09 + 0.36) / (0.09 + 1.44), rel=0.2)
+    assert found.seeds_for_ten == pytest.approx(10 * (found.sd_level / found.sd_chosen) ** 2)
     assert found.won_on_test == pytest.approx(1.2 * expected_best(12), rel=0.06)
+    two = epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])]])
+    assert two is not None
+    assert two[2:] == pytest.approx((2, 1, 0.5**0.5, 4.5**0.5, 1.0))
     assert epoch_choice("rt", "paper", [[Run(1.0, [1.0])], []]) is None, "one seed has no deviation"

@@ -100,6 +100,9 @@ def test_equal_scores_have_the_variance_that_rounding_leaves() -> None:
     found = TaskVariance(scores, 8, resolution=0.2).of_difference("a", "b")
     assert found is not None
     assert found.sd == pytest.approx(math.sqrt(2 * 0.2**2 / 12)), "of a difference of two uniform errors"
+    for score in (TaskVariance(scores, 8, 0.2).within, TaskVariance(scores, 8, 0.2).residual):
+        assert score is not None
+        assert score.sd == pytest.approx(0.2 / math.sqrt(12))
 
 
 def test_seeds_that_norms_do_not_share_are_no_part_of_their_gap() -> None:

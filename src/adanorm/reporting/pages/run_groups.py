@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
+from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.result import Result
@@ -123,17 +122,9 @@ def _curve(folder: Path, criterion: str) -> tuple[str, str]:
 
 def _differences(first: str, other: str) -> str:
     """Return the settings of another configuration that are not the first one's, a line each, dotted."""
-    before, after = (dict(_settings(yaml.safe_load(text) or {})) for text in (first, other))
+    before, after = (dict(dotted(read_yaml(text) or {})) for text in (first, other))
     lines = [f"{key}: {value}" for key, value in after.items() if before.get(key) != value]
     return "\n".join([*lines, *(f"{key}: -" for key in before if key not in after)])
-
-
-def _settings(section: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in section.items():
-        if isinstance(value, dict) and value:
-            yield from _settings(value, f"{within}{key}.")
-        else:
-            yield f"{within}{key}", value
 
 
 def _text(path: Path) -> str:
