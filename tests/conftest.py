@@ -55,22 +55,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(stack.close)
 
 
-TRANSLATION = re.compile(r"\b(de-en|en-de|en-vi|translation)\b")  # as a parameter names it
+NEEDED = {"fairseq": r"\b(de-en|en-de|en-vi|translation)\b", "numba": r"\bfused\b"}  # as parameters name it
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a package that is not installed, or that ADANORM_WITHOUT names.
 
-    Packages are those of the marker `needs`, and fairseq where a parameter names a translation task.
+    Packages are those of the marker `needs`, and fairseq or Numba where a parameter names a translation task
+    or a fused norm.
     """
     needed = [package for mark in item.iter_markers("needs") for package in mark.args]
-    given = (
-        item.callspec.params.values()
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-        else ()
-    )
-    if any(isinstance(value, str) and TRANSLATION.search(value) for value in given):
-        needed.append("fairseq")
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    said = " ".join([item.nodeid.partition("[")[2], *(value for value in given if isinstance(value, str))])
+    needed += [package for package, named in NEEDED.items() if re.search(named, said)]
     for package in needed:
         if find_spec(package) is None:
             pytest.skip(f"needs {package}, which is not installed here")
