@@ -55,14 +55,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(stack.close)
 
 
-NEEDED = {"fairseq": r"\b(de-en|en-de|en-vi|translation)\b", "numba": r"\bfused\b"}  # as parameters name it
+# As parameters name what needs it.
+NEEDED = {"fairseq": r"\b(de-en|en-de|en-vi|translation)\b", "numba": r"\bfused\b", "wandb": r"\bwandb\b"}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a package that is not installed, or that ADANORM_WITHOUT names.
 
-    Packages are those of the marker `needs`, and fairseq or Numba where a parameter names a translation task
-    or a fused norm.
+    Packages are those of the marker `needs`, and what a parameter needs: a translation task, a fused norm, a
+    logger.
     """
     needed = [package for mark in item.iter_markers("needs") for package in mark.args]
     given = item.callspec.params.values() if hasattr(item, "callspec") else ()
