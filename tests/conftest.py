@@ -9,24 +9,22 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
-from adanorm.config.compose import compose_experiment
-from adanorm.config.experiment import Experiment
-from adanorm.config.paths import PROJECT, mirrors_of
 from tests import commands
 
-torch.set_num_threads(1)
-os.environ["OMP_NUM_THREADS"] = "1"
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports triton
+if TYPE_CHECKING:  # what hands tests out to workers runs none, and has no use for seconds of imports
+    from adanorm.config.experiment import Experiment
 
 
 @pytest.fixture
 def mirror() -> Path:
     """The folder of real data, where there is one."""
+    from adanorm.config.compose import compose_experiment
+    from adanorm.config.paths import mirrors_of
+
     found = mirrors_of(compose_experiment([]).data)
     if not found or not Path(found[0]).is_dir():
         pytest.skip(
@@ -38,6 +36,7 @@ def mirror() -> Path:
 @pytest.fixture
 def smoke(tmp_path: Path) -> Callable[..., Experiment]:
     """Makes experiments of scale smoke whose records land in a temporary folder."""
+    from adanorm.config.compose import compose_experiment
 
     def make(*overrides: str) -> Experiment:
         return compose_experiment(["task=rt", "scale=smoke", f"runs={tmp_path / 'runs'}", *overrides])
@@ -49,7 +48,15 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(
         100_000
     )  # the default looks through what is imported again and again: a tenth of the time
-    if not hasattr(config, "workerinput"):  # one server for all workers
+    is_worker = hasattr(config, "workerinput")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    if is_worker or not config.getoption("numprocesses", None):
+        import torch
+
+        torch.set_num_threads(1)
+        if not torch.cuda.is_available():
+            os.environ["TRITON_INTERPRET"] = "1"  # before anything imports triton
+    if not is_worker:  # one server for all workers
         stack = ExitStack()
         stack.enter_context(commands.server())
         config.add_cleanup(stack.close)
@@ -102,7 +109,7 @@ def new_process() -> Command:
     def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "adanorm", name, *arguments],
-            cwd=PROJECT,
+            cwd=commands.PROJECT,
             capture_output=True,
             text=True,
             check=False,
