@@ -133,11 +133,12 @@ docs: $(VENV)/installed-docs ## Write the site of the documentation to outputs/s
 	@$(BIN)/python -m sphinx -q -W --keep-going -c docs -d outputs/site-doctrees outputs/site-source outputs/site
 	@echo "outputs/site/index.html"
 
-check: $(VENV)/installed-dev ## Check format, lint, types and import direction
+check: $(VENV)/installed-dev ## Check format, lint, types, import direction and locks
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.locks check
 
 format: $(VENV)/installed-dev ## Rewrite the code in the project's format
 	$(BIN)/ruff check --fix-only .

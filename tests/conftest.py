@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,12 +55,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(stack.close)
 
 
+# As parameters name what needs it.
+NEEDED = {"fairseq": r"\b(de-en|en-de|en-vi|translation)\b", "numba": r"\bfused\b", "wandb": r"\bwandb\b"}
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a package that is not installed, or that ADANORM_WITHOUT names."""
-    for mark in item.iter_markers("needs"):
-        for package in mark.args:
-            if find_spec(package) is None:
-                pytest.skip(f"needs {package}, which is not installed here")
+    """Skip what needs a package that is not installed, or that ADANORM_WITHOUT names.
+
+    Packages are those of the marker `needs`, and what a parameter needs: a translation task, a fused norm, a
+    logger.
+    """
+    needed = [package for mark in item.iter_markers("needs") for package in mark.args]
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    said = " ".join([item.nodeid.partition("[")[2], *(value for value in given if isinstance(value, str))])
+    needed += [package for package, named in NEEDED.items() if re.search(named, said)]
+    for package in needed:
+        if find_spec(package) is None:
+            pytest.skip(f"needs {package}, which is not installed here")
 
 
 def pytest_collection_finish() -> None:

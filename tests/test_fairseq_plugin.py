@@ -6,6 +6,7 @@ import argparse
 import subprocess
 from pathlib import Path
 
+import pytest
 import torch
 
 from adanorm.config.compose import compose_experiment
@@ -13,6 +14,7 @@ from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.preparation import prepared_corpus
 from tests import commands
 
+pytestmark = pytest.mark.needs("fairseq")
 SMALL = [
     f"--{side}-{name}={size}"
     for side in ("encoder", "decoder")

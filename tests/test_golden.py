@@ -12,6 +12,7 @@ from tests.golden import golden, losses
 ROUNDING = 1e-4
 
 
+@pytest.mark.needs("numba")  # its dropout is part of the losses
 @pytest.mark.parametrize("task", choices("task"))
 def test_the_first_losses_are_those_on_file(task: str) -> None:
     found = dict(losses(task))

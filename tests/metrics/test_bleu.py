@@ -58,6 +58,7 @@ def fairseq_score(outputs: list[str], references: list[str]) -> float:
     return score
 
 
+@pytest.mark.needs("fairseq")
 def test_the_papers_bleu_is_multi_bleus_and_fairseqs() -> None:
     score, signature = bleu("bleu", OUTPUTS, REFERENCES, lowercase=True)
     assert score == pytest.approx(multi_bleu(OUTPUTS, REFERENCES), abs=0.01)

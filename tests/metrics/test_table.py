@@ -112,6 +112,7 @@ def test_a_metric_that_a_kind_does_not_have_is_named_with_the_choices(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.needs("fairseq")
 def test_a_metric_that_these_data_do_not_have_is_refused_before_training(
     smoke: Callable[..., Experiment], tmp_path: Path
 ) -> None:

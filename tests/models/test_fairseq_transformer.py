@@ -17,6 +17,8 @@ from adanorm.norms import norm_factory
 from adanorm.tasks.translation import Translation
 from tests.defined import corners, norms_of
 
+pytestmark = pytest.mark.needs("fairseq")
+
 ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t")
 SMALL = ("model.dim=16", "model.ffn_dim=16", "model.heads=2")
 

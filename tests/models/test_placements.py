@@ -326,6 +326,7 @@ def test_a_position_that_a_model_lacks_is_refused_before_any_work(overrides: lis
         compose_experiment(overrides)
 
 
+@pytest.mark.needs("fairseq")
 @pytest.mark.parametrize("position", ["mix", "deepnorm"])
 def test_fairseqs_layers_sum_as_their_position_says(position: str) -> None:
     run = compose_experiment(

@@ -312,10 +312,21 @@ x = torch.randn(3, 8)
 assert torch.equal(AdaNorm(8)(x), AdaNorm(8, backend="eager")(x))
 print(backends.describe(AdaNorm(8), "auto", "cpu"))
 print(backends.describe(AdaNorm(8), "auto", "cuda"))
+import numpy as np
+from adanorm.models import arc_standard
+from adanorm.models.kernels.dropout import dropout
+from adanorm.models.kernels.row_sums import sum_rows
+assert set(dropout(torch.ones(99), 0.5, training=True).tolist()) == {0, 2}
+assert sum_rows(torch.eye(3), torch.tensor([[0, 2]])).tolist() == [[1, 0, 1]]
+states = arc_standard.first_states(np.array([0, 3]))
+arc_standard.advance(states, 0, arc_standard.SHIFT, 0)
+assert not arc_standard.is_done(states, 0)
+arc_standard.advance(states, 0, arc_standard.RIGHT_ARC, 1)
+assert arc_standard.is_done(states, 0) and states.heads.tolist() == [0, 0, 1]
 """
 
 
-def test_without_compilers_auto_is_eager_and_nothing_warns() -> None:
+def test_without_compilers_auto_is_eager_models_do_without_and_nothing_warns() -> None:
     program = [sys.executable, "-W", "error:::adanorm", "-c", NO_COMPILERS]
     done = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,7 +11,7 @@ import torch
 from adanorm.records import environment
 
 
-def test_code_that_differs_from_its_commit_is_dirty_and_other_files_are_not(
+def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "PROJECT", tmp_path)
@@ -37,3 +37,12 @@ def test_code_that_differs_from_its_commit_is_dirty_and_other_files_are_not(
     assert not dirty()
     (tmp_path / "src" / "norm.py").write_text("eps = 1e-6\n")
     assert dirty()
+    (tmp_path / "src" / "naïve new.py").write_text("new = True\n")
+    patch = environment.changes()
+    git("stash", "--include-untracked")
+    assert not dirty()
+    (tmp_path / "changes.patch").write_bytes(patch)
+    git("apply", "changes.patch")
+    assert (tmp_path / "src" / "norm.py").read_text() == "eps = 1e-6\n"
+    assert (tmp_path / "src" / "naïve new.py").read_text() == "new = True\n"
+    assert b"notes" not in patch

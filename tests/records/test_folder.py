@@ -57,6 +57,14 @@ def break_off(folder: RunFolder, error: BaseException, result: Result | None) ->
         raise error
 
 
+def test_changes_of_the_code_are_kept_with_the_record_of_the_start_that_had_them(folder: RunFolder) -> None:
+    with folder.recording(IDENTITY, {**ENVIRONMENT, "dirty": True}):
+        assert (folder.path / "changes.patch").is_file()
+    with folder.recording(IDENTITY, {**ENVIRONMENT, "dirty": False}) as recording:
+        assert names(folder) == {"config.yaml", "environment.json"}
+        recording.result = FAILED
+
+
 def test_an_interruption_leaves_the_record_unfinished_with_its_checkpoint(folder: RunFolder) -> None:
     with pytest.raises(KeyboardInterrupt):
         break_off(folder, KeyboardInterrupt(), None)

@@ -62,6 +62,7 @@ def test_every_word_is_attached_to_its_neighbor() -> None:
         assert found[name]["uas"] == pytest.approx(100 * right / counted)
 
 
+@pytest.mark.needs("fairseq")
 def test_the_source_is_scored_as_its_own_translation() -> None:
     task = tasks.build(smoke("de-en"))
     assert isinstance(task, Translation)

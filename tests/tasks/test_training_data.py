@@ -71,6 +71,7 @@ def test_words_of_sentences_are_those_of_the_share_of_training_that_is_asked_for
     assert not {f"train{n}" for n in range(4, 8)} & {*half.splits.vocabulary}
 
 
+@pytest.mark.needs("fairseq")
 def test_subwords_and_dictionaries_are_learned_from_training_alone(tmp_path: Path) -> None:
     words = {"train": "abab", "valid": "cdcd", "test": "efef"}
     for language in ("de", "en"):

@@ -46,6 +46,7 @@ def test_the_label_smoothed_loss_is_its_formula(smoothing: float) -> None:
     torch.testing.assert_close(gradient, expected_gradient)
 
 
+@pytest.mark.needs("fairseq")
 @pytest.mark.parametrize("norm", norms_of("de-en"))
 @pytest.mark.parametrize("preset", ["none", "released"])
 def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, preset: str) -> None:
@@ -89,6 +90,7 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
         torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-5 * max(scale, 1), msg=name)
 
 
+@pytest.mark.needs("fairseq")
 def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
     run = compose_experiment(["task=de-en", "scale=smoke"])
     task = tasks.build(run)
@@ -109,6 +111,7 @@ def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
     assert losses["nll"] == pytest.approx(total / units, rel=1e-5)
 
 
+@pytest.mark.needs("fairseq")
 def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
     settings = compose_experiment(["task=de-en", "training.warmup_updates=20"]).training
     module = fairseq().optim.lr_scheduler.inverse_square_root_schedule
@@ -126,6 +129,7 @@ def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
         assert learning_rate(settings, update) == pytest.approx(theirs, rel=1e-9)
 
 
+@pytest.mark.needs("fairseq")
 def test_a_run_is_made_translated_and_compared_from_the_command_line(
     tmp_path: Path, command: Command
 ) -> None:
@@ -173,6 +177,7 @@ def test_mistakes_of_translate_are_one_line(
     assert message in done.stderr
 
 
+@pytest.mark.needs("fairseq")
 def test_translations_are_those_of_fairseqs_own_model_and_generator() -> None:
     """Beams share their source, sentences end at different steps, and beams change places."""
     experiment = compose_experiment(["task=de-en", "scale=smoke", "norm=layernorm"])

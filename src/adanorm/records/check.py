@@ -16,9 +16,11 @@ from adanorm.metrics.table import METRICS
 from adanorm.records.result import AnalysisResult, Ended, Result
 
 ROWS = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
+PATCH = "changes.patch"  # what the code differed from its commit by
 FILES = (
     "config.yaml",
     "environment.json",
+    PATCH,
     "predictions.txt.gz",
     "test_metrics.jsonl",
     *ROWS.values(),

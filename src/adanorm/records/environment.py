@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 
+from adanorm.config.digest import sha256
 from adanorm.config.paths import IS_CHECKOUT, PROJECT
 
 PACKAGES = ("adanorm", "torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
+CONSTRAINTS = PROJECT / "constraints.txt"
 CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numbers depend on
 
 
@@ -33,6 +35,7 @@ def describe(
         "dirty": bool(_git("status", "--porcelain", "--", *CODE)),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
+        **({"constraints": sha256(CONSTRAINTS)} if CONSTRAINTS.exists() else {}),
         "system": platform.system(),
         "machine": platform.machine(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu(),
@@ -43,6 +46,25 @@ def describe(
         **({"norm_backend": norm_backend} if norm_backend else {}),
         **({"numerics_version": numerics_version} if numerics_version else {}),
     }
+
+
+def changes() -> bytes:
+    """Return what the code differs from its commit by, new files too, as a patch for `git apply`."""
+    listed = (_git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE) or "").split("\0")
+    new = [
+        _output("diff", "--no-ext-diff", "--no-index", "--binary", "--", os.devnull, name)
+        for name in listed
+        if name
+    ]
+    return b"".join([_output("diff", "--no-ext-diff", "--binary", "HEAD", "--", *CODE), *new])
+
+
+def _output(*arguments: str) -> bytes:
+    """Return what git prints of a difference; it exits with 1 where two files differ."""
+    settings = ("-c", "core.quotePath=false", "-c", "diff.noprefix=false", "-c", "color.ui=false")
+    return subprocess.run(
+        ["git", *settings, *arguments], cwd=PROJECT, capture_output=True, check=False
+    ).stdout
 
 
 HOLDS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")

@@ -18,7 +18,8 @@ from adanorm.config.digest import sha256
 from adanorm.config.paths import PROJECT
 from adanorm.files import naming, sweep, write_whole
 from adanorm.records import reader
-from adanorm.records.check import FILES
+from adanorm.records.check import FILES, PATCH
+from adanorm.records.environment import changes
 from adanorm.records.result import Ended, as_json
 
 OF_A_STUDY = "ADANORM_OF_A_STUDY"  # in the environment of a study's runs
@@ -40,9 +41,9 @@ class Recording:
 class RunFolder:
     """The files of one run; the presence of result.json says that it has ended.
 
-    config.yaml environment.json metrics.jsonl test_metrics.jsonl result.json predictions.txt.gz, code/
-    of a norm from outside, and while it runs checkpoint.pt and the one before it; afterwards
-    weights.safetensors.
+    config.yaml environment.json metrics.jsonl test_metrics.jsonl result.json predictions.txt.gz,
+    changes.patch of code that differs from its commit, code/ of a norm from outside, and while it runs
+    checkpoint.pt and the one before it; afterwards weights.safetensors.
     An analysis has `rows` of another name.
     """
 
@@ -82,6 +83,9 @@ class RunFolder:
             reader.check_replaceable(self.path)
             write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
             write_whole(self.path / "environment.json", as_json(environment))
+            (self.path / PATCH).unlink(missing_ok=True)  # of an earlier start
+            if environment.get("dirty"):
+                write_whole(self.path / PATCH, changes())
             if (self.path / "code").is_symlink():
                 (self.path / "code").unlink()
             for name, content in code.items():

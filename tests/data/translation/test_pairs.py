@@ -98,6 +98,7 @@ def test_a_missing_side_or_split_is_named(tmp_path: Path) -> None:
         data_of(*overrides[:-1]).own_files()
 
 
+@pytest.mark.needs("fairseq")
 def test_what_cleaning_drops_is_said_with_line_and_reason(tmp_path: Path) -> None:
     outlier = "wort " * 2000
     german = f"ein Haus\n\nkurz\n{outlier}\nzwei Worte\n"
@@ -158,6 +159,7 @@ def flipped(path: Path) -> None:
     path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
 
 
+@pytest.mark.needs("fairseq")
 @pytest.mark.parametrize(
     "corrupt",
     [flipped, lambda path: path.write_bytes(path.read_bytes()[:-1]), lambda path: path.unlink()],
@@ -185,6 +187,7 @@ def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(
         assert again == []
 
 
+@pytest.mark.needs("fairseq")
 def test_what_a_kill_left_beside_a_finished_preparation_is_removed(tmp_path: Path) -> None:
     data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
     folder, _ = prepared_corpus(data)
@@ -197,6 +200,7 @@ def test_what_a_kill_left_beside_a_finished_preparation_is_removed(tmp_path: Pat
     assert not part.exists()
 
 
+@pytest.mark.needs("fairseq")
 def test_a_preparation_that_nobody_goes_on_with_is_swept(tmp_path: Path) -> None:
     part = tmp_path / "prepared" / "de-en-0.part"
     part.mkdir(parents=True)
@@ -212,6 +216,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.needs("fairseq")
 def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +228,7 @@ def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
     assert json.loads((whole / "report.json").read_bytes())["dropped"]
 
 
+@pytest.mark.needs("fairseq")
 @pytest.mark.parametrize("stage", ["words", "vocabulary", "subwords", "ids"])
 def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
@@ -253,6 +259,7 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
     assert contents(folder) == contents(whole)
 
 
+@pytest.mark.needs("fairseq")
 def test_published_numbers_of_pairs_are_compared_recorded_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +281,7 @@ def test_progress_says_how_long_is_left_of_what_is_not_there_yet() -> None:
         assert progress.line(60.0) == "words: 600 of 1,000 pairs, 4 min left"
 
 
+@pytest.mark.needs("fairseq")
 def test_a_prepared_corpus_is_used_where_nothing_can_be_written(tmp_path: Path) -> None:
     data = data_of(f"data.cache={tmp_path}")
     folder, _ = prepared_corpus(data)
@@ -282,6 +290,7 @@ def test_a_prepared_corpus_is_used_where_nothing_can_be_written(tmp_path: Path) 
     assert prepared_corpus(data)[0] == folder
 
 
+@pytest.mark.needs("fairseq")
 def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) -> None:
     from fairseq import options
     from fairseq_cli import preprocess
@@ -310,6 +319,7 @@ def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) 
         assert (folder / name).read_bytes() == (tmp_path / "bin" / name).read_bytes(), name
 
 
+@pytest.mark.needs("fairseq")
 def test_a_data_bin_is_read_as_it_is(tmp_path: Path) -> None:
     first = data_of(f"data.cache={tmp_path / 'cache'}")
     folder, _ = prepared_corpus(first)
@@ -320,6 +330,7 @@ def test_a_data_bin_is_read_as_it_is(tmp_path: Path) -> None:
         data_of(f"data.path={folder}").own_files()
 
 
+@pytest.mark.needs("fairseq")
 def test_batches_hold_every_pair_once_within_their_tokens(tmp_path: Path) -> None:
     train = load_pairs(data_of(f"data.cache={tmp_path}")).splits["train"]
     order = train.order(100, np.random.default_rng(1))

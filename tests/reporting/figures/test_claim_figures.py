@@ -61,6 +61,8 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(found: dict[str, 
     effects = [line for line in axes.lines if line.get_marker() == "o"]
     assert [xs(line)[0] for line in effects] == [2, 3, 4]
     assert [float(line.get_ydata()[0]) for line in effects] == pytest.approx([0.2, 0.2, 0.2])
+    intervals = [max(line.get_ydata()) for line in axes.lines if len(set(line.get_ydata())) == 2]
+    assert axes.get_ylim()[1] == pytest.approx(1.1 * intervals[-1])
     assert drawn.caption.endswith("Now: MNIST better.")
 
 

@@ -65,15 +65,20 @@ def evidence_accrual(name: str, claim: Claim, found: Mapping[str, Evidence]) -> 
 def _draw(axes: Axes, task: str, after: Sequence[Pair]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    margin = 0.0
+    margin, shown, last = 0.0, 0.0, (0.0, 0.0)
     for pair in after:
         read = pair.comparison
         assert read is not None, "only such are drawn"
         color, margin = ANSWERS.get(pair.answer, "0.35"), read.margin
         axes.plot([read.seeds] * 2, list(read.interval), color=color)
         axes.plot(read.seeds, read.gap, marker="o", color=color)
+        shown, last = max(shown, abs(read.gap)), read.interval
         if read.paper is not None:
             axes.axhline(read.paper.value, color="black", dashes=(2, 1.5), linewidth=0.8)
+            shown = max(shown, abs(read.paper.value))
+    # The first looks beyond the plan have intervals ten times as long as the last, which is what counts.
+    limit = 1.1 * max(shown, 2 * margin, *map(abs, last))
+    axes.set_ylim(-limit, limit)
     axes.axhspan(-margin, margin, zorder=0, **MARGIN)
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=1)
     axes.set_title(f"{title(task)} ({task_metric(task).label})")
@@ -90,5 +95,6 @@ def _caption(claim: Claim, scale: str, panels: Mapping[str, Sequence[Pair]]) -> 
         f"By how much {title(better)} is better than {title(worse)} at {scale} scale after each seed that"
         " both have, with the interval that a verdict reads: up to"
         f" {plan.planned} seeds that of a fixed plan, beyond them that of a look after every seed, which is"
-        f" wider by as much as looking often takes. Now: {ended}."
+        " wider by as much as looking often takes; an interval longer than the panel is cut off."
+        f" Now: {ended}."
     )

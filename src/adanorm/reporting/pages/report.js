@@ -25,7 +25,8 @@ for (const [key, value] of new URLSearchParams(location.search)) if (filter.elem
 filter.addEventListener("change", show);
 filter.addEventListener("reset", () => setTimeout(show));
 
-// Tables are sorted by a column, by its first number where it has one; once more turns the order.
+// Tables are sorted by a column, by its first number where it has one; once more turns the order. What has no
+// number stays below.
 function valueOf(row, column) {
   const text = row.cells[column].textContent.trim(), number = parseFloat(text);
   return Number.isNaN(number) ? text : number;

@@ -1,0 +1,129 @@
+"""Write the hashed locks, or check that they are of pyproject.toml: `python -m scripts.locks [check]`.
+
+`locks/cuda.txt` has PyTorch as PyPI has it: with CUDA on Linux, without on macOS. `locks/cpu.txt` has
+PyTorch's build for the CPU, on x86_64 Linux. Both are read by `pip install --require-hashes -r` and by
+`uv pip sync`. Writing needs uv and the network; TORCH_CPU names another place than PyTorch's own that has
+its wheels for the CPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+PYPI = "https://pypi.org/simple"
+TORCH_CPU = "https://download.pytorch.org/whl/cpu/torch/"
+PYTHON = "3.11.5"  # the oldest that all pins are for
+PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^\s;]+)", re.MULTILINE)
+
+
+def choices(kind: str) -> list[str]:
+    """Return what uv is told of a kind of lock, cpu or cuda."""
+    if kind == "cuda":
+        return ["--universal"]
+    return [
+        "--python-platform",
+        "x86_64-manylinux_2_28",
+        "--find-links",
+        os.environ.get("TORCH_CPU", TORCH_CPU),
+    ]
+
+
+def of_what(project: Path) -> str:
+    """Return the digest of all that locks follow from: the dependencies, and the versions that bound them."""
+    declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
+    chosen = [declared["requires-python"], declared["dependencies"], declared["optional-dependencies"]]
+    pins = (project / "constraints.txt").read_text("utf-8")
+    return hashlib.sha256(json.dumps([chosen, pins]).encode()).hexdigest()[:16]
+
+
+def write(project: Path) -> None:
+    """Write both locks; raises ValueError where uv is not installed."""
+    uv = shutil.which("uv")
+    if uv is None:
+        raise ValueError("uv is not installed (pip install uv)")
+    (project / "locks").mkdir(exist_ok=True)
+    for kind in ("cpu", "cuda"):
+        asked = ["pip", "compile", "-q", "pyproject.toml", "--all-extras", "-c", "constraints.txt"]
+        form = ["--generate-hashes", "--no-header", "--no-annotate", "--python-version", PYTHON]
+        found = subprocess.run(
+            [uv, *asked, *form, "--default-index", PYPI, *choices(kind)],
+            cwd=project,
+            env={**os.environ, "UV_NO_CONFIG": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        head = f"# By `python -m scripts.locks`, of pyproject.toml and constraints.txt {of_what(project)}\n"
+        (project / "locks" / f"{kind}.txt").write_text(head + found, "utf-8")
+
+
+def problems(project: Path) -> list[str]:
+    """Return what is wrong with the locks of a project, a line each."""
+    declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = declared["optional-dependencies"].values()
+    direct = {
+        _normal(re.split(r"[\[;<>=! ]", text, maxsplit=1)[0])
+        for text in (*declared["dependencies"], *(text for extra in extras for text in extra))
+    } - {declared["name"]}
+    wanted = {
+        _normal(name): version for name, version in _pins((project / "constraints.txt").read_text("utf-8"))
+    }
+    found = []
+    for kind in ("cpu", "cuda"):
+        text = (project / "locks" / f"{kind}.txt").read_text("utf-8")
+        if of_what(project) not in text.partition("\n")[0]:
+            found.append(
+                f"locks/{kind}.txt: of other requirements than pyproject.toml and constraints.txt name"
+            )
+        pins = [(_normal(name), version.partition("+")[0]) for name, version in _pins(text)]
+        names = {name for name, _ in pins}
+        found += [f"locks/{kind}.txt: {name} is not pinned" for name in sorted(direct - names)]
+        found += [
+            f"locks/{kind}.txt: {name}=={version}, not {wanted[name]} as in constraints.txt"
+            for name, version in pins
+            if wanted.get(name, version) != version
+        ]
+        entries = re.split(r"\n(?=\S)", text.partition("\n")[2].strip())
+        found += [
+            f"locks/{kind}.txt: {entry} has no hash" for entry in entries if "--hash=sha256:" not in entry
+        ]
+        if "://" in text or "--find-links" in text or "--index" in text:
+            found.append(f"locks/{kind}.txt: names an address")
+    return found
+
+
+def _pins(text: str) -> list[tuple[str, str]]:
+    return PIN.findall(text.lower())
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def main(arguments: list[str]) -> int:
+    """Write, or check; return the exit code."""
+    if arguments not in ([], ["check"]):
+        print(f"error: takes check or nothing, not {' '.join(arguments)!r}", file=sys.stderr)
+        return 2
+    if not arguments:
+        try:
+            write(PROJECT)
+        except ValueError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+    found = problems(PROJECT)
+    print("\n".join(found) or "locks are of pyproject.toml and constraints.txt")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,52 @@
+"""Locks against what they are of, on copies that were changed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.paths import PROJECT
+from scripts.locks import problems
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(PROJECT / name, tmp_path)
+    shutil.copytree(PROJECT / "locks", tmp_path / "locks")
+    return tmp_path
+
+
+def changed(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_the_committed_locks_are_of_the_committed_requirements() -> None:
+    assert problems(PROJECT) == []
+
+
+def test_a_new_dependency_is_missed_in_both_locks(copy: Path) -> None:
+    changed(copy / "pyproject.toml", '"jinja2",', '"jinja2", "novel[extra]>=2",')
+    found = problems(copy)
+    assert [line for line in found if "novel" in line] == [
+        f"locks/{kind}.txt: novel is not pinned" for kind in ("cpu", "cuda")
+    ]
+    assert len([line for line in found if "of other requirements" in line]) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("jinja2==3.1.6", "jinja2==3.1.5", "jinja2==3.1.5, not 3.1.6 as in constraints.txt"),
+        ("torch==2.13.0+cpu", "torch==2.12.0+cpu", "torch==2.12.0, not 2.13.0 as in constraints.txt"),
+        ("jinja2==3.1.6", "first==1.0\njinja2==3.1.6", "first==1.0 has no hash"),
+        ("\njinja2==", "\n--find-links /mine\njinja2==", "names an address"),
+    ],
+)
+def test_a_lock_changed_by_hand_is_named(copy: Path, old: str, new: str, said: str) -> None:
+    changed(copy / "locks" / "cpu.txt", old, new)
+    assert any(line.startswith("locks/cpu.txt: ") and said in line for line in problems(copy))
