@@ -73,10 +73,10 @@ def run(
     kill_after: float | None = None,
     count: bool = False,
 ) -> Ended:
-    """Return what `adanorm ARGUMENTS` comes to in a folder; it is interrupted after `limit` seconds.
+    """Return what `adanorm ARGUMENTS` comes to in a folder; it is interrupted after `limit` core-seconds.
 
-    It is killed before its `kill_at`-th write or `kill_after` seconds, if given. With `count` the
-    number of its writes is in `place`/writes.
+    It is killed before its `kill_at`-th write or after `kill_after` core-seconds, if given. With
+    `count` the number of its writes is in `place`/writes.
     """
     place.mkdir(parents=True, exist_ok=True)
     (place / "stdin").write_bytes(stdin)
@@ -91,15 +91,24 @@ def run(
 
 
 def _wait(child: int, limit: float, *, kill: bool) -> None:
-    """Wait for a process, then stop it as Ctrl-C does, or kill it; in 20 seconds more it is killed."""
+    """Wait for a process, then stop it as Ctrl-C does, or kill it; in 20 seconds more it is killed.
+
+    Seconds are of a core, so that a busy machine changes nothing, and at most a tenth of those on the wall.
+    """
     for number in [signal.SIGKILL] if kill else [signal.SIGINT, signal.SIGKILL]:
-        end = time.monotonic() + limit
-        while time.monotonic() < end:
+        end, latest = _spent(child) + limit, time.monotonic() + 10 * limit
+        while _spent(child) < end and time.monotonic() < latest:
             if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return
             time.sleep(0.005)
         os.kill(child, number)
         limit = 20
+
+
+def _spent(process: int) -> float:
+    """Return the processor time of a process, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # of its own code, of the system's
 
 
 def _become(arguments: Sequence[str], place: Path, *, kill_at: int | None, count: bool) -> None:
