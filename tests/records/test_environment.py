@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from adanorm.records import environment
+from adanorm.records import checkout, environment
 
 
 def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "PROJECT", tmp_path)
-    monkeypatch.setattr(environment, "IS_CHECKOUT", True)
+    monkeypatch.setattr(checkout, "PROJECT", tmp_path)
+    monkeypatch.setattr(checkout, "IS_CHECKOUT", True)
 
     def git(*arguments: str) -> None:
         subprocess.run(
@@ -38,7 +38,7 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs
     (tmp_path / "src" / "norm.py").write_text("eps = 1e-6\n")
     assert dirty()
     (tmp_path / "src" / "naïve new.py").write_text("new = True\n")
-    patch = environment.changes()
+    patch = checkout.changes()
     git("stash", "--include-untracked")
     assert not dirty()
     (tmp_path / "changes.patch").write_bytes(patch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from typing import Any
 import torch
 
 from adanorm.config.digest import sha256
-from adanorm.config.paths import IS_CHECKOUT, PROJECT
+from adanorm.config.paths import PROJECT
+from adanorm.records import checkout
 
 PACKAGES = ("adanorm", "torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
 CONSTRAINTS = PROJECT / "constraints.txt"
-CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numbers depend on
 
 
 def describe(
@@ -31,8 +30,8 @@ def describe(
 ) -> dict[str, Any]:
     """Return commit, versions and hardware as plain values; no path and no host name."""
     return {
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain", "--", *CODE)),
+        "commit": checkout.commit(),
+        "dirty": checkout.is_dirty(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         **({"constraints": sha256(CONSTRAINTS)} if CONSTRAINTS.exists() else {}),
@@ -46,25 +45,6 @@ def describe(
         **({"norm_backend": norm_backend} if norm_backend else {}),
         **({"numerics_version": numerics_version} if numerics_version else {}),
     }
-
-
-def changes() -> bytes:
-    """Return what the code differs from its commit by, new files too, as a patch for `git apply`."""
-    listed = (_git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE) or "").split("\0")
-    new = [
-        _output("diff", "--no-ext-diff", "--no-index", "--binary", "--", os.devnull, name)
-        for name in listed
-        if name
-    ]
-    return b"".join([_output("diff", "--no-ext-diff", "--binary", "HEAD", "--", *CODE), *new])
-
-
-def _output(*arguments: str) -> bytes:
-    """Return what git prints of a difference; it exits with 1 where two files differ."""
-    settings = ("-c", "core.quotePath=false", "-c", "diff.noprefix=false", "-c", "color.ui=false")
-    return subprocess.run(
-        ["git", *settings, *arguments], cwd=PROJECT, capture_output=True, check=False
-    ).stdout
 
 
 HOLDS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
@@ -85,17 +65,6 @@ def _arithmetic() -> dict[str, str]:
         found["oneDNN"] = onednn[1]
     held = {name: os.environ[name] for name in HOLDS if name in os.environ}
     return {**found, **held}
-
-
-def _git(*arguments: str) -> str | None:
-    if not IS_CHECKOUT:
-        return None
-    try:
-        return subprocess.run(
-            ["git", "-C", str(PROJECT), *arguments], capture_output=True, text=True, check=True
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):  # an unpacked archive, or no git
-        return None
 
 
 def _version(package: str) -> str | None:

@@ -19,7 +19,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.files import naming, sweep, write_whole
 from adanorm.records import reader
 from adanorm.records.check import FILES, PATCH
-from adanorm.records.environment import changes
+from adanorm.records.checkout import changes
 from adanorm.records.result import Ended, as_json
 
 OF_A_STUDY = "ADANORM_OF_A_STUDY"  # in the environment of a study's runs
