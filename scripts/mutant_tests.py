@@ -133,7 +133,9 @@ class _Suite:
         for each in gc.get_objects():
             if isinstance(each, FunctionType):
                 functions[each.__code__.co_filename].append(each)
-            elif isinstance(each, functools._lru_cache_wrapper) and each.__module__.startswith("adanorm"):
+            elif isinstance(each, functools._lru_cache_wrapper) and str(each.__module__).startswith(
+                "adanorm"
+            ):
                 caches.append(each)
         gc.freeze()
         for mutant in self._mutants:
