@@ -133,10 +133,8 @@ class _Suite:
         for each in gc.get_objects():
             if isinstance(each, FunctionType):
                 functions[each.__code__.co_filename].append(each)
-            elif isinstance(each, functools._lru_cache_wrapper) and str(each.__module__).startswith(
-                "adanorm"
-            ):
-                caches.append(each)
+            elif isinstance(each, functools._lru_cache_wrapper):
+                caches += [each] if str(each.__module__).startswith("adanorm") else []
         gc.freeze()
         for mutant in self._mutants:
             changed = _changed(mutant, str(self._repository / mutant.path), functions)
