@@ -131,9 +131,9 @@ class _Suite:
         gc.unfreeze()
         functions, caches = defaultdict(list), []
         for each in gc.get_objects():
-            if isinstance(each, FunctionType):
+            if type(each) is FunctionType:  # isinstance asks a proxy, whose object may be gone
                 functions[each.__code__.co_filename].append(each)
-            elif isinstance(each, functools._lru_cache_wrapper):
+            elif type(each) is functools._lru_cache_wrapper:
                 caches += [each] if str(each.__module__).startswith("adanorm") else []
         gc.freeze()
         for mutant in self._mutants:
