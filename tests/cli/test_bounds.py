@@ -83,3 +83,8 @@ def test_a_lack_of_memory_is_a_line_and_a_bug_is_none() -> None:
         assert line.startswith("out of memory: ")
         assert "\n" not in line
     assert mistake(RuntimeError("a bug")) is None
+
+
+def test_where_a_norm_sits_is_no_question_of_its_contract() -> None:
+    with pytest.raises(ValueError, match=r"^norm.placement=.*checked alone"):
+        dispatch(["check-norm", "norm=adanorm", "norm.placement=[nowhere.*]"])

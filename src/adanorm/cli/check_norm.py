@@ -16,6 +16,10 @@ USAGE = Usage(settings="of a run", examples=("norm=adanorm", "norm=my_norms:MyNo
 def main(arguments: Arguments) -> int:
     """Check the norm of the command line; the code is 1 if it breaks the contract."""
     norm = compose_experiment(arguments.settings).norm
+    if norm.placement != "all":
+        raise ValueError(
+            f"norm.placement={norm.placement}: the norm is checked alone, in no model; leave it out"
+        )
     held = []
     for claim, problem in check_contract(norm_factory(norm)):
         held.append(problem is None)
