@@ -18,6 +18,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 PROJECT = Path(__file__).parents[1]
 PYPI = "https://pypi.org/simple"
 TORCH_CPU = "https://download.pytorch.org/whl/cpu/torch/"
@@ -71,20 +74,18 @@ def problems(project: Path) -> list[str]:
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
     extras = declared["optional-dependencies"].values()
     direct = {
-        _normal(re.split(r"[\[;<>=! ]", text, maxsplit=1)[0])
+        canonicalize_name(Requirement(text).name)
         for text in (*declared["dependencies"], *(text for extra in extras for text in extra))
     } - {declared["name"]}
-    wanted = {
-        _normal(name): version for name, version in _pins((project / "constraints.txt").read_text("utf-8"))
-    }
-    found = []
+    wanted = dict(_pins((project / "constraints.txt").read_text("utf-8")))
+    digest, found = of_what(project), []
     for kind in ("cpu", "cuda"):
         text = (project / "locks" / f"{kind}.txt").read_text("utf-8")
-        if of_what(project) not in text.partition("\n")[0]:
+        if digest not in text.partition("\n")[0]:
             found.append(
                 f"locks/{kind}.txt: of other requirements than pyproject.toml and constraints.txt name"
             )
-        pins = [(_normal(name), version.partition("+")[0]) for name, version in _pins(text)]
+        pins = [(name, version.partition("+")[0]) for name, version in _pins(text)]
         names = {name for name, _ in pins}
         found += [f"locks/{kind}.txt: {name} is not pinned" for name in sorted(direct - names)]
         found += [
@@ -102,11 +103,7 @@ def problems(project: Path) -> list[str]:
 
 
 def _pins(text: str) -> list[tuple[str, str]]:
-    return PIN.findall(text.lower())
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return [(canonicalize_name(name), version) for name, version in PIN.findall(text.lower())]
 
 
 def main(arguments: list[str]) -> int:

@@ -93,7 +93,7 @@ def run(
 def _wait(child: int, limit: float, *, kill: bool) -> None:
     """Wait for a process, then stop it as Ctrl-C does, or kill it; in 20 seconds more it is killed.
 
-    Seconds are of a core, so that a busy machine changes nothing, and at most a tenth of those on the wall.
+    Seconds are of a core, so a busy machine changes nothing; what waits has ten times as many on the wall.
     """
     for number in [signal.SIGKILL] if kill else [signal.SIGINT, signal.SIGKILL]:
         end, latest = _spent(child) + limit, time.monotonic() + 10 * limit

@@ -46,8 +46,7 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
 
 def _changes(norms: Mapping[str, NormConfig], analysis: Analysis) -> dict[str, dict[str, float]]:
     """Return by change of weights or data, and by norm, how far the output moves."""
-    options = {name: float(analysis.options[name]) for name in ("eps", "learned")}
-    moved = {name: differences(norm, seed=1, **options) for name, norm in norms.items()}
+    moved = {name: differences(norm, seed=1, options=analysis.options) for name, norm in norms.items()}
     return {
         quantity.label: {name: found[quantity.name] for name, found in moved.items()}
         for quantity in analysis.shown

@@ -43,7 +43,7 @@ DERIVED = {
 
 def measured(name: str, *overrides: str, eps: float = EPS, learned: float = LEARNED) -> dict[str, float]:
     norm = compose_experiment([f"norm={name}", *overrides]).norm
-    return differences(norm, seed=1, eps=eps, learned=learned)
+    return differences(norm, seed=1, options={"eps": eps, "learned": learned})
 
 
 @pytest.mark.parametrize("name", [name for name in {**PUBLISHED, **DERIVED} if name in NORMS])

@@ -8,14 +8,14 @@ is trained; what the norm learns is moved away from its first values, where a no
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from adanorm.analyses.spec import AnalysisRecord
-from adanorm.config.sections import NormConfig
+from adanorm.config.sections import NormConfig, Param
 from adanorm.norms import MakeNorm, backends, norm_factory
 from adanorm.records import environment
 from adanorm.records.folder import RunFolder
@@ -73,8 +73,7 @@ def make(record: AnalysisRecord) -> None:
     with folder.recording(record.identity(), described, run.norm.code) as recording:
         if recording.is_complete:
             return
-        options = {name: float(record.analysis.options[name]) for name in ("eps", "learned")}
-        found = differences(run.norm, seed=run.seed, **options)
+        found = differences(run.norm, seed=run.seed, options=record.analysis.options)
         recording.result = AnalysisResult(
             status="done",
             analysis=record.analysis.name,
@@ -85,12 +84,13 @@ def make(record: AnalysisRecord) -> None:
         )
 
 
-def differences(norm: NormConfig, *, seed: int, eps: float, learned: float) -> dict[str, float]:
+def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) -> dict[str, float]:
     """Return for each change the largest difference of z, in units of the root mean square of z.
 
-    A norm that takes an eps is given this one in place of its own, which would spoil exactness. To its
-    parameters' first values are added draws of N(0, learned^2).
+    A norm that takes an eps is given that of `options` in place of its own, which would spoil exactness.
+    To its parameters' first values are added draws of N(0, learned^2).
     """
+    eps, learned = float(options["eps"]), float(options["learned"])
     make_norm = norm_factory(norm)
     if "eps" in inspect.signature(make_norm.cls).parameters:
         make_norm = norm_factory(norm.model_copy(update={"params": {**norm.params, "eps": eps}}))
