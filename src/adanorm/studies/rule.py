@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from adanorm.config.sections import Config, Positive
 
@@ -20,13 +20,21 @@ def _two_or_four(rows: tuple[str, ...]) -> tuple[str, ...]:
 Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
 
 
+class Conclusion(Config):
+    """A sentence that the runs bear out on a column where a comparison has that answer there."""
+
+    says: str
+    where: Compared
+    found: Literal["better", "worse", "equivalent"]
+
+
 class Rule(Config):
     """What is compared, and what counts: see reporting.verdicts.rule.
 
     `families` are comparisons whose p-values are corrected together, over all columns, by a name;
     `with_columns_of` names studies whose columns are part of them. `beyond_margin`: better and worse need
     an estimate beyond the margin. `not_worse` are pairs of which the first must not be worse by the margin
-    in any column.
+    in any column. `conclusions` say what answers to comparisons of the families amount to.
     """
 
     families: dict[str, Annotated[tuple[Compared, ...], Field(min_length=1)]]
@@ -34,6 +42,17 @@ class Rule(Config):
     with_columns_of: tuple[str, ...] = ()
     improves_on: Positive | None = None  # columns on which a row is better, and worse on none: an improvement
     not_worse: tuple[tuple[str, str], ...] = ()
+    conclusions: tuple[Conclusion, ...] = ()
+
+    @model_validator(mode="after")
+    def _conclude_from_families(self) -> Self:
+        compared = {rows for family in self.families.values() for rows in family}
+        for conclusion in self.conclusions:
+            if conclusion.where not in compared:
+                raise ValueError(
+                    f"conclusion {conclusion.says!r}: no family compares {list(conclusion.where)}"
+                )
+        return self
 
     def rows(self) -> Iterator[str]:
         """Yield every row that is named."""

@@ -13,6 +13,7 @@ from adanorm.reporting.verdicts.rule import Column, decide, improvement, not_wor
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Rule
 from adanorm.studies.study import load_study
+from tests.reporting.records import record, score
 
 BASE = (70.0, 71.0, 70.5, 69.5, 70.2)
 NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
@@ -61,6 +62,33 @@ def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:
     assert not_worse("a", "base", [missing, up]) is None
     assert improvement(decide(rule, [up, missing, down])["all"], 1) is False, "worse in one"
     assert improvement(decide(rule, [up, column(a=0.0)])["all"], 2) is False
+
+
+def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "title: t\nrows: [adanorm, layernorm]\ncolumns: [rt, sst5, mnist]\nscale: mini\nseeds: [1, 2, 3]\n"
+        "rule:\n  families: {all: [[adanorm, layernorm]]}\n"
+        "  conclusions: [{says: the paper is right, where: [adanorm, layernorm], found: better}]\n"
+    )
+    study = load_study(str(path))
+    grid = study_grid(study, runs=str(tmp_path / "runs"))
+    for (row, task), cell in grid.items():
+        for run in cell.runs if task != "mnist" else ():
+            lead = NOISE[run.seed] + (3 if task == "rt" else 0) if row == "adanorm" else 0
+            record(run, **score(BASE[run.seed] + lead))
+    *_, said = rule_notes(Table(study, grid))
+    assert said == (
+        "By the rule, “the paper is right”: borne out on RT; not shown on SST5; not run on MNIST."
+    )
+
+
+def test_a_conclusion_is_drawn_from_what_a_family_compares() -> None:
+    with pytest.raises(ValueError, match=r"conclusion 'so': no family compares \['b', 'a'\]"):
+        Rule(
+            families={"all": (("a", "b"),)},
+            conclusions=({"says": "so", "where": ("b", "a"), "found": "better"},),
+        )
 
 
 def test_a_study_without_runs_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 
 from adanorm.reporting.names import title
@@ -9,7 +10,7 @@ from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.rule import Column, Decision, decide, improvement, not_worse
 from adanorm.studies.grid import study_grid
-from adanorm.studies.rule import Rule
+from adanorm.studies.rule import Conclusion, Rule
 from adanorm.studies.study import load_study
 
 
@@ -30,7 +31,9 @@ def rule_notes(table: Table) -> list[str]:
     if all(d.read is None for decisions in found.values() for d in decisions):
         return [f"{lead} No runs yet that it could be applied to."]
     paragraphs = [_family(name, decisions, rule) for name, decisions in found.items()]
-    return [lead, *paragraphs, *(_replicated(*pair, columns) for pair in rule.not_worse)]
+    paragraphs += [_replicated(*pair, columns) for pair in rule.not_worse]
+    every = [decision for decisions in found.values() for decision in decisions]
+    return [lead, *paragraphs, *(_concluded(each, every) for each in rule.conclusions)]
 
 
 def _columns(table: Table, rule: Rule) -> list[Column]:
@@ -92,3 +95,17 @@ def _replicated(first: str, second: str, columns: list[Column]) -> str:
     return (
         f"By the rule, {title(first)} beside {title(second)}: it {said[not_worse(first, second, columns)]}."
     )
+
+
+def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
+    """Return on which columns the sentence is borne out, on which not, and which have no runs."""
+    of = [decision for decision in decisions if decision.compared == conclusion.where]
+    by_state = {
+        "borne out on": [d for d in of if d.answer == conclusion.found],
+        "not shown on": [d for d in of if d.answer not in (conclusion.found, None)],
+        "not run on": [d for d in of if d.answer is None],
+    }
+    said = [
+        f"{state} {', '.join(title(d.column.task) for d in them)}" for state, them in by_state.items() if them
+    ]
+    return f"By the rule, \u201c{conclusion.says}\u201d: {'; '.join(said)}."
