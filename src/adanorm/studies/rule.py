@@ -34,7 +34,9 @@ class Rule(Config):
     `families` are comparisons whose p-values are corrected together, over all columns, by a name;
     `with_columns_of` names studies whose columns are part of them. `beyond_margin`: better and worse need
     an estimate beyond the margin. `not_worse` are pairs of which the first must not be worse by the margin
-    in any column. `conclusions` say what answers to comparisons of the families amount to.
+    in any column. `conclusions` say what answers to comparisons of the families amount to. With
+    `folds_overlap` rows are folds of a data set, one a place `at`; norms are named and paired by fold, and
+    the variance is that of folds that share training data, this many tested examples an example trained on.
     """
 
     families: dict[str, Annotated[tuple[Compared, ...], Field(min_length=1)]]
@@ -43,6 +45,7 @@ class Rule(Config):
     improves_on: Positive | None = None  # columns on which a row is better, and worse on none: an improvement
     not_worse: tuple[tuple[str, str], ...] = ()
     conclusions: tuple[Conclusion, ...] = ()
+    folds_overlap: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _conclude_from_families(self) -> Self:

@@ -149,7 +149,8 @@ def load_study(name: str) -> Study:
     _check(name, "norm", norms, known_norms)
     _check(name, "column", columns, study.columns)
     if study.rule is not None:
-        _check(name, "row of the rule", list(study.rule.rows()), study.rows.keys())
+        known = study.rows.keys() if study.rule.folds_overlap is None else {*norms}
+        _check(name, "row of the rule", list(study.rule.rows()), known)
         _check(name, "study of the rule", study.rule.with_columns_of, choices("study"))
     for pair in study.improvements:
         if pair[0] == pair[1]:

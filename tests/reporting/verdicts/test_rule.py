@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
+import numpy as np
 import pytest
+from baycomp.single import CorrelatedTTest
 from scipy.stats import ttest_rel
 
 from adanorm.reporting.tables.rule_notes import rule_notes
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.paired import of_gaps
 from adanorm.reporting.verdicts.rule import Column, decide, improvement, not_worse
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Rule
@@ -89,6 +93,27 @@ def test_a_conclusion_is_drawn_from_what_a_family_compares() -> None:
             families={"all": (("a", "b"),)},
             conclusions=({"says": "so", "where": ("b", "a"), "found": "better"},),
         )
+
+
+def test_folds_are_paired_with_a_variance_for_the_training_data_that_they_share(tmp_path: Path) -> None:
+    study = load_study("ptb-folds")
+    grid = study_grid(study, runs=str(tmp_path))
+    folds = {"adanorm": (86.1, 87.0, 85.2, 86.6, 86.9), "layernorm": (85.9, 86.2, 85.3, 86.0, 86.6)}
+    for (row, _), cell in grid.items():
+        norm, at = study.rows[row].norm, study.rows[row].at
+        if norm in folds and at is not None:
+            uas = folds[norm][int(at) - 1]
+            record(cell.runs[0], valid={"uas": uas}, test={"uas": uas})
+    _, said = rule_notes(Table(study, grid))
+    # Nadeau and Bengio's test is the posterior of baycomp's, which takes folds to be disjoint parts.
+    posterior = CorrelatedTTest(np.array(folds["adanorm"]), np.array(folds["layernorm"]))
+    gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
+    read = of_gaps(gaps, overlap=1 / 4)
+    assert read is not None
+    assert read.seed_error**2 == pytest.approx(posterior.var)
+    low, high = of_gaps(gaps, overlap=0.288).interval  # type: ignore[union-attr]
+    assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
+    assert "LayerNorm: PTB not run" in said
 
 
 def test_a_study_without_runs_says_so(tmp_path: Path) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from statistics import fmean
 
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.rule import Column, Decision, decide, improvement, not_worse
+from adanorm.reporting.verdicts.variance import Scores
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Conclusion, Rule
-from adanorm.studies.study import load_study
+from adanorm.studies.study import Study, load_study
 
 
 def rule_notes(table: Table) -> list[str]:
@@ -20,12 +22,17 @@ def rule_notes(table: Table) -> list[str]:
     if rule is None:
         return []
     columns = _columns(table, rule)
+    pairs = "on the seeds that both share, with its 95 % interval (Student's paired t)"
+    if rule.folds_overlap is not None:
+        pairs = (
+            "fold by fold, with a 95 % interval (Student's paired t, a variance for training data that folds"
+            f" share, {rule.folds_overlap:g} tested examples an example trained on: Nadeau & Bengio 2003)"
+        )
     lead = (
-        "Rule, written before any run: a row's lead over another on the seeds that both share, with its 95 %"
-        " interval (Student's paired t); *better* or *worse* where p, corrected over the comparisons of a"
-        f" family (Holm 1979, after Šidák), is below {preregistration().level:g}"
-        f"{' and the lead is beyond the margin' if rule.beyond_margin else ''}; *equivalent* where the"
-        f" interval lies within the margin ({_margins(columns)}); else *open*."
+        f"Rule, written before any run: a row's lead over another {pairs}; *better* or *worse* where p,"
+        f" corrected over the comparisons of a family (Holm 1979, after Šidák), is below"
+        f" {preregistration().level:g}{' and the lead is beyond the margin' if rule.beyond_margin else ''};"
+        f" *equivalent* where the interval lies within the margin ({_margins(columns)}); else *open*."
     )
     found = decide(rule, columns)
     if all(d.read is None for decisions in found.values() for d in decisions):
@@ -47,11 +54,23 @@ def _columns(table: Table, rule: Rule) -> list[Column]:
         for task in each.study.columns:
             margin = preregistration().margin(task, "test")
             assert margin is not None, "of the tasks of studies with a rule"
-            scores = {
+            scores: Scores = {
                 row: {seed: score for seed, score in of.items() if seed in planned}
                 for row, of in each.variance(task).scores.items()
             }
-            found.append(Column(task, each.study.scale, scores, margin))
+            if rule.folds_overlap is not None:
+                scores = _by_fold(each.study, scores)
+            found.append(Column(task, each.study.scale, scores, margin, rule.folds_overlap or 0.0))
+    return found
+
+
+def _by_fold(study: Study, scores: Scores) -> Scores:
+    """Return the scores of a study of folds by norm and fold, a fold's being the mean over its seeds."""
+    found: dict[str, dict[int, float]] = {}
+    for label, by_seed in scores.items():
+        row = study.rows[label]
+        if by_seed and row.at is not None:
+            found.setdefault(row.norm, {})[int(row.at)] = fmean(by_seed.values())
     return found
 
 

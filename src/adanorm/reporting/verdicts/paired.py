@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple, TypeVar
@@ -33,9 +34,11 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     return Paired(fmean(gaps), None if read is None else read.p, len(gaps))
 
 
-def of_gaps(gaps: Sequence[float], margin: float = 0.0) -> Comparison | None:
+def of_gaps(gaps: Sequence[float], margin: float = 0.0, *, overlap: float = 0.0) -> Comparison | None:
     """Return the comparison that gaps make, a number a seed, in a fixed plan by their own variance.
 
+    `overlap`: the gaps are of folds, with so many tested examples an example trained on; n of them have
+    the variance of a mean of n independent ones times 1 + n * overlap (Nadeau & Bengio 2003, section 3).
     None with one gap, with none, and where all are alike.
     """
     spread = TaskVariance({"": dict.fromkeys(range(len(gaps)), 0.0), "gap": dict(enumerate(gaps))}, 0)
@@ -43,7 +46,8 @@ def of_gaps(gaps: Sequence[float], margin: float = 0.0) -> Comparison | None:
     if found is None:
         return None
     level = preregistration().level
-    return Comparison(fmean(gaps), found.sd, found.df, len(gaps), margin, fixed_levels(level), level)
+    sd = found.sd * math.sqrt(1 + len(gaps) * overlap)
+    return Comparison(fmean(gaps), sd, found.df, len(gaps), margin, fixed_levels(level), level)
 
 
 def corrected_by(ps: Mapping[K, float | None]) -> dict[K, float]:

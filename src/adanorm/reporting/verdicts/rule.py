@@ -15,12 +15,16 @@ from adanorm.studies.rule import Rule
 
 @dataclass(frozen=True)
 class Column:
-    """Scores of a column by row and seed, larger ones being better, and the difference that matters."""
+    """Scores of a column by row and seed, larger ones being better, and the difference that matters.
+
+    Of folds, by norm and fold; `overlap` is then the rule's.
+    """
 
     task: str
     scale: str
     scores: Scores
     margin: float
+    overlap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,4 +99,4 @@ def _read(rows: tuple[str, ...], column: Column) -> Comparison | None:
     shared = sorted(set.intersection(*({*each} for each in scores)))
     signs = (1, -1, -1, 1)[: len(rows)]
     gaps = [sum(sign * each[seed] for sign, each in zip(signs, scores, strict=True)) for seed in shared]
-    return of_gaps(gaps, column.margin)
+    return of_gaps(gaps, column.margin, overlap=column.overlap)
