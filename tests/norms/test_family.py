@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -57,15 +58,18 @@ def forward_and_gradient(norm: nn.Module, x: Array, weights: Array) -> tuple[Arr
 
 @pytest.mark.parametrize("numerics", ["paper", "released"])
 @pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
-@pytest.mark.parametrize("features", [2, 7, 64])
+@pytest.mark.parametrize("shape", [(2,), (7,), (64,), (3, 4)])
 def test_forward_and_gradient_follow_the_definition(
-    cls: type[nn.Module], numerics: str, features: int
+    cls: type[nn.Module], numerics: str, shape: tuple[int, ...]
 ) -> None:
+    """Of a row, and of several last axes as one row."""
+    features = math.prod(shape)
     random = np.random.default_rng(features)
     x, weights = 3 * random.normal(size=features) + 2, random.normal(size=features)
     k, C = (0.2, 1.5) if cls is AdaNorm else (0.0, 1.0)
-    norm = cls(features, numerics=numerics, **({"k": k, "C": C} if cls is AdaNorm else {}))
-    z, gradient = forward_and_gradient(norm, x, weights)
+    norm = cls(shape, numerics=numerics, **({"k": k, "C": C} if cls is AdaNorm else {}))
+    in_shape = nn.Sequential(nn.Unflatten(0, shape), norm, nn.Flatten(0))
+    z, gradient = forward_and_gradient(in_shape, x, weights)
     np.testing.assert_allclose(z, frozen_forward(cls, x, x, numerics, k, C), rtol=1e-12, atol=1e-12)
     expected = gradient_by_differences(cls, x, weights, numerics, k, C)
     np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-7)
@@ -177,6 +181,13 @@ def test_a_norm_of_another_width_is_refused() -> None:
     assert AdaNorm(1)(torch.ones(2, 1)).tolist() == [[0], [0]]
     with pytest.raises(ValueError, match="released numerics divide by H - 1: H=1 is too small"):
         AdaNorm(1, numerics="released")
+
+
+@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
+def test_other_sizes_of_several_axes_are_refused(cls: type[nn.Module]) -> None:
+    message = rf"{cls.__name__}\(3, 4\): the last axes have \(4, 3\) features"
+    with pytest.raises(ValueError, match=message):
+        cls((3, 4))(torch.randn(2, 4, 3))
 
 
 def test_bfloat16_input_is_computed_in_float32() -> None:

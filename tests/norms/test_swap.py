@@ -161,7 +161,7 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
             "shared": nn.ModuleList([norm := nn.LayerNorm(8), norm]),
         }
     )
-    found = adanorm.swap(model, "adanorm")
+    found = adanorm.swap(model, "rmsnorm")
     assert found.sites == ("rms", "bf16", "shared.0", "shared.1")
     assert set(found.left) == {"channels", "axes", "shift"}
     # One module at two sites stays one.
@@ -170,7 +170,15 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
     )
     assert model["bf16"](torch.randn(2, 8).bfloat16()).dtype == torch.bfloat16
     with pytest.raises(ValueError, match="axes: LayerNorm is over 2 axes, not the last alone"):
-        adanorm.swap(model, "adanorm", where="axes")
+        adanorm.swap(model, "rmsnorm", where="axes")
+
+
+def test_a_norm_over_several_axes_becomes_one_of_the_family_over_the_same() -> None:
+    x, model = torch.randn(3, 2, 4, 5), nn.Sequential(nn.LayerNorm((2, 4, 5)), nn.Flatten())
+    gain = model.get_parameter("0.weight")
+    nn.init.normal_(gain)
+    assert adanorm.swap(model, "adanorm", keep=True).sites == ("0",)
+    torch.testing.assert_close(model(x), (AdaNorm(40)(x.flatten(1)).view(x.shape) * gain).flatten(1))
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ class Norm(nn.Module):
     row_function: Hashable | None = None
     # Whether it works through the weights of the layer before it, which are handed to `attach`.
     lives_in_layer: bool = False
+    # Whether `dim` may be the sizes of several last axes, (C, H, W) of images, which are one row then.
+    takes_axes: bool = False
     # The types of device on which kernels of ours compute it, unless its `backend` is eager.
     kernels: Sequence[str] = ()
     # nn.TransformerEncoderLayer computes LayerNorm in place of whatever stands there, in evaluation, if

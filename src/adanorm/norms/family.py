@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Required, TypedDict, Unpack
 
 import torch
@@ -32,8 +33,9 @@ class NoNorm(nn.Identity, Norm):
     """Return x itself: the paper's "w/o Norm"."""
 
     row_function = "x itself"
+    takes_axes = True
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int | Sequence[int]) -> None:
         super().__init__()
 
 
@@ -44,6 +46,8 @@ class LayerNorm(nn.LayerNorm, Norm):
     uses torch's too. `dim` may be the sizes of several last axes, such as (C, H, W) of images; gain
     and bias can each be left out. With `zero_centered` the gain is 1 + g, and g is learned from 0.
     """
+
+    takes_axes = True
 
     def __init__(
         self,
@@ -73,22 +77,29 @@ class LayerNorm(nn.LayerNorm, Norm):
 
 
 class ClosedFormNorm(Norm):
-    """One member of the family: see functional.closed_form for its settings and backends."""
+    """One member of the family: see functional.closed_form for its settings and backends.
+
+    `dim` may be the sizes of several last axes, as torch's `normalized_shape`: they are one row.
+    """
 
     kernels = ("cpu", "cuda")
+    takes_axes = True
 
-    def __init__(self, dim: int, *, backend: Backend, **settings: Unpack[Settings]) -> None:
+    def __init__(self, dim: int | Sequence[int], *, backend: Backend, **settings: Unpack[Settings]) -> None:
         super().__init__()
         backends.check(backend)
         eps, numerics = settings["eps"], settings["numerics"]
+        self.normalized_shape = (dim,) if isinstance(dim, int) else tuple(dim)
+        features = math.prod(self.normalized_shape)
         if eps <= 0:
             raise ValueError(f"eps={eps}: must be above 0")
         if numerics not in ("paper", "released"):
             raise ValueError(f"numerics={numerics!r}: choose paper or released")
-        if numerics == "released" and dim < 2:
-            raise ValueError(f"released numerics divide by H - 1: H={dim} is too small")
-        self.dim, self.backend, self._settings = dim, backend, settings
-        self.row_function = (type(self), *settings.items(), backend)
+        if numerics == "released" and features < 2:
+            raise ValueError(f"released numerics divide by H - 1: H={features} is too small")
+        self.backend, self._settings = backend, settings
+        if len(self.normalized_shape) == 1:
+            self.row_function = (type(self), *settings.items(), backend)
 
     @property
     def settings(self) -> Settings:
@@ -97,25 +108,49 @@ class ClosedFormNorm(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
-        if x.shape[-1] != self.dim:
-            raise ValueError(f"{type(self).__name__}({self.dim}): the last axis has {x.shape[-1]} features")
-        return closed_form(x, **self._settings, backend=self.backend)
+        return self._by_row(x, lambda rows: closed_form(rows, **self._settings, backend=self.backend))
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the written-out definition: (..., H)."""
-        return reference_formula(x, **self._settings)
+        return self._by_row(x, lambda rows: reference_formula(rows, **self._settings))
+
+    def _by_row(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return a function of rows (..., H) of x, whose last axes they are. Raises ValueError for others."""
+        shape = self.normalized_shape
+        if x.shape[-len(shape) :] != shape:
+            found = (
+                f"axis has {x.shape[-1]}" if len(shape) == 1 else f"axes have {tuple(x.shape[-len(shape) :])}"
+            )
+            raise ValueError(f"{type(self).__name__}({self._sizes}): the last {found} features")
+        if len(shape) == 1:
+            return function(x)
+        return function(x.flatten(-len(shape))).reshape(x.shape)
+
+    @property
+    def _sizes(self) -> str:
+        return ", ".join(map(str, self.normalized_shape))
 
     def extra_repr(self) -> str:
         """Return the settings as they show in a printed model."""
         settings = {**self._settings, "backend": self.backend}
-        return ", ".join([str(self.dim), *(f"{key}={value}" for key, value in settings.items())])
+        return ", ".join(
+            [
+                ", ".join(map(str, self.normalized_shape)),
+                *(f"{key}={value}" for key, value in settings.items()),
+            ]
+        )
 
 
 class LayerNormSimple(ClosedFormNorm):
     """Return y, x standardized over H: LayerNorm without gain and bias (paper, section 3.1)."""
 
     def __init__(
-        self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
+        self,
+        dim: int | Sequence[int],
+        *,
+        eps: float = 1e-5,
+        numerics: Numerics = "paper",
+        backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
 
@@ -124,7 +159,12 @@ class DetachNorm(ClosedFormNorm):
     """Return y with the gradients of mean and variance stopped (paper, section 3.2)."""
 
     def __init__(
-        self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
+        self,
+        dim: int | Sequence[int],
+        *,
+        eps: float = 1e-5,
+        numerics: Numerics = "paper",
+        backend: Backend = "auto",
     ) -> None:
         super().__init__(
             dim, detach_mean=True, detach_variance=True, eps=eps, numerics=numerics, backend=backend
@@ -135,7 +175,12 @@ class DetachMean(ClosedFormNorm):
     """Return y with the gradient of the mean stopped (paper, table 3)."""
 
     def __init__(
-        self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
+        self,
+        dim: int | Sequence[int],
+        *,
+        eps: float = 1e-5,
+        numerics: Numerics = "paper",
+        backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, detach_mean=True, eps=eps, numerics=numerics, backend=backend)
 
@@ -144,7 +189,12 @@ class DetachVariance(ClosedFormNorm):
     """Return y with the gradient of the variance stopped (paper, table 3)."""
 
     def __init__(
-        self, dim: int, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
+        self,
+        dim: int | Sequence[int],
+        *,
+        eps: float = 1e-5,
+        numerics: Numerics = "paper",
+        backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, detach_variance=True, eps=eps, numerics=numerics, backend=backend)
 
@@ -160,7 +210,7 @@ class AdaNorm(ClosedFormNorm):
 
     def __init__(
         self,
-        dim: int,
+        dim: int | Sequence[int],
         *,
         k: float = 0.1,
         C: float = 1.0,
@@ -183,12 +233,20 @@ class AdaNorm(ClosedFormNorm):
         if not self.phi_gradient and self.C is None:
             return super().forward(x)
         settings = self._settings
-        y = closed_form(x, eps=settings["eps"], numerics=settings["numerics"], backend=self.backend)
+        y = self._by_row(
+            x,
+            lambda rows: closed_form(
+                rows, eps=settings["eps"], numerics=settings["numerics"], backend=self.backend
+            ),
+        )
         return self._scaled(y).to(x.dtype)
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the written-out definition: (..., H)."""
-        y = reference_formula(x, eps=self._settings["eps"], numerics=self._settings["numerics"])
+        settings = self._settings
+        y = self._by_row(
+            x, lambda rows: reference_formula(rows, eps=settings["eps"], numerics=settings["numerics"])
+        )
         return self._scaled(y)
 
     def _scaled(self, y: Tensor) -> Tensor:

@@ -87,8 +87,11 @@ class NormFactory:
     settings: Mapping[str, Any]
     trial: Norm
 
-    def __call__(self, dim: int, *, site: str) -> Norm:
-        """Return the norm of `dim` features for the named site, mapping (..., dim) to itself."""
+    def __call__(self, dim: int | tuple[int, ...], *, site: str) -> Norm:
+        """Return the norm of `dim` features for the named site, mapping (..., dim) to itself.
+
+        Sizes of several axes are for norms that declare `takes_axes`.
+        """
         return self.cls(dim, **self.settings)
 
 

@@ -56,7 +56,8 @@ def swap(
     `norm` is a name of the suite or a class that takes the number of features; `params` are its
     settings, and `where` are globs over the names of modules. With `keep` the gains and biases that
     were there stay, as the same parameters, behind the norm or in place of its own. A module counts
-    as a norm by what it computes: of a row, over its last axis. `restore` undoes it. Raises ValueError
+    as a norm by what it computes: of a row, over its last axis; torch's over several axes are swapped for
+    norms that take several. `restore` undoes it. Raises ValueError
     for an unknown norm or setting, where no site matches, or where none that does can be swapped.
     """
     globs = [where] if isinstance(where, str) else list(where)
@@ -68,7 +69,8 @@ def swap(
     if not chosen:
         known = ", ".join(found) or "none"
         raise ValueError(f"where={where!r}: no LayerNorm or RMSNorm there; the model's are {known}")
-    left = {name: reason for name, module in chosen.items() if (reason := _why_not(name, module))}
+    axes = make.trial.takes_axes
+    left = {name: reason for name, module in chosen.items() if (reason := _why_not(name, module, axes=axes))}
     if len(left) == len(chosen):
         raise ValueError("; ".join(f"{name}: {reason}" for name, reason in left.items()))
     made: dict[int, nn.Module] = {}  # a module at several sites stays one
@@ -114,7 +116,9 @@ def _factory(norm: str | type[nn.Module], params: Mapping[str, Any]) -> NormFact
 
 
 def _in_place_of(original: nn.Module, make: NormFactory, site: str, *, keep: bool) -> nn.Module:
-    norm = make(_features(original), site=site)
+    shape = _shape(original)
+    assert shape is not None, "of a module that can be swapped"
+    norm = make(shape[0] if len(shape) == 1 else shape, site=site)
     own = next(original.parameters(), None)
     if own is not None:
         norm.to(own.device, own.dtype)
@@ -142,17 +146,17 @@ def _looks_like(module: nn.Module) -> bool:
     return ORIGINAL not in module.__dict__ and (is_torchs or named.endswith(KINDS))
 
 
-def _why_not(site: str, module: nn.Module) -> str | None:
-    """Return why a module that is called a norm cannot be swapped, or None."""
+def _why_not(site: str, module: nn.Module, *, axes: bool) -> str | None:
+    """Return why a module that is called a norm cannot be swapped, or None. `axes`: over several, it can."""
     kind, shape = type(module), _shape(module)
     if not site:
         return "the model itself is a norm: put another in its place"
     if {name for name, _ in module.named_parameters()} - NAMES:
         return f"{kind.__name__} has parameters beside a gain and a bias"
-    if shape is None or len(shape) != 1:
-        axes = "unknown" if shape is None else len(shape)
-        return f"{kind.__name__} is over {axes} axes, not the last alone"
-    if kind in (nn.LayerNorm, nn.RMSNorm) or _is_over_rows(module, shape[0]):
+    if shape is None or (len(shape) != 1 and not axes):
+        over = "unknown" if shape is None else len(shape)
+        return f"{kind.__name__} is over {over} axes, not the last alone"
+    if kind in (nn.LayerNorm, nn.RMSNorm) or (len(shape) == 1 and _is_over_rows(module, shape[0])):
         return None
     return f"{kind.__name__} is no norm of rows over the last axis"
 
@@ -163,12 +167,6 @@ def _shape(module: nn.Module) -> tuple[int, ...] | None:
     if shape is None and weight is not None:
         shape = weight.shape
     return None if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
-
-
-def _features(module: nn.Module) -> int:
-    shape = _shape(module)
-    assert shape is not None, "of a module that can be swapped"
-    return shape[0]
 
 
 @torch.no_grad()
