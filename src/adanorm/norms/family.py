@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Required, TypedDict, Unpack
+from typing import Required, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -85,10 +85,20 @@ class ClosedFormNorm(Norm):
     kernels = ("cpu", "cuda")
     takes_axes = True
 
-    def __init__(self, dim: int | Sequence[int], *, backend: Backend, **settings: Unpack[Settings]) -> None:
+    # The statistics that carry no gradient: what tells members without a factor apart.
+    detach_mean: bool = False
+    detach_variance: bool = False
+
+    def __init__(
+        self,
+        dim: int | Sequence[int],
+        *,
+        eps: float = 1e-5,
+        numerics: Numerics = "paper",
+        backend: Backend = "auto",
+    ) -> None:
         super().__init__()
         backends.check(backend)
-        eps, numerics = settings["eps"], settings["numerics"]
         self.normalized_shape = (dim,) if isinstance(dim, int) else tuple(dim)
         features = math.prod(self.normalized_shape)
         if eps <= 0:
@@ -97,106 +107,71 @@ class ClosedFormNorm(Norm):
             raise ValueError(f"numerics={numerics!r}: choose paper or released")
         if numerics == "released" and features < 2:
             raise ValueError(f"released numerics divide by H - 1: H={features} is too small")
-        self.backend, self._settings = backend, settings
-        if len(self.normalized_shape) == 1:
-            self.row_function = (type(self), *settings.items(), backend)
+        self.backend = backend
+        self._set(
+            {
+                "detach_mean": self.detach_mean,
+                "detach_variance": self.detach_variance,
+                "eps": eps,
+                "numerics": numerics,
+            }
+        )
 
-    @property
-    def settings(self) -> Settings:
-        """What tells it apart within the family."""
-        return self._settings
+    def _set(self, settings: Settings) -> None:
+        self.settings = settings
+        if len(self.normalized_shape) == 1:
+            self.row_function = (type(self), *settings.items(), self.backend)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
-        return self._by_row(x, lambda rows: closed_form(rows, **self._settings, backend=self.backend))
+        return self._by_row(x, lambda rows: closed_form(rows, **self.settings, backend=self.backend))
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the written-out definition: (..., H)."""
-        return self._by_row(x, lambda rows: reference_formula(rows, **self._settings))
+        return self._by_row(x, lambda rows: reference_formula(rows, **self.settings))
 
     def _by_row(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """Return a function of rows (..., H) of x, whose last axes they are. Raises ValueError for others."""
         shape = self.normalized_shape
-        if x.shape[-len(shape) :] != shape:
-            found = (
-                f"axis has {x.shape[-1]}" if len(shape) == 1 else f"axes have {tuple(x.shape[-len(shape) :])}"
-            )
+        last = x.shape[-len(shape) :]
+        if last != shape:
+            found = f"axis has {x.shape[-1]}" if len(shape) == 1 else f"axes have {tuple(last)}"
             raise ValueError(f"{type(self).__name__}({self._sizes}): the last {found} features")
         if len(shape) == 1:
             return function(x)
         return function(x.flatten(-len(shape))).reshape(x.shape)
 
+    def extra_repr(self) -> str:
+        """Return the settings as they show in a printed model."""
+        settings = {**self.settings, "backend": self.backend}
+        return ", ".join([self._sizes, *(f"{key}={value}" for key, value in settings.items())])
+
     @property
     def _sizes(self) -> str:
         return ", ".join(map(str, self.normalized_shape))
-
-    def extra_repr(self) -> str:
-        """Return the settings as they show in a printed model."""
-        settings = {**self._settings, "backend": self.backend}
-        return ", ".join(
-            [
-                ", ".join(map(str, self.normalized_shape)),
-                *(f"{key}={value}" for key, value in settings.items()),
-            ]
-        )
 
 
 class LayerNormSimple(ClosedFormNorm):
     """Return y, x standardized over H: LayerNorm without gain and bias (paper, section 3.1)."""
 
-    def __init__(
-        self,
-        dim: int | Sequence[int],
-        *,
-        eps: float = 1e-5,
-        numerics: Numerics = "paper",
-        backend: Backend = "auto",
-    ) -> None:
-        super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
-
 
 class DetachNorm(ClosedFormNorm):
     """Return y with the gradients of mean and variance stopped (paper, section 3.2)."""
 
-    def __init__(
-        self,
-        dim: int | Sequence[int],
-        *,
-        eps: float = 1e-5,
-        numerics: Numerics = "paper",
-        backend: Backend = "auto",
-    ) -> None:
-        super().__init__(
-            dim, detach_mean=True, detach_variance=True, eps=eps, numerics=numerics, backend=backend
-        )
+    detach_mean = True
+    detach_variance = True
 
 
 class DetachMean(ClosedFormNorm):
     """Return y with the gradient of the mean stopped (paper, table 3)."""
 
-    def __init__(
-        self,
-        dim: int | Sequence[int],
-        *,
-        eps: float = 1e-5,
-        numerics: Numerics = "paper",
-        backend: Backend = "auto",
-    ) -> None:
-        super().__init__(dim, detach_mean=True, eps=eps, numerics=numerics, backend=backend)
+    detach_mean = True
 
 
 class DetachVariance(ClosedFormNorm):
     """Return y with the gradient of the variance stopped (paper, table 3)."""
 
-    def __init__(
-        self,
-        dim: int | Sequence[int],
-        *,
-        eps: float = 1e-5,
-        numerics: Numerics = "paper",
-        backend: Backend = "auto",
-    ) -> None:
-        super().__init__(dim, detach_variance=True, eps=eps, numerics=numerics, backend=backend)
+    detach_variance = True
 
 
 class AdaNorm(ClosedFormNorm):
@@ -224,7 +199,8 @@ class AdaNorm(ClosedFormNorm):
             raise ValueError(f"k={k}: must be at least 0 and below 1")
         if not 0 < C < float("inf"):
             raise ValueError(f"C={C}: must be above 0 and finite")
-        super().__init__(dim, k=k, C=C, eps=eps, numerics=numerics, backend=backend)
+        super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
+        self._set({"k": k, "C": C, **self.settings})
         self.phi_gradient = phi_gradient
         self.C = nn.Parameter(torch.tensor(float(C))) if learn_C else None
 
@@ -232,7 +208,7 @@ class AdaNorm(ClosedFormNorm):
         """Return C * (1 - k*y) * y; x and the result are (..., H)."""
         if not self.phi_gradient and self.C is None:
             return super().forward(x)
-        settings = self._settings
+        settings = self.settings
         y = self._by_row(
             x,
             lambda rows: closed_form(
@@ -243,7 +219,7 @@ class AdaNorm(ClosedFormNorm):
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the written-out definition: (..., H)."""
-        settings = self._settings
+        settings = self.settings
         y = self._by_row(
             x, lambda rows: reference_formula(rows, eps=settings["eps"], numerics=settings["numerics"])
         )
@@ -251,5 +227,5 @@ class AdaNorm(ClosedFormNorm):
 
     def _scaled(self, y: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y, (..., H), the factor with its gradient if asked for."""
-        factor = 1 - self._settings["k"] * (y if self.phi_gradient else y.detach())
-        return (self._settings["C"] if self.C is None else self.C) * factor * y
+        factor = 1 - self.settings["k"] * (y if self.phi_gradient else y.detach())
+        return (self.settings["C"] if self.C is None else self.C) * factor * y
