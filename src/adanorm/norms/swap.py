@@ -72,7 +72,9 @@ def swap(
     axes = make.trial.takes_axes
     left = {name: reason for name, module in chosen.items() if (reason := _why_not(name, module, axes=axes))}
     if len(left) == len(chosen):
-        raise ValueError("; ".join(f"{name}: {reason}" for name, reason in left.items()))
+        first, reason = next(iter(left.items()))
+        others = f"; none of {len(left) - 1} others can be swapped either" if len(left) > 1 else ""
+        raise ValueError(f"{first}: {reason}{others}")
     made: dict[int, nn.Module] = {}  # a module at several sites stays one
     for name, module in chosen.items():
         if name not in left:
