@@ -221,11 +221,14 @@ def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(tmp_path: Path) 
     runs = grid["adanorm", "mnist"].runs
     for run, accuracy in zip(runs, (99.1, 99.2, 99.3), strict=True):
         record(run, **score(accuracy))
-    assert "99.20 ± 0.10" in table_latex(Table(study, grid)).replace(r"$\pm$", "±")
+    before = Table(study, grid)
+    assert "99.20 ± 0.10" in table_latex(before).replace(r"$\pm$", "±")
+    assert summary_table(before).endswith("\n\nSeeds: 3 a cell.")
     record(runs[0].model_copy(update={"seed": 4}), **score(99.6))
     after = Table(study, grid)
     for text in (table_markdown(after), table_latex(after).replace(r"$\pm$", "±"), table_text(after)):
         assert "99.30 ± 0.22" in text
+    assert summary_table(after).endswith("\n\nSeeds: 3 a cell, but on MNIST AdaNorm 4.")
     rows = csv.DictReader(io.StringIO(table_csv(after)))
     assert [row["seeds"] for row in rows if row["scores"]] == ["1 2 3 4"]
 

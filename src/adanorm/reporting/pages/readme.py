@@ -40,7 +40,18 @@ def summary_table(table: Table) -> str:
         [title(norm), *(f"{table.ours(norm, task)}{_in_brackets(table.paper(norm, task))}" for task in tasks)]
         for norm in study.rows
     ]
-    return "\n".join(markdown_table(header, rows))
+    return "\n".join([*markdown_table(header, rows), "", _seeds(table, tasks)])
+
+
+def _seeds(table: Table, tasks: Sequence[str]) -> str:
+    """Return how many seeds the cells are of: the planned ones, and where there are others."""
+    planned = len(table.study.seeds)
+    others = []
+    for task in tasks:
+        counts = {norm: len(cell.by_seed) for norm in table.study.rows if (cell := table.cells[norm, task])}
+        own = [f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)]
+        others += [f"on {title(task)} {', '.join(own)}"] if own else []
+    return f"Seeds: {planned} a cell{', but ' if others else ''}{'; '.join(others)}."
 
 
 def _in_brackets(number: str) -> str:
