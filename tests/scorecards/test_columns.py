@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from adanorm.reporting.verdicts.preregistration import preregistration
@@ -38,6 +40,13 @@ def test_a_task_at_whose_sites_a_norm_is_not_defined_is_left_out_with_the_reason
     chosen = choose_columns(("instancenorm", "layernorm"), budget=1e9, workers=2)
     assert "enwik8" not in [column.task for column in chosen.columns]
     assert any("Enwiki8" in line and "language model" in line for line in chosen.left_out)
+
+
+def test_tasks_whose_data_are_not_here_share_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ADANORM_MIRROR", str(tmp_path))
+    lines = choose_columns(NORMS, budget=1e9, workers=2).left_out
+    (line,) = [line for line in lines if "data are not here" in line]
+    assert "En-De mini and Enwiki8 mini: data are not here; `adanorm data task=" in line
 
 
 def test_a_budget_too_small_for_anything_is_refused_with_what_it_takes() -> None:

@@ -15,7 +15,7 @@ from adanorm.reporting.verdicts.evidence import evidence
 from adanorm.scorecards.card import Card, Column, Machine, Observed, Score
 from adanorm.scorecards.contract import check_contract
 from adanorm.scorecards.page import card_page
-from adanorm.scorecards.scores import score
+from adanorm.scorecards.scores import alike_on, score
 from adanorm.scorecards.summary import summary
 from adanorm.scorecards.trial import Trial
 from adanorm.studies.launchers import choose_launch
@@ -90,6 +90,23 @@ def test_the_verdict_is_that_of_the_records_but_for_what_they_cannot_say(
     (verdict,) = read(tmp_path, card(alike=alike, scale=scale)).verdicts
     assert verdict.answer == answer
     assert bool(verdict.closing) == (answer == "open" and scale == "mini" and not alike)
+
+
+def test_a_norm_that_a_task_sets_otherwise_is_judged_there_by_its_scores(tmp_path: Path) -> None:
+    of = card(alike=["adanorm"])
+    assert (alike_on(of, "mnist"), alike_on(of, "rt")) == (["adanorm"], [])
+    column = Column(task="rt", scale="mini", hours=0.01)
+    for norm in (OWN, "adanorm"):
+        first = cached_experiment(["task=rt", f"norm={norm}", "scale=mini"], runs=str(tmp_path))
+        for seed in range(1, 7):
+            run = first.model_copy(update={"seed": seed})
+            accuracy = 60 + seed % 3 + (5 * higher(seed) if norm == OWN else 0.0)
+            records.record(run, **records.score(accuracy), seconds=30.0)
+    found = evidence("rt", "mini", runs=str(tmp_path), norms=[OWN, "adanorm"])
+    of = of.model_copy(update={"against": ["adanorm"]})
+    (verdict,) = score(of, column, found, "accuracy").verdicts
+    assert verdict.answer == "better"
+    assert verdict.remark == "AdaNorm has C = 1.5 on this task"
 
 
 def test_before_the_planned_seeds_nothing_is_decided(tmp_path: Path) -> None:

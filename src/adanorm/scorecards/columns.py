@@ -14,12 +14,14 @@ from adanorm.data.fetch import availability, missing_files
 from adanorm.models.norm_compatibility import compatible_norm
 from adanorm.reporting.names import title
 from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.reporting.verdicts.sentences import listed
 from adanorm.runs.auto_scale import in_words, on_cuda
 from adanorm.scorecards.card import Column
 
 START_SECONDS = 5.0  # of a run's process, before its first update
 SHARE = 0.8  # of the budget is for the planned seeds: the rest is for seeds where they decide
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+NO_DATA = "data are not here"
 REAL: tuple[Literal["paper", "mini"], ...] = (
     "paper",
     "mini",
@@ -49,18 +51,18 @@ def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> Chos
     sites the norms are defined. Raises ValueError where the budget has room for none.
     """
     chosen: dict[str, Column] = {}
-    why: dict[str, str] = {}
+    why: dict[str, tuple[Column, str]] = {}
     room = SHARE * budget
     for scale in REAL:
         for column, lacking in _columns(norms, scale):
             if column.task in chosen:
                 continue
             seconds = _planned_seconds(column, len(norms), workers)
-            why[column.task] = _left_out(column, seconds, lacking)
+            why[column.task] = (column, lacking or _takes(seconds))
             if not lacking and seconds <= room:
                 room -= seconds
                 chosen[column.task] = column
-    left_out = [line for task, line in why.items() if task not in chosen]
+    left_out = list(_left_out([found for task, found in why.items() if task not in chosen]))
     if not chosen:
         chosen = _smoke(norms, budget, workers)
     return Chosen(sorted(chosen.values(), key=lambda column: column.hours), left_out)
@@ -111,7 +113,7 @@ def _lacking(runs: Sequence[Experiment]) -> str:
     )
     if entry is None or (packaged and availability(run.data.source, run.data) is None):
         return run.data.lacks() or ""
-    return f"its data are not here (`adanorm data task={run.task.name} scale={run.scale}`)"
+    return NO_DATA
 
 
 def span(seconds: float) -> str:
@@ -128,8 +130,19 @@ def _planned_seconds(column: Column, norms: int, workers: int) -> float:
     return preregistration().stopping.planned * norms * run_seconds(column.hours) / workers
 
 
-def _left_out(column: Column, seconds: float, lacking: str) -> str:
-    """Return a line on a column that is not run; it is read where that is all there is to say of its task."""
-    place = f"{title(column.task)}, scale {column.scale}"
+def _takes(seconds: float) -> str:
     seeds = preregistration().stopping.planned
-    return f"{place}: {lacking or f'{seeds} seeds of every norm take about {span(seconds)}'}"
+    return f"{seeds} seeds of every norm take about {span(seconds)}"
+
+
+def _left_out(found: Sequence[tuple[Column, str]]) -> Iterator[str]:
+    """Yield a line on each column that is not run, and why; one on all those whose data are not here."""
+    without_data = [column for column, why in found if why == NO_DATA]
+    yield from (
+        f"{title(column.task)}, scale {column.scale}: {why}" for column, why in found if why != NO_DATA
+    )
+    if without_data:
+        first = without_data[0]
+        places = listed([f"{title(column.task)} {column.scale}" for column in without_data])
+        command = f"adanorm data task={first.task} scale={first.scale}"
+        yield f"{places}: {NO_DATA}; `{command}` gets those of {title(first.task)}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from adanorm.config.compose_cache import cached_experiment
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.names import title
 from adanorm.reporting.verdicts.answers import Pair, pair, paper_gap
@@ -28,6 +31,24 @@ def score(card: Card, column: Column, found: Evidence, run_metric: str) -> Score
     )
 
 
+def alike_on(card: Card, task: str) -> list[str]:
+    """Return the norms that compute on a task what the card's norm computes there.
+
+    That was seen of the norms as they come: one that the task sets otherwise is another norm there.
+    """
+    if card.observed is None or _set_by(task, card.norm):
+        return []
+    return [norm for norm in card.observed.alike if not _set_by(task, norm)]
+
+
+def _set_by(task: str, norm: str) -> dict[str, Any]:
+    """Return the parameters of a norm that a task sets otherwise than they come; none of one from outside."""
+    if ":" in norm:
+        return {}
+    usual, here = (cached_experiment([*on, f"norm={norm}"]).norm.params for on in ([], [f"task={task}"]))
+    return {key: value for key, value in here.items() if usual.get(key) != value}
+
+
 def _side(norm: str, runs: NormRuns, sign: int) -> Side:
     return Side(
         norm=norm,
@@ -45,8 +66,10 @@ def _verdict(card: Card, column: Column, other: str, found: Evidence) -> Verdict
         found, card.norm, other, margin=margin, paper=paper_gap(found, card.norm, other), goes_on=True
     )
     assert read is not None, "both norms are there"
-    is_alike = card.observed is not None and other in card.observed.alike
+    is_alike = other in alike_on(card, column.task)
     answer, remark = _answer(read, column, is_alike=is_alike)
+    if card.observed is not None and other in card.observed.alike and not is_alike:
+        remark = "; ".join(filter(None, [remark, _otherwise(column.task, card.norm, other)]))
     comparison = read.comparison
     planned = preregistration().stopping.planned
     closes = answer == "open" and column.scale != "smoke" and not is_alike and len(read.seeds) >= planned
@@ -60,6 +83,16 @@ def _verdict(card: Card, column: Column, other: str, found: Evidence) -> Verdict
         remark=remark,
         closing=lacking(read) if closes else "",
     )
+
+
+def _otherwise(task: str, *norms: str) -> str:
+    """Return which parameters a task sets of norms that compute the same elsewhere."""
+    said = [
+        f"{title(norm)} has {', '.join(f'{key} = {value}' for key, value in found.items())} on this task"
+        for norm in norms
+        if (found := _set_by(task, norm))
+    ]
+    return ", ".join(said)
 
 
 def _answer(read: Pair, column: Column, *, is_alike: bool) -> tuple[Answer, str]:

@@ -19,6 +19,7 @@ from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.until_decided import Followed, Plan, Run
 from adanorm.scorecards.card import Card, Column, short
 from adanorm.scorecards.columns import START_SECONDS, run_seconds, span
+from adanorm.scorecards.scores import alike_on
 from adanorm.studies.grid import Planned
 from adanorm.studies.launch import run_all
 from adanorm.studies.launchers import Launch
@@ -84,12 +85,11 @@ class Trial:
         if self.lacking and not whole:
             return "the planned seeds would take more than is left of the budget"
         scored = {column.task: column for column in whole if column.scale != "smoke"}
-        alike = self.card.observed.alike if self.card.observed else []
         following = [
             Followed(task, self.card.norm, other, "test", no_worse=False)
             for task in scored
             for other in self.card.against
-            if other not in alike and task not in self.failed
+            if other not in alike_on(self.card, task) and task not in self.failed
         ]
         if not following:
             return "every planned seed is run"
