@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adanorm.config.paths import choices
-from tests.golden import golden, losses
-
-# Held to AVX2 or to SSE4.1 the losses differ by up to 4e-5 and 7e-5 from those with AVX-512; under a rate
-# that is a tenth higher by 2e-4 (RT) to 9e-3 (PTB).
-ROUNDING = 1e-4
+from tests.golden import ROUNDING, golden, losses
 
 
 @pytest.mark.needs("numba")  # its dropout is part of the losses

@@ -8,8 +8,9 @@ whose numbers were PyTorch's own.
 A process of each checkout builds task, model and optimizer by its own code and makes updates when it is told
 to; the two take turns, on the same batches, each with one thread, under the allocator's settings of the
 Makefile. A ratio is processor time here : there, so below 1 this checkout is faster. `seconds` is the length
-of a turn, `evaluations` the rounds of validation passes (0: none), `scale` one for all tasks. It also says
-whether both computed the same losses and scores. Both read the data prepared here.
+of a turn, `evaluations` the rounds of validation passes (0: none), `scale` one for all tasks;
+`arithmetic=portable` holds this side to it. It also says whether both computed the same losses and scores.
+Both read the data prepared here.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import PROJECT, mirrors_of
+from adanorm.portable import HELD
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.
@@ -43,14 +45,22 @@ WARM_UP = 5  # updates of each side that are not counted; they also say how many
 class Child:
     """The process of one checkout, which works only when it is asked."""
 
-    def __init__(self, checkout: Path, settings: list[str], folder: Path) -> None:
+    def __init__(
+        self, checkout: Path, settings: list[str], folder: Path, held: Mapping[str, str] | None = None
+    ) -> None:
         self.checkout = checkout
         folder.mkdir()
         script, self._errors = Path(__file__).with_name("updates_child.py"), folder / "errors.txt"
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(script), *settings, f"runs={folder}"],
-                env={**os.environ, **_mirror(), **ENVIRONMENT, "PYTHONPATH": str(checkout / "src")},
+                env={
+                    **os.environ,
+                    **_mirror(),
+                    **ENVIRONMENT,
+                    **(held or {}),
+                    "PYTHONPATH": str(checkout / "src"),
+                },
                 cwd=checkout,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -128,10 +138,12 @@ def checkout_of(baseline: str) -> Path:
 
 
 def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
+    held = HELD if options.keys["arithmetic"] == "portable" else {}
     with ExitStack() as stack:
         runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         children = {
-            side: stack.enter_context(Child(path, settings, runs / side)) for side, path in checkouts.items()
+            side: stack.enter_context(Child(path, settings, runs / side, held if side == "here" else None))
+            for side, path in checkouts.items()
         }
         for child in children.values():
             child.wait()
@@ -192,6 +204,7 @@ if __name__ == "__main__":
         shown=shown,
         keys={
             "baseline": NUMERICS_1,
+            "arithmetic": "",
             "tasks": ",".join(SCALES),
             "scale": "",
             "norm": "adanorm",

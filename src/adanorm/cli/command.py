@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
 
+from adanorm.portable import hold_arithmetic
+
 # Named here, so that the overview imports no command.
 COMMANDS = {
     "run": "train and score one task under one norm",
@@ -205,6 +207,7 @@ def main() -> NoReturn:
 
         complete()
     try:
+        hold_arithmetic()
         code = dispatch(sys.argv[1:])
         sys.stdout.flush()
         raise SystemExit(code)

@@ -13,6 +13,7 @@ import torch
 
 from adanorm.config.digest import sha256
 from adanorm.config.paths import PROJECT
+from adanorm.portable import HELD, VARIABLE
 from adanorm.records import checkout
 
 PACKAGES = ("adanorm", "torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
@@ -47,7 +48,7 @@ def describe(
     }
 
 
-HOLDS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
+HOLDS = (VARIABLE, *HELD, "MKL_ENABLE_INSTRUCTIONS")
 
 
 def _arithmetic() -> dict[str, str]:
