@@ -3,7 +3,7 @@
 `python -m tests.golden` writes what the code gives now to tests/golden_losses.json: only where numbers are
 meant to change, which the changelog then says. `python -m tests.golden portable` says how many losses of
 tests/golden_portable.json, in every digit those of the processor that it names, this machine gives to the bit
-under portable arithmetic; `... write-portable` writes that file.
+under portable arithmetic (`... portable rt mnist`: of these tasks); `... write-portable` writes that file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import isclose
 from pathlib import Path
@@ -73,11 +73,12 @@ def write_portable() -> None:
     write_whole(PORTABLE, (json.dumps({**_machine(), "losses": found}, indent=1) + "\n").encode())
 
 
-def compare_portable() -> Iterator[str]:
-    """Yield how many of each task's losses are those on file: to the bit, within rounding, beyond."""
+def compare_portable(of: Sequence[str]) -> Iterator[str]:
+    """Yield how many losses on file, of these tasks or all, are equal here, within rounding, beyond."""
     kept = json.loads(PORTABLE.read_text())
     yield f"on file: {kept['device']}, {kept['packages']['torch']}; here: {_machine()['device']}"
-    for task, norms in kept["losses"].items():
+    for task in of or kept["losses"]:
+        norms = kept["losses"][task]
         found, counts, other = dict(losses(task)), Counter[str](), []
         for norm, series in norms.items():
             pairs = zip(map(float.fromhex, series), found[norm], strict=True)
@@ -111,5 +112,5 @@ if __name__ == "__main__":
     elif asked == ["write-portable"]:
         write_portable()
     else:
-        for line in compare_portable():
+        for line in compare_portable(asked[1:]):
             print(line, flush=True)

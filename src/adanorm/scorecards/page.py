@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment
+from markupsafe import Markup, escape
 
 from adanorm.reporting.names import title
 from adanorm.reporting.verdicts.preregistration import preregistration
@@ -16,11 +18,11 @@ from adanorm.scorecards.summary import (
     blind,
     ending,
     gradient_text,
-    headline,
     name,
     numbers,
     open_lines,
     side_text,
+    verdicts_in_words,
 )
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -31,11 +33,17 @@ REACH = 4.0  # margins that it shows to either side, or as many as the interval 
 def card_page(card: Card, others: Sequence[Card] = (), *, notice: str = "") -> str:
     """Return a scorecard as a page; the `others` are shown beside it, a `notice` before everything."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["coded"] = _coded
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
         title=name(card.norm),
         notice=notice,
         cards=[_card(each) for each in (card, *others)],
     )
+
+
+def _coded(text: str) -> Markup:
+    """Return a text, escaped, with what stands between backticks as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _card(card: Card) -> dict[str, Any]:
@@ -44,7 +52,7 @@ def _card(card: Card) -> dict[str, Any]:
     return {
         "title": name(card.norm),
         "anchor": card.identity,
-        "headline": headline(card),
+        "headline": verdicts_in_words(card),
         "alike": [name(norm) for norm in card.observed.alike] if card.observed else [],
         "checks": card.checks,
         "norms": [name(norm) for norm in norms],

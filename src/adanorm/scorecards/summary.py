@@ -42,9 +42,15 @@ def summary(card: Card) -> str:
 
 def headline(card: Card) -> str:
     """Return what was found, in a sentence or two."""
+    if not (card.observed and card.observed.alike):
+        return verdicts_in_words(card)
+    alike = listed(name_all(card.observed.alike))
+    return f"{name(card.norm)} computes what {alike} computes. {verdicts_in_words(card)}"
+
+
+def verdicts_in_words(card: Card) -> str:
+    """Return the answers beside each other norm, and on which tasks."""
     parts = []
-    if card.observed and card.observed.alike:
-        parts.append(f"{name(card.norm)} computes what {listed(name_all(card.observed.alike))} computes.")
     found = [(score, verdict) for score in card.scores for verdict in score.verdicts]
     for other in card.against:
         answers: dict[str, list[str]] = {}
