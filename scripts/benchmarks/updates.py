@@ -103,6 +103,8 @@ def measure(options: Options) -> Iterator[Row]:
     tasks = keys["tasks"].split(",")
     if unknown := [task for task in tasks if task not in SCALES]:
         raise ValueError(f"tasks={unknown[0]}: choose from {', '.join(SCALES)}")
+    if keys["arithmetic"] not in ("", "portable"):
+        raise ValueError(f"arithmetic={keys['arithmetic']}: must be portable, or nothing")
     other = checkout_of(keys["baseline"])
     for task in tasks:
         scale = keys["scale"] or SCALES[task]
@@ -138,7 +140,7 @@ def checkout_of(baseline: str) -> Path:
 
 
 def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
-    held = HELD if options.keys["arithmetic"] == "portable" else {}
+    held = HELD if options.keys["arithmetic"] else {}
     with ExitStack() as stack:
         runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         children = {

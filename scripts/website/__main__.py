@@ -16,7 +16,10 @@ from scripts.website.stage import stage
 from scripts.website.tasks import task_pages
 from scripts.website.text import Pages, contents
 
-TO_THE_INDEX = '<!doctype html><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
+TO_THE_INDEX = (
+    "<!doctype html><title>AdaNorm, reproduced</title>"
+    '<meta http-equiv="refresh" content="0; url=docs/index.html"><a href="docs/index.html">The pages</a>\n'
+)
 
 
 def main() -> None:

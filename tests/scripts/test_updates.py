@@ -11,6 +11,7 @@ from scripts.benchmarks.harness import Options, Row, Spread
 from scripts.benchmarks.updates import Child, measure
 
 KEYS = {"tasks": "rt", "scale": "smoke", "norm": "adanorm", "seconds": "0.01", "evaluations": "1"}
+KEYS |= {"arithmetic": ""}
 
 
 def measured(baseline: Path | str, **keys: str) -> list[Row]:
@@ -32,6 +33,7 @@ def test_a_checkout_against_itself_makes_the_same_updates_and_scores() -> None:
     [
         ({"baseline": ""}, "baseline=: must be"),
         ({"baseline": "0"}, "baseline=0: must be"),
+        ({"arithmetic": "exact"}, "arithmetic=exact: must be portable"),
         ({"tasks": "rt,none"}, "tasks=none: choose from rt, sst5"),
     ],
 )
