@@ -148,6 +148,7 @@ def own_pairs(folder: Path, texts: dict[str, list[str]], *overrides: str) -> Par
     return data
 
 
+@pytest.mark.needs("fairseq")
 def test_pairs_that_leak_are_told_and_counted_alike_in_a_data_bin(tmp_path: Path) -> None:
     lines = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
     texts = {"train": lines[:40], "valid": [*lines[40:50], lines[0]], "test": [*lines[50:], *lines[:5]]}
@@ -162,6 +163,7 @@ def test_pairs_that_leak_are_told_and_counted_alike_in_a_data_bin(tmp_path: Path
     assert load_pairs(as_data_bin).inspection == corpus.inspection
 
 
+@pytest.mark.needs("fairseq")
 def test_pairs_too_long_for_a_batch_are_told_and_refused_where_none_is_left(tmp_path: Path) -> None:
     texts = {split: ["x y z", "u v w x y", "a b c"] for split in SPLITS}
     found = load_pairs(own_pairs(tmp_path, texts, "data.bpe_merges=null", "data.batch_tokens=4")).inspection

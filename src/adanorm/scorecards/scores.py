@@ -13,7 +13,7 @@ from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.sentences import lacking
 from adanorm.scorecards.card import Answer, Card, Column, Score, Side, Verdict
 
-ALIKE = "computes the same"
+ALIKE = "computes the same, so that only rounding differs"
 SMOKE = "synthetic data, a run of seconds: it shows that the norm trains, and no more"
 
 
