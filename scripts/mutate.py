@@ -33,7 +33,12 @@ ROOMS = {
     "metrics": ("tests/metrics", "tests/tasks/test_parsing.py"),
     "training": ("tests/training", "tests/cli/test_bounds.py"),
     "reporting/verdicts": ("tests/reporting/verdicts",),
-    "records": ("tests/records", "tests/reporting/test_cell.py", "tests/tasks/test_baselines.py"),
+    "records": (
+        "tests/records",
+        "tests/reporting/test_cell.py",
+        "tests/tasks/test_baselines.py",
+        "tests/cli/test_compare.py",
+    ),
     "config": (
         "tests/config",
         "tests/records/test_digests.py",
