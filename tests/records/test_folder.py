@@ -156,6 +156,12 @@ def test_a_folder_that_another_process_writes_is_left_alone(folder: RunFolder) -
     assert names(folder) == set()
 
 
+def test_a_lock_that_a_killed_process_left_is_nobodys(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    (folder.path / "run.lock").touch()
+    assert not is_locked(folder.path)
+
+
 def test_rows_after_the_checkpoint_are_dropped(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_rows([])
