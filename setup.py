@@ -8,7 +8,13 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED = ("conf", "results/published.csv", "results/published-curves", "results/baselines.json")
+SHIPPED = (
+    "conf",
+    "results/published.csv",
+    "results/published-curves",
+    "results/baselines.json",
+    "results/older-records.txt",
+)
 
 
 class BuildWithConfiguration(build_py):

@@ -30,10 +30,11 @@ import pytest
 if TYPE_CHECKING:
     from scripts.mutate import Mutant
 
-Outcome = Literal["noticed", "survived", "at import"]
+Outcome = Literal["noticed", "survived", "not run", "at import"]
 CACHED = 3  # tests of a line, or fewer: it may be behind a cache, and others need it too
 SECONDS = 20.0  # of a core, of those others
-OPTIONS = ("-x", "-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist")
+# A busy machine is no reason to fail: a mutant's time is bounded by what it computes.
+OPTIONS = ("-x", "-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=3000")
 
 
 class Traced(NamedTuple):
@@ -47,7 +48,7 @@ class Traced(NamedTuple):
 def outcomes(
     mutants: Sequence[Mutant], repository: Path, tests: Sequence[str], limit: int
 ) -> Iterator[Outcome]:
-    """Yield of each mutant whether a test notices it, or that it is no function's.
+    """Yield of each mutant whether a test notices it, that none runs its line, or that it is no function's.
 
     Raises ValueError, naming the test, where one fails without any change.
     """
@@ -106,6 +107,7 @@ def _become(repository: Path) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     for name in [name for name in sys.modules if name.partition(".")[0] in ("adanorm", "tests", "scripts")]:
         del sys.modules[name]
+    os.environ["GIT_OPTIONAL_LOCKS"] = "0"  # git's folder is linked to, and only read
     os.chdir(repository)
     sys.path[:0] = [str(repository / "src"), str(repository)]
 
@@ -200,9 +202,11 @@ class _Suite:
 
         with _written(mutant, self._repository):
             survived = all(
-                _in_fork(functools.partial(passes, chosen), limit=self._limit) is True for chosen in tried
+                _in_fork(functools.partial(passes, chosen), limit=self._limit) is True
+                for chosen in tried
+                if chosen
             )
-        return "survived" if survived else "noticed"
+        return "noticed" if not survived else "survived" if of_line else "not run"
 
     def _run(self, items: Sequence[pytest.Item]) -> None:
         """Run tests until one fails."""

@@ -2,8 +2,9 @@
 
 In a copy of the repository one operator, number, word of logic or branch at a time becomes another, and the
 tests that run its line are run until one fails. A survivor is printed with its line: a test is missing there,
-or the change means nothing. The exit code is 1 if there is a survivor. Before the first mutant all tests of
-the rooms are run once, which takes minutes; a mutant then takes less than a second (scripts/mutant_tests.py).
+or the change means nothing; so is one whose line no test runs. The exit code is 1 if there is any. Before the
+first mutant all tests of the rooms are run once, which takes minutes; a mutant then takes less than a second
+(scripts/mutant_tests.py).
 
 Keys: seed=1, count=60 (mutants, drawn from all; 0: all of them), rooms=norms,metrics,... (some of them),
 only=TEXT (modules with it in their path), limit=300 (seconds of a core for a mutant's tests).
@@ -32,11 +33,17 @@ ROOMS = {
     "metrics": ("tests/metrics", "tests/tasks/test_parsing.py"),
     "training": ("tests/training", "tests/cli/test_bounds.py"),
     "reporting/verdicts": ("tests/reporting/verdicts",),
-    "records": ("tests/records", "tests/studies/test_study.py"),
+    "records": (
+        "tests/records",
+        "tests/reporting/test_cell.py",
+        "tests/tasks/test_baselines.py",
+        "tests/cli/test_compare.py",
+    ),
     "config": (
         "tests/config",
         "tests/records/test_digests.py",
         "tests/cli/test_bounds.py",
+        "tests/models/test_placements.py",
         "tests/studies/test_study.py",
     ),
 }
@@ -85,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{len(found)} mutants, {len(chosen)} of them tried", flush=True)
     import torch  # noqa: F401 (loaded once for all)
 
-    tried, survived = Counter[str](), Counter[str]()
+    tried, survived, unseen = Counter[str](), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         repository = _copied(Path(folder))
         tests = [*dict.fromkeys(test for room in rooms for test in ROOMS[room])]
@@ -96,14 +103,16 @@ def main(arguments: Sequence[str]) -> int:
                 at_import.append(mutant)
             elif outcome == "survived":
                 survived[_module(mutant)] += _report(mutant)
+            elif outcome == "not run":
+                unseen[_module(mutant)] += _report(mutant, "NOT RUN")
         for mutant in at_import:
             if not is_noticed_at_import(mutant, repository, _own_first(mutant), limit):
                 survived[_module(mutant)] += _report(mutant)
-    print(f"{'':<40}{'tried':>7}{'noticed':>9}{'survived':>9}")
-    rows = [(module, tried[module], survived[module]) for module in sorted(tried)]
-    for module, count, left in [*rows, ("all", tried.total(), survived.total())]:
-        print(f"{module:<40}{count:>7}{count - left:>9}{left:>9}")
-    return int(survived.total() > 0)
+    print(f"{'':<40}{'tried':>7}{'noticed':>9}{'survived':>9}{'not run':>9}")
+    rows = [(module, tried[module], survived[module], unseen[module]) for module in sorted(tried)]
+    for module, count, left, out in [*rows, ("all", tried.total(), survived.total(), unseen.total())]:
+        print(f"{module:<40}{count:>7}{count - left - out:>9}{left:>9}{out:>9}")
+    return int(survived.total() + unseen.total() > 0)
 
 
 def mutants(room: str) -> Iterator[Mutant]:
@@ -151,7 +160,7 @@ def _apply(node: ast.AST) -> None:
 def _copied(folder: Path) -> Path:
     """Return a copy of the repository: the package's code is copied, all else linked to."""
     for path in PROJECT.iterdir():
-        if path.name not in ("src", ".git"):
+        if path.name != "src":
             (folder / path.name).symlink_to(path)
     shutil.copytree(PROJECT / "src" / "adanorm", folder / "src" / "adanorm")
     return folder
@@ -161,9 +170,9 @@ def _module(mutant: Mutant) -> str:
     return str(mutant.path.relative_to("src/adanorm"))
 
 
-def _report(survivor: Mutant) -> int:
+def _report(survivor: Mutant, what: str = "SURVIVED") -> int:
     """Print a survivor and return 1."""
-    print(f"SURVIVED {survivor.path}:{survivor.line}: {survivor.change}", flush=True)
+    print(f"{what} {survivor.path}:{survivor.line}: {survivor.change}", flush=True)
     return 1
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import yaml
 
 from adanorm.config.experiment import Experiment
+from adanorm.records.check import digests
 from adanorm.records.result import Result
 from adanorm.reporting.pages.report import report_page
 from adanorm.reporting.tables.table import Table
@@ -92,10 +93,10 @@ def _record(run: Experiment) -> None:
         {"update": every * n, "epoch": n, "train_loss": 1 / n, "valid_loss": 1.0, f"valid_{selection}": 1 / n}
         for n in range(1, EVALUATIONS + 1)
     ]
-    (folder / "result.json").write_bytes(result.to_json())
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (folder / "config.yaml").write_text(yaml.safe_dump(run.identity()))
     (folder / "environment.json").write_text(json.dumps({"commit": "0" * 40, "packages": {"torch": "2"}}))
+    (folder / "result.json").write_bytes(result.sealed(digests(folder)))
 
 
 if __name__ == "__main__":

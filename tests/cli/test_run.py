@@ -170,18 +170,26 @@ def test_a_run_made_by_another_process_meanwhile_is_not_made_again(tmp_path: Pat
     }
 
 
-def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, command: Command) -> None:
-    arguments = ["task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"]
-    # A limit on the size of a file stands in for the disk: the checkpoint does not fit.
-    full = commands.run("tests.full_disk", "24", "run", *arguments, "model.channels=[8,16]")
-    assert full.returncode == 2
-    assert full.stderr.count("\n") == 1
-    assert "File too large" in full.stderr
-    folder = only_folder(tmp_path)
-    assert not (folder / "result.json").exists()
-    assert list(folder.glob("*.tmp")) == []
-    assert command("run", *arguments, "model.channels=[8,16]").returncode == 0
-    assert json.loads((folder / "result.json").read_text())["status"] == "done"
+def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
+    tmp_path: Path, command: Command
+) -> None:
+    often = ["task=mnist", "norm=adanorm", "scale=smoke", "checkpoint_minutes=1e-9"]
+    whole = compose_experiment([*often, f"runs={tmp_path / 'whole'}"])
+    execute(whole)
+    # A limit on the size of a file stands in for the disk: once there are best weights, no checkpoint fits.
+    arguments = [*often, f"runs={tmp_path / 'full'}"]
+    full = commands.run("tests.full_disk", "45", "run", *arguments)
+    folder = only_folder(tmp_path / "full")
+    assert (full.returncode, full.stderr) == (
+        2, f"error: [Errno 27] File too large: '{folder / 'checkpoint.pt'}'\n",
+    )  # fmt: skip
+    left = {path.name for path in folder.iterdir()}
+    assert "checkpoint-before.pt" in left
+    assert not {"checkpoint.pt", "checkpoint.pt.tmp", "result.json"} & left
+    assert command("run", *arguments).returncode == 0
+    assert rows(folder) == rows(whole.folder())
+    for name in ("predictions.txt.gz", "weights.safetensors"):
+        assert (folder / name).read_bytes() == (whole.folder() / name).read_bytes()
 
 
 def run_to_be_killed(folder: Path, task: str, moment: str, times: int) -> subprocess.CompletedProcess[str]:

@@ -74,6 +74,7 @@ def test_mistakes_name_the_thing_and_the_choices(name: str, params: dict[str, fl
 def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
     norm = compose_experiment(["norm=doubled", "+norm.params.factor=3"]).norm
     assert norm.name == "doubled"
+    assert {**norm.code} == {"outside_norms.py": OUTSIDE.encode()}, "part of a run's identity"
     make_norm = norm_factory(norm)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 3.0))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,15 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.records import reader
+from adanorm.records.check import digests
 from adanorm.records.folder import RunFolder
+from adanorm.records.older import PATH
 from adanorm.records.result import Result
 from adanorm.reporting.cell import cell
-from tests.reporting.records import record
+from scripts.older_records import lines
+from tests.reporting.records import record, said, seal
 
+NO_CHECKSUM = "it has no checksum, and is none of the older records that lack one"
 ROWS = [{"valid_accuracy": 70.0, "train_loss": 1.0}, {"train_loss": 0.9}, {"train_loss": 0.8}]
 
 
@@ -35,13 +40,13 @@ def run(tmp_path: Path) -> Experiment:
     return made
 
 
-def complaint(run: Experiment) -> str:
+def complaint(folder: Path) -> str:
     """What is said of a run that is not counted; nothing where it is."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = reader.result(run.folder())
-    assert (found is None) == bool(said)
-    return str(said[0].message).partition(" is not counted: ")[2] if said else ""
+        found = reader.result(folder)
+    assert (found is None) == bool(told)
+    return str(told[0].message).partition(" is not counted: ")[2] if told else ""
 
 
 def test_committed_records_are_all_whole() -> None:
@@ -54,7 +59,7 @@ def test_committed_records_are_all_whole() -> None:
 
 
 def test_a_record_as_it_was_written_is_counted(run: Experiment) -> None:
-    assert complaint(run) == ""
+    assert complaint(run.folder()) == ""
     assert reader.is_complete(run.folder())
 
 
@@ -69,19 +74,12 @@ def test_a_file_that_is_not_what_was_written_takes_the_record_out(
     flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
     changed = {"cut": content[:-1], "flipped": flipped, "emptied": b""}
     path.unlink() if change == "removed" else path.write_bytes(changed[change])
-    assert complaint(run) == f"{name} is {'missing' if change == 'removed' else 'not what was written'}"
+    assert (
+        complaint(run.folder()) == f"{name} is {'missing' if change == 'removed' else 'not what was written'}"
+    )
 
 
 Edit = Callable[[dict[str, Any]], object]
-
-
-def edited(folder: Path, edit: Edit, *, sealed: bool) -> None:
-    """Change what result.json says; without its checksums it is a record of older times."""
-    values = json.loads((folder / "result.json").read_bytes())
-    edit(values)
-    if not sealed:
-        del values["checksum"], values["files"]
-    (folder / "result.json").write_text(json.dumps(values))
 
 
 EDITS: dict[str, Edit] = {
@@ -104,14 +102,60 @@ EDITS: dict[str, Edit] = {
 
 @pytest.mark.parametrize("expected", EDITS)
 def test_a_result_that_cannot_be_the_folders_is_not_counted(run: Experiment, expected: str) -> None:
-    edited(run.folder(), EDITS[expected], sealed=False)
-    assert complaint(run) == expected
+    values = said(run.folder())
+    EDITS[expected](values)
+    seal(run.folder(), values)
+    assert complaint(run.folder()) == expected
 
 
 @pytest.mark.parametrize("score", [75.5, "75.0"])
 def test_a_result_that_was_edited_is_not_counted(run: Experiment, score: Any) -> None:
-    edited(run.folder(), lambda values: values["test"].update(accuracy=score), sealed=True)
-    assert complaint(run) == "it is not what was written"
+    path = run.folder() / "result.json"
+    values = json.loads(path.read_bytes())
+    values["test"]["accuracy"] = score
+    path.write_text(json.dumps(values))
+    assert complaint(run.folder()) == "it is not what was written"
+
+
+@pytest.mark.parametrize("left", [(), ("files",), ("test",)])
+def test_a_result_without_its_checksum_is_not_counted(run: Experiment, left: tuple[str, ...]) -> None:
+    values = json.loads((run.folder() / "result.json").read_bytes())
+    stripped = {**said(run.folder()), "test": {"accuracy": 75.5}}
+    stripped |= {key: values[key] for key in left}
+    (run.folder() / "result.json").write_text(json.dumps(stripped))
+    assert complaint(run.folder()) == NO_CHECKSUM
+    assert not reader.is_complete(run.folder())
+
+
+def older() -> Path:
+    """A committed record of a run that has no checksum."""
+    if not PATH.exists():
+        pytest.skip(f"no {PATH}")
+    folders = (line.split()[1] for line in PATH.read_text().splitlines())
+    return RUNS.parent / next(name for name in folders if name.startswith("runs/"))
+
+
+def test_a_record_of_older_times_counts_wherever_it_lies_as_long_as_no_byte_changed(tmp_path: Path) -> None:
+    folder = tmp_path.joinpath(*older().parts[-3:])
+    shutil.copytree(older(), folder)
+    assert reader.result(folder) == reader.result(older()) is not None
+    for name in digests(folder):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content + b"\n" if name == "config.yaml" else b" " + content)
+        assert complaint(folder) == NO_CHECKSUM
+        (folder / name).write_bytes(content)
+    assert complaint(folder) == ""
+    values = said(folder)
+    metric = next(iter(values["test"]))
+    values["test"][metric] /= 2
+    (folder / "result.json").write_text(json.dumps(values))
+    assert complaint(folder) == NO_CHECKSUM
+
+
+def test_the_list_of_older_records_has_those_on_record_and_no_others() -> None:
+    if not PATH.exists():
+        pytest.skip(f"no {PATH}")
+    assert PATH.read_text("utf-8") == "".join(lines())
 
 
 @pytest.mark.parametrize(
@@ -121,6 +165,8 @@ def test_a_result_that_was_edited_is_not_counted(run: Experiment, score: Any) ->
         (["{"], "metrics.jsonl, line 1: no JSON object"),
         (["[1]"], "metrics.jsonl, line 1: no JSON object"),
         (["{}"], "metrics.jsonl has no row of an update"),
+        ([0, 1, '{"update": 30}'], "metrics.jsonl lacks rows of some evaluations"),
+        (['{"update": 10}', 1, 2], "metrics.jsonl lacks rows of some evaluations"),
         ([0, 1], "metrics.jsonl ends at update 20, the run at 30"),
         ([0, 2], "metrics.jsonl lacks rows of some evaluations"),
         ([1, 2], "metrics.jsonl lacks rows of some evaluations"),
@@ -130,9 +176,9 @@ def test_a_result_that_was_edited_is_not_counted(run: Experiment, score: Any) ->
 def test_rows_that_lack_take_the_record_out(run: Experiment, rows: list[int | str], expected: str) -> None:
     path = run.folder() / "metrics.jsonl"
     lines = path.read_text().splitlines()
-    edited(run.folder(), lambda values: None, sealed=False)
     path.write_text("".join(f"{lines[row] if isinstance(row, int) else row}\n" for row in rows))
-    assert complaint(run) == expected
+    seal(run.folder(), said(run.folder()))
+    assert complaint(run.folder()) == expected
 
 
 def test_a_folder_of_another_run_is_not_counted(run: Experiment) -> None:

@@ -46,3 +46,11 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs
     assert (tmp_path / "src" / "norm.py").read_text() == "eps = 1e-6\n"
     assert (tmp_path / "src" / "naïve new.py").read_text() == "new = True\n"
     assert b"notes" not in patch
+
+
+def test_a_record_names_the_model_of_the_processor() -> None:
+    said = environment.describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
+    described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    if "model name" not in described:
+        pytest.skip("this machine does not say its processor's model")
+    assert f": {said['device']}\n" in described

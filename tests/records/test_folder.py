@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,12 @@ def test_a_folder_that_another_process_writes_is_left_alone(folder: RunFolder) -
     assert names(folder) == set()
 
 
+def test_a_lock_that_a_killed_process_left_is_nobodys(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    (folder.path / "run.lock").touch()
+    assert not is_locked(folder.path)
+
+
 def test_rows_after_the_checkpoint_are_dropped(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_rows([])
@@ -165,6 +172,22 @@ def test_rows_after_the_checkpoint_are_dropped(folder: RunFolder) -> None:
     assert reader.metrics(folder.path) == [{"update": 1}, {"update": 2}]
     with pytest.raises(ValueError, match="not JSON compliant"):
         folder.add_row({"loss": float("nan")})
+
+
+def test_of_a_row_that_the_disk_has_no_room_for_nothing_is_left(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.add_row({"update": 1})
+    before = folder.rows.read_bytes()
+    limit, whole = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 5, whole))  # stands in for the disk
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*metrics.jsonl'"):
+            folder.add_row({"update": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, whole))
+    assert folder.rows.read_bytes() == before
+    folder.add_row({"update": 2})
+    assert reader.metrics(folder.path) == [{"update": 1}, {"update": 2}]
 
 
 def test_outputs_are_read_back_and_the_same_outputs_are_the_same_bytes(folder: RunFolder) -> None:

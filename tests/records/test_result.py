@@ -11,7 +11,9 @@ import pytest
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.records import reader
-from adanorm.records.result import AnalysisResult, Ended, Result
+from adanorm.records.check import digests
+from adanorm.records.result import AnalysisResult, Ended, Result, as_json
+from tests.reporting.records import seal
 
 FACTS: dict[str, Any] = {
     "task": "rt",
@@ -65,6 +67,8 @@ def test_the_keys_of_a_result_say_how_it_ended() -> None:
 
 
 def test_a_score_that_is_not_finite_is_no_result() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        as_json({"accuracy": float("nan")})
     with pytest.raises(ValueError, match="finite"):
         Result(status="done", **FACTS, test={"accuracy": float("nan")})
 
@@ -95,6 +99,6 @@ def test_a_key_that_a_later_version_adds_is_read_over(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text("{}")
     later = {**json.loads(result.to_json()), "energy": 3.0}
-    (folder / "result.json").write_text(json.dumps(later))
-    assert reader.result(folder) == result
+    seal(folder, later)
+    assert reader.result(folder) == result.model_copy(update={"files": digests(folder)})
     assert reader.is_complete(folder)

@@ -11,6 +11,8 @@ import yaml
 
 from adanorm.analyses.spec import AnalysisRecord
 from adanorm.config.experiment import Experiment
+from adanorm.records.check import digests
+from adanorm.records.result import checksum_of
 
 Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster where there is one
 
@@ -77,4 +79,16 @@ def record_analysis(record: AnalysisRecord, **result: Any) -> None:
 def _write(folder: Path, identity: dict[str, Any], result: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text(yaml.dump(identity, Dumper=Dumper))
-    (folder / "result.json").write_text(json.dumps(result))
+    seal(folder, result)
+
+
+def said(folder: Path) -> dict[str, Any]:
+    """Return what a record's result says beside its checksums."""
+    values: dict[str, Any] = json.loads((folder / "result.json").read_bytes())
+    return {key: value for key, value in values.items() if key not in ("checksum", "files")}
+
+
+def seal(folder: Path, result: dict[str, Any]) -> None:
+    """Write what a result says, true or not, with the checksums that its record then has."""
+    values = {**result, "files": digests(folder)}
+    (folder / "result.json").write_text(json.dumps({**values, "checksum": checksum_of(values)}))

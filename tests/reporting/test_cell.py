@@ -155,6 +155,10 @@ def test_seeds_that_settings_are_chosen_by_are_no_evidence(runs: list[Experiment
         record(run, **score(accuracy))
     assert cell(runs).scores == [76.0]
     assert cell([chosen_by]).scores == [90.0]
+    last = runs[0].model_copy(update={"seed": 100})
+    record(last, **score(77.0))
+    assert [run.seed for run in runs_on_record(runs[0])] == [1, 100]
+    assert [run.seed for run in runs_on_record(chosen_by)] == [101]
 
 
 def test_smaller_scales_and_own_data_have_no_paper_number(tmp_path: Path) -> None:

@@ -147,7 +147,8 @@ def in_every(ending: str, old: bytes, new: bytes) -> Callable[[Members], None]:
             in_every("config.yaml", b"task:", b"a: !!python/name:os.system\ntask:"),
             "could not determine a con",
         ),
-        (in_every("result.json", b'"test"', b'"tset"'), "result.json|test lacks accuracy|no result"),
+        (in_every("result.json", b'"test"', b'"tset"'), "it is not what was written"),
+        (in_every("result.json", b'"checksum"', b'"seal"'), "it has no checksum"),
     ],
 )
 def test_a_bundle_that_says_other_than_its_records_is_refused(

@@ -35,6 +35,7 @@ def test_an_unknown_room_is_refused() -> None:
 
 
 MODULE = "START = 1\n\n\ndef twice(x):\n    return 2 * x\n\n\ndef half(x):\n    return x / 2 if x else 0\n"
+MODULE += "\n\ndef third(x):\n    return x / 3\n"
 TESTS = """
 from adanorm.small import START, half, twice
 
@@ -68,9 +69,11 @@ def test_a_mutant_is_noticed_where_a_test_of_its_line_fails(tmp_path: Path) -> N
         changed(9, "else 0", "else 1"),
         changed(1, "= 1", "= 2"),
         changed(9, "x / 2", "exit()"),
+        changed(13, "x / 3", "x / 4"),
     ]
     tests = ["tests/test_small.py"]
-    assert [*outcomes(tried, tmp_path, tests, 60)] == ["noticed", "survived", "at import", "noticed"]
+    found = [*outcomes(tried, tmp_path, tests, 60)]
+    assert found == ["noticed", "survived", "at import", "noticed", "not run"]
     assert is_noticed_at_import(tried[2], tmp_path, tests, 60)
     assert not is_noticed_at_import(tried[1], tmp_path, tests, 60)
     assert (tmp_path / "src/adanorm/small.py").read_text() == MODULE

@@ -53,6 +53,11 @@ def problem(folder: Path, result: Ended) -> str | None:
     return _of_scores(identity, result) or _of_rows(identity, rows, result)
 
 
+def digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of a record's files by name, without its result's."""
+    return {name: sha256(folder / name) for name in FILES if (folder / name).is_file()}
+
+
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a file of JSON lines, none where it does not exist.
 
@@ -135,7 +140,7 @@ def _of_rows(identity: Identity, rows: Rows, result: Result) -> str | None:
 def _follow(identity: Identity, rows: Rows) -> bool:
     """Return whether the rows are of one evaluation after the other; the last may come early, at the end."""
     every = identity["training"].get("evaluate_every")
-    *found, last = (row.get("update" if every else "epoch", 0) for row in rows)
+    *found, last = (row.get("update" if every else "epoch", math.inf) for row in rows)
     expected = [(every or 1) * count for count in range(1, len(rows) + 1)]
     grows = all(a["update"] < b["update"] for a, b in pairwise(rows))
     return grows and found == expected[:-1] and last <= expected[-1]

@@ -14,11 +14,10 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from adanorm.config.digest import sha256
 from adanorm.config.paths import PROJECT
 from adanorm.files import naming, sweep, write_whole
 from adanorm.records import reader
-from adanorm.records.check import FILES, PATCH
+from adanorm.records.check import PATCH, digests
 from adanorm.records.checkout import changes
 from adanorm.records.result import Ended, as_json
 
@@ -99,8 +98,7 @@ class RunFolder:
                     self._end(recording.result)
 
     def _end(self, result: Ended) -> None:
-        files = {name: sha256(self.path / name) for name in FILES if (self.path / name).is_file()}
-        write_whole(self.path / "result.json", result.sealed(files))
+        write_whole(self.path / "result.json", result.sealed(digests(self.path)))
         if result.is_complete:
             for leftover in (*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")):
                 leftover.unlink(missing_ok=True)
@@ -152,8 +150,15 @@ def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _add_line(path: Path, row: Mapping[str, Any]) -> None:
-    with naming(path), path.open("a", encoding="utf-8") as file:
-        file.write(_line(row))
+    left = _line(row).encode()
+    with naming(path), path.open("ab", buffering=0) as file:
+        whole = file.tell()
+        try:
+            while left:
+                left = left[file.write(left) :]
+        except OSError:
+            file.truncate(whole)  # a full disk may have taken the half of it
+            raise
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from adanorm.config.experiment import Experiment
 from adanorm.records.check import FILES, NAME, problem, read_rows
+from adanorm.records.older import is_listed
 from adanorm.records.result import AnalysisResult, Ended, Result, checksum_of
 
 R = TypeVar("R", bound=Ended)
@@ -93,6 +94,8 @@ def _found(folder: Path, kind: type[Ended]) -> tuple[Ended | None, str | None]:
         wrong = error.errors()[0]
         return None, f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}"
     reason = problem(folder, found)
+    if reason is None and checksum is None and not is_listed(folder):
+        reason = "it has no checksum, and is none of the older records that lack one"
     return (None, reason) if reason else (found, None)
 
 

@@ -25,7 +25,7 @@ from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_style
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import Candidate, CellPlan, study_grid
 from adanorm.studies.study import load_study
-from tests.reporting.records import record, score
+from tests.reporting.records import record, said, score, seal
 
 Cells = dict[str, list[Experiment]]
 
@@ -100,6 +100,7 @@ def test_a_norm_that_diverges_before_its_first_evaluation_is_in_the_legend_alone
     for run in cells["adanorm"]:
         record(run, status="diverged", valid=None, test=None)
         (run.folder() / "metrics.jsonl").unlink(missing_ok=True)
+        seal(run.folder(), said(run.folder()))
     found = curves("curves-rt-paper", cells)
     assert found is not None
     (legend,) = found.figure.legends

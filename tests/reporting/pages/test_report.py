@@ -14,7 +14,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import choices
 from adanorm.reporting.pages.report import build_report
-from tests.reporting.records import record
+from tests.reporting.records import record, said, seal
 
 
 class Page(HTMLParser):
@@ -54,6 +54,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record(diverged, status="diverged", test=None)
     config = diverged.folder() / "config.yaml"
     config.write_text(f"# <rt>\n{config.read_text()}")
+    seal(diverged.folder(), said(diverged.folder()))
     record(
         compose_experiment(["task=rt", "norm=adanorm", f"runs={tmp_path}"]),
         status="failed",

@@ -44,6 +44,7 @@ PARTS = {
     "REPORT.md": "The report in the shape of a reproducibility report.",
     "published.csv": "The numbers of the paper, with their source.",
     "baselines.json": "Scores of what needs no training.",
+    "older-records.txt": "Checksums of the records that were written without one.",
 }
 
 
