@@ -320,6 +320,20 @@ def test_loggers_need_no_account(tmp_path: Path, command: Command, logger: str) 
         assert said in content, "test scores, curves and the configuration"
 
 
+@pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
+def test_a_folder_that_a_logger_left_is_not_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logger: str
+) -> None:
+    (tmp_path / logger).mkdir()
+    for name in [name for name in sys.modules if name.partition(".")[0] == logger]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    run = compose_experiment(["task=mnist", "scale=smoke", f"logger={logger}", f"runs={tmp_path / 'runs'}"])
+    with pytest.raises(ValueError, match=f"logger={logger}: the package {logger} is not installed"):
+        execute(run)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_what_breaks_in_training_is_recorded_and_tried_again(tmp_path: Path, command: Command) -> None:
     arguments = ("task=mnist", "norm=none", "scale=smoke", f"runs={tmp_path}")
     broken = command("run", *arguments, "norm.path=tests.broken_norm:RaisesInTraining")

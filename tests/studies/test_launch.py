@@ -237,22 +237,22 @@ def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
 def test_a_study_is_one_folder_or_one_group_of_a_tracker(
     tmp_path: Path, command: Command, logger: str
 ) -> None:
-    arguments = own_study(
-        tmp_path, "plain: {norm: layernorm}, k=0.2: {norm: adanorm, overrides: [norm.params.k=0.2]}"
-    )
+    # A label is a text, not Hydra's grammar and no folder.
+    rows = "plain: {norm: layernorm}, '../k=0,2 \"größer\"': {norm: adanorm, overrides: [norm.params.k=0.2]}"
+    arguments = own_study(tmp_path, rows)
     done = command("study", *arguments, f"logger={logger}")
     assert done.returncode == 0, done.stdout
     if logger == "tensorboard":
         folders = sorted(path.parent for path in tmp_path.glob("runs/tensorboard/own/*/events.*"))
         assert [path.name.rpartition(" ")[0] for path in folders] == [
-            "mnist k=0.2 seed 1",
+            'mnist ..-k=0,2 "größer" seed 1',
             "mnist plain seed 1",
         ]
     else:
         logged = [path.read_bytes() for path in tmp_path.glob("runs/mnist/*/*/wandb/offline-run-*/*.wandb")]
         assert len(logged) == 2
         assert all(b"own" in content for content in logged)
-        assert any(b"mnist k=0.2 seed 1" in content for content in logged)
+        assert any('mnist ../k=0,2 "größer" seed 1'.encode() in content for content in logged)
 
 
 def test_a_run_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path, command: Command) -> None:

@@ -12,7 +12,6 @@ started again with as many workers it goes on with the same plan.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -30,7 +29,7 @@ from adanorm.cli.study_until import (
     run_until_decided,
 )
 from adanorm.cli.values import whole_number
-from adanorm.config.overrides import check_fixed
+from adanorm.config.overrides import assigned, check_fixed
 from adanorm.config.paths import PROJECT
 from adanorm.records import loggers, reader
 from adanorm.reporting.tables.files import write_table
@@ -138,6 +137,5 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
         loggers.check(run.experiment)
         if run.experiment.logger.name != "files":
             named = {"group": name, "label": run.name}
-            # In quotes: a label may hold what Hydra's grammar has a meaning for.
-            run.arguments.extend(f"++logger.{key}={json.dumps(text)}" for key, text in named.items())
+            run.arguments.extend(assigned(f"++logger.{key}", text) for key, text in named.items())
     return changed

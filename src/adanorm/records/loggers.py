@@ -77,12 +77,15 @@ def _events(experiment: Experiment, folder: Path) -> Path:
     if experiment.logger.group is None:
         return folder / "tensorboard"
     kept = Path(experiment.runs) if experiment.runs else PROJECT / "outputs"
-    label = experiment.logger.label or folder.parent.name
+    label = (experiment.logger.label or folder.parent.name).replace("/", "-")
     return kept / "tensorboard" / experiment.logger.group / f"{label} {experiment.digest()}"
 
 
 def check(experiment: Experiment) -> None:
     """Raise ValueError where the configured logger's package is not installed."""
     name = experiment.logger.name
-    if name != "files" and importlib.util.find_spec(name) is None:
+    if name == "files":
+        return
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:  # of no file: a folder of that name, as loggers write one
         raise ValueError(f"logger={name}: the package {name} is not installed (pip install {name})")
