@@ -334,6 +334,17 @@ def test_a_folder_that_a_logger_left_is_not_its_package(
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_run_that_ends_within_its_warm_up_says_so_in_its_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ("training.warmup_updates=9", "training.max_updates=9", f"runs={tmp_path}")
+    made = compose_experiment(["task=gaussian", "scale=smoke", *settings])
+    execute(made)
+    line = "training.warmup_updates=9: the run ends after 9 updates, before its learning rate is reached"
+    assert json.loads((made.folder() / "result.json").read_text())["warnings"] == [line]
+    assert f"warning: {line}\n" in capsys.readouterr().err
+
+
 def test_what_breaks_in_training_is_recorded_and_tried_again(tmp_path: Path, command: Command) -> None:
     arguments = ("task=mnist", "norm=none", "scale=smoke", f"runs={tmp_path}")
     broken = command("run", *arguments, "norm.path=tests.broken_norm:RaisesInTraining")

@@ -110,6 +110,16 @@ def test_words_of_penn_punctuation_tags_do_not_count() -> None:
     assert attachment([alone], [([0, 2], ["_"] * 2)], "penn").metrics == {"uas": 100, "uas_all": 50}
 
 
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_trees_whose_words_all_do_not_count_are_refused(tmp_path: Path, split: str) -> None:
+    for name in ("train", "valid", "test"):
+        tags = (".", ":") if name == split else ("NN", "VB")
+        rows = [f"{n}\tw{n}\t_\tX\t{tag}\t_\t{n - 1}\t_\t_\t_\n" for n, tag in enumerate(tags, 1)]
+        (tmp_path / name).write_text("".join(rows) + "\n")
+    with pytest.raises(ValueError, match=rf"^{split}: data\.scoring=penn leaves out every word as punct"):
+        built(*(f"data.{name}={tmp_path / name}" for name in ("train", "valid", "test")))
+
+
 def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None:
     task, model = built()
     model = model.double()  # no ties that rounding could break

@@ -151,6 +151,10 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
     assert [x for x, _ in np.asarray(seeds.get_offsets())] == [75.0, 75.1, 75.5]
     assert [text.get_text() for text in panel.texts] == ["diverges (1/2)"]
     assert "Not run yet: En-De, De-En" in found.caption
+    mini = norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid))
+    assert mini is not None
+    assert len(mini.figure.axes[0].lines) == 2, "no number of the paper beside other data"
+    assert "Not the paper's data or settings." in mini.caption
 
 
 def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:
