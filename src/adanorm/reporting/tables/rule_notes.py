@@ -29,11 +29,11 @@ def rule_notes(table: Table) -> list[str]:
             f" share, {rule.folds_overlap:g} tested examples an example trained on: Nadeau & Bengio 2003)"
         )
     lead = (
-        f"Rule, written before the runs (what was known then stands with it, in the study's YAML): a row's lead"
-        f" over another {pairs}; *better* or *worse* where p,"
-        f" corrected over the comparisons of a family (Holm 1979, after Šidák), is below"
-        f" {preregistration().level:g}{' and the lead is beyond the margin' if rule.beyond_margin else ''};"
-        f" *equivalent* where the interval lies within the margin ({_margins(columns)}); else *open*."
+        "Rule, written before the runs (what was known then stands with it, in the study's YAML): a row's"
+        f" lead over another {pairs}; *better* or *worse* where p, corrected over the comparisons of a family"
+        f" (Holm 1979, after Šidák), is below {preregistration().level:g}"
+        f"{' and the lead is beyond the margin' if rule.beyond_margin else ''}; *equivalent* where the"
+        f" interval lies within the margin ({_margins(columns)}); else *open*."
     )
     found = decide(rule, columns)
     if all(d.read is None for decisions in found.values() for d in decisions):
