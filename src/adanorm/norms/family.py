@@ -124,11 +124,17 @@ class ClosedFormNorm(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
-        return self._by_row(x, lambda rows: closed_form(rows, **self.settings, backend=self.backend))
+        return self._by_row(x, self._rows)
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the written-out definition: (..., H)."""
-        return self._by_row(x, lambda rows: reference_formula(rows, **self.settings))
+        return self._by_row(x, self._reference_rows)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        return closed_form(rows, **self.settings, backend=self.backend)
+
+    def _reference_rows(self, rows: Tensor) -> Tensor:
+        return reference_formula(rows, **self.settings)
 
     def _by_row(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """Return a function of rows (..., H) of x, whose last axes they are. Raises ValueError for others."""
@@ -204,26 +210,16 @@ class AdaNorm(ClosedFormNorm):
         self.phi_gradient = phi_gradient
         self.C = nn.Parameter(torch.tensor(float(C))) if learn_C else None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return C * (1 - k*y) * y; x and the result are (..., H)."""
+    def _rows(self, rows: Tensor) -> Tensor:
         if not self.phi_gradient and self.C is None:
-            return super().forward(x)
+            return super()._rows(rows)
         settings = self.settings
-        y = self._by_row(
-            x,
-            lambda rows: closed_form(
-                rows, eps=settings["eps"], numerics=settings["numerics"], backend=self.backend
-            ),
-        )
-        return self._scaled(y).to(x.dtype)
+        y = closed_form(rows, eps=settings["eps"], numerics=settings["numerics"], backend=self.backend)
+        return self._scaled(y).to(rows.dtype)
 
-    def reference(self, x: Tensor) -> Tensor:
-        """Return what forward does, by the written-out definition: (..., H)."""
+    def _reference_rows(self, rows: Tensor) -> Tensor:
         settings = self.settings
-        y = self._by_row(
-            x, lambda rows: reference_formula(rows, eps=settings["eps"], numerics=settings["numerics"])
-        )
-        return self._scaled(y)
+        return self._scaled(reference_formula(rows, eps=settings["eps"], numerics=settings["numerics"]))
 
     def _scaled(self, y: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y, (..., H), the factor with its gradient if asked for."""
