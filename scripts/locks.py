@@ -2,8 +2,8 @@
 
 `locks/cuda.txt` has PyTorch as PyPI has it: with CUDA on Linux, without on macOS. `locks/cpu.txt` has
 PyTorch's build for the CPU, on x86_64 Linux. Both are read by `pip install --require-hashes -r` and by
-`uv pip sync`. Writing needs uv and the network; TORCH_CPU names another place than PyTorch's own that has
-its wheels for the CPU.
+`uv pip sync`. Writing needs uv and the network; the variable TORCH_CPU names a page or folder that has
+PyTorch's wheels for the CPU, such as the one that pytorch.org names.
 """
 
 from __future__ import annotations
@@ -22,22 +22,17 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).parents[1]
-PYPI = "https://pypi.org/simple"
-TORCH_CPU = "https://download.pytorch.org/whl/cpu/torch/"
 PYTHON = "3.11.5"  # the oldest that all pins are for
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^\s;]+)", re.MULTILINE)
 
 
 def choices(kind: str) -> list[str]:
-    """Return what uv is told of a kind of lock, cpu or cuda."""
+    """Return what uv is told of a kind of lock, cpu or cuda; ValueError if nobody said where torch+cpu is."""
     if kind == "cuda":
         return ["--universal"]
-    return [
-        "--python-platform",
-        "x86_64-manylinux_2_28",
-        "--find-links",
-        os.environ.get("TORCH_CPU", TORCH_CPU),
-    ]
+    if not (place := os.environ.get("TORCH_CPU")):
+        raise ValueError("TORCH_CPU: must name a page or folder with PyTorch's wheels for the CPU")
+    return ["--python-platform", "x86_64-manylinux_2_28", "--find-links", place]
 
 
 def of_what(project: Path) -> str:
@@ -58,7 +53,7 @@ def write(project: Path) -> None:
         asked = ["pip", "compile", "-q", "pyproject.toml", "--all-extras", "-c", "constraints.txt"]
         form = ["--generate-hashes", "--no-header", "--no-annotate", "--python-version", PYTHON]
         found = subprocess.run(
-            [uv, *asked, *form, "--default-index", PYPI, *choices(kind)],
+            [uv, *asked, *form, *choices(kind)],
             cwd=project,
             env={**os.environ, "UV_NO_CONFIG": "1"},
             stdout=subprocess.PIPE,
