@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from adanorm.cli import plan as command
-from adanorm.cli import status
 from adanorm.cli.command import parse_arguments
 from adanorm.config.compose import compose_experiment
-from adanorm.runs import probe
+from adanorm.runs import duration, probe
+from adanorm.runs.duration import seconds_left
 from adanorm.runs.plan import plan
+from tests.reporting.records import record, score
 
 
 @pytest.fixture
 def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(probe, "DRY_RUNS", tmp_path)
-    monkeypatch.setattr(status, "DRY_RUNS", tmp_path)
+    monkeypatch.setattr(duration, "DRY_RUNS", tmp_path)
     return tmp_path
 
 
@@ -47,6 +48,18 @@ def test_what_was_measured_is_kept_for_the_device_and_counts_in_status(
     kept = probe.recall(run)
     assert kept is not None
     assert kept.parameters > 1000
-    assert status.seconds_left(run, "missing") == pytest.approx(1000 * kept.batch_seconds)
+    assert seconds_left(run, "missing") == pytest.approx(1000 * kept.batch_seconds)
     other = compose_experiment([*settings, "threads=2"])
     assert probe.recall(other) is None
+
+
+def test_a_run_takes_what_finished_ones_took_in_the_median(probes: Path, tmp_path: Path) -> None:
+    settings = ["task=rt", "scale=mini", f"runs={tmp_path}"]
+    run = compose_experiment([*settings, "seed=9"])
+    assert seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
+    for seed, seconds in enumerate((30.0, 600.0, 40.0), 1):
+        record(
+            compose_experiment([*settings, "norm=adanorm", f"seed={seed}"]), **score(75.0), seconds=seconds
+        )
+    assert seconds_left(run, "missing") == 40.0
+    assert seconds_left(run, "done") == 0.0

@@ -5,16 +5,15 @@ from __future__ import annotations
 import textwrap
 import time
 from collections import Counter
-from statistics import fmean
 
 from adanorm.cli.command import WIDTH, Arguments, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import DRY_RUNS
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
 from adanorm.reporting.names import title
-from adanorm.runs.auto_scale import LONGEST_CPU_HOURS, on_cuda
+from adanorm.runs.auto_scale import in_words
+from adanorm.runs.duration import needs_gpu, seconds_left
 from adanorm.studies.grid import plan_runs, study_grid
 
 STATES = ("done", "running", "diverged", "failed", "missing")
@@ -46,11 +45,11 @@ def main(arguments: Arguments) -> None:
             count = Counter(states[run.folder()] for run in cell)
             print(f"  {title(row)[:20]:<20}" + "".join(f"{count[state] or '-':>10}" for state in STATES))
     if here := sum(seconds for folder, seconds in left.items() if folder not in slow):
-        print(f"time left: about {_span(here / workers)} with {workers} worker(s)")
+        print(f"time left: about {in_words(here / 3600 / workers)} with {workers} worker(s)")
     if slow:
         counts = Counter(title(run.task.name) for run in slow.values())
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        span = _span(sum(left[folder] for folder in slow))
+        span = in_words(sum(left[folder] for folder in slow) / 3600)
         text = f"need a GPU: {listed} runs, about {span} on one"
         print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
 
@@ -75,58 +74,5 @@ def state(run: Experiment) -> str:
     return "running" if held or age < 2 * 60 * run.checkpoint_minutes else "missing"
 
 
-def needs_gpu(run: Experiment) -> bool:
-    """Return whether a run takes too long without a GPU for scale=auto to choose it."""
-    return run.cost.cpu_hours > LONGEST_CPU_HOURS
-
-
-def seconds_left(run: Experiment, state: str) -> float:
-    """Return about how long a run still takes, in seconds.
-
-    As long as the finished runs of its task and scale took on average, whatever their norm and
-    settings; where there are none, as long as `adanorm plan` measured that its updates take here; else
-    as long as its configuration says of one CPU core, or of a GPU where it needs one.
-    """
-    if state in ("done", "diverged"):
-        return 0.0
-    finished = [
-        result.seconds
-        for path in run.folder().parents[1].glob(f"*/{run.scale}-seed*/result.json")
-        if (result := reader.result(path.parent)) is not None
-        and result.status == "done"
-        and result.seconds is not None
-    ]
-    whole = fmean(finished) if finished else _measured(run) or 3600 * _configured_hours(run)
-    if state != "running" or not (run.folder() / "metrics.jsonl").exists():
-        return whole
-    try:
-        rows = reader.metrics(run.folder())
-    except ValueError:  # its last line is being written
-        return whole
-    return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
-
-
-def _configured_hours(run: Experiment) -> float:
-    return run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
-
-
-def _measured(run: Experiment) -> float | None:
-    """Return the seconds of a run's updates as `adanorm plan` measured them, where this device is for it."""
-    updates = run.training.max_updates
-    nothing_kept = not any((DRY_RUNS / "probes").glob("*.json"))  # which spares importing torch
-    if nothing_kept or updates is None or (needs_gpu(run) and not on_cuda(run)):
-        return None
-    from adanorm.runs.probe import recall
-
-    found = recall(run)
-    return None if found is None else found.batch_seconds * run.training.accumulate * updates
-
-
 def _counts(total: Counter[str]) -> str:
     return ", ".join(f"{total[state]} {state}" for state in STATES if total[state])
-
-
-def _span(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} hours"

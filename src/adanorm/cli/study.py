@@ -29,15 +29,18 @@ from adanorm.cli.study_until import (
     run_until_decided,
 )
 from adanorm.cli.values import whole_number
+from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import assigned, check_fixed
 from adanorm.config.paths import PROJECT
 from adanorm.records import loggers, reader
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
+from adanorm.runs.auto_scale import in_words
+from adanorm.runs.duration import seconds_left
 from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
 from adanorm.studies.launch import run_all
-from adanorm.studies.launchers import choose_launch
+from adanorm.studies.launchers import Launch, choose_launch
 from adanorm.studies.study import Study
 
 USAGE = Usage(
@@ -82,10 +85,7 @@ def main(arguments: Arguments) -> int:
         )
         logs = _log_folders(name, runs_folder)
         if missing:
-            costs = [run.experiment.cost for run in missing]
-            hours = sum(c.cuda_hours if launch.devices else c.cpu_hours for c in costs) / launch.workers
-            place = "GPU" if launch.devices else "CPU"
-            print(f"{launch.workers} worker(s), about {hours:,.1f} hours on {place}", flush=True)
+            print(_duration([run.experiment for run in missing], launch), flush=True)
             failed = run_all(missing, launch, next(logs))
         if most and not failed:
             later = study.model_copy(update={"seeds": list(range(1, most + 1))})
@@ -106,6 +106,15 @@ def main(arguments: Arguments) -> int:
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
+    """Return in words how long runs take, as `adanorm status` reckons it."""
+    if launch.devices:
+        hours, place = sum(run.cost.cuda_hours for run in runs), "GPU"
+    else:
+        hours, place = sum(seconds_left(run, "missing") for run in runs) / 3600, "CPU"
+    return f"{launch.workers} worker(s), about {in_words(hours / launch.workers)} on {place}"
 
 
 def _log_folders(name: str, runs_folder: str | None) -> Iterator[Path]:
