@@ -44,6 +44,11 @@ class Cell:
         done = (r for r in self.results if r.status == "done" and r.seed not in self.unlearned)
         return {result.seed: result.test_score(self.metric) for result in done}
 
+    @property
+    def all_learned(self) -> bool:
+        """Whether no run diverged or failed to learn: scores that are left of others are the better ones."""
+        return not self.unlearned and not self.count("diverged")
+
     def count(self, status: Status) -> int:
         """Return how many runs ended with a status."""
         return sum(result.status == status for result in self.results)

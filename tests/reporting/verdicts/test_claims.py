@@ -211,7 +211,7 @@ def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -
     assert found.answer == "better"
     assert found.p_support == pytest.approx(2 / 70)
     assert found.pair is not None
-    assert found.pair.remark == "diverged: 0 of 4, 4 of 4"
+    assert found.pair.remark == "diverged: AdaNorm 0 of 4, LayerNorm 4 of 4"
 
 
 def test_runs_that_did_not_learn_support_no_claim(tmp_path: Path) -> None:
@@ -220,8 +220,25 @@ def test_runs_that_did_not_learn_support_no_claim(tmp_path: Path) -> None:
     found = judged(ADANORM, tmp_path).tasks[0]
     assert found.answer == "open"
     assert found.pair is not None
-    assert found.pair.remark == "did not learn: 0 of 3, 3 of 3"
+    assert found.pair.remark == "did not learn: AdaNorm 0 of 3, LayerNorm 3 of 3"
     assert found.p_support == 1
+
+
+@pytest.mark.parametrize("lost", [48.0, None])  # of a run that learned nothing, of one that diverged
+def test_a_norm_is_not_compared_by_the_better_of_its_seeds(tmp_path: Path, lost: float | None) -> None:
+    column(tmp_path, "rt", 75.0, 3.0)
+    whole = judged(ADANORM, tmp_path)
+    assert whole.tasks[0].answer == "better"
+    made(tmp_path, "rt", "adanorm", [78.0, lost, 78.1])
+    found = judged(ADANORM, tmp_path)
+    pair = found.tasks[0].pair
+    assert pair is not None
+    assert (pair.answer, pair.gaps, pair.comparison) == ("open", (), None)
+    assert whole.improvement is not None
+    assert found.improvement is None
+    said = task_sentences(found.tasks[0])
+    assert "lead" not in said
+    assert said.endswith("It would take runs that learn." if lost else "It would take more seeds.")
 
 
 def test_examples_on_record_widen_the_interval(tmp_path: Path) -> None:
@@ -277,7 +294,7 @@ def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
     made(tmp_path, "rt", "layernorm", [75.0])
     both = judged(ADANORM, tmp_path).tasks[0].pair
     assert both is not None
-    assert "failed: 2 of 8, 0 of 1" in both.remark
+    assert "failed: AdaNorm 2 of 8, LayerNorm 0 of 1" in both.remark
 
 
 def test_claims_are_corrected_for_their_number(tmp_path: Path) -> None:

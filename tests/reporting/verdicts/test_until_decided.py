@@ -161,4 +161,4 @@ def test_what_did_not_learn_is_left(tmp_path: Path) -> None:
     record(run.model_copy(update={"seed": 2}), status="diverged", test=None)
     found = progress(tmp_path, rt)
     assert found.batch is None
-    assert found.standings[0].left == "diverged: 1 of 3, 0 of 3"
+    assert found.standings[0].left == "diverged: AdaNorm 1 of 3, LayerNorm 0 of 3"

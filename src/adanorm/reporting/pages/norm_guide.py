@@ -69,7 +69,7 @@ def _scores(table: Table, norm: str) -> list[str]:
     compared = {}
     for task in table.study.columns:
         ours, base = table.cells[norm, task], table.cells[BASELINE, task]
-        if ours is None or base is None or norm == BASELINE:
+        if ours is None or base is None or norm == BASELINE or not (ours.all_learned and base.all_learned):
             continue
         seeds = sorted(ours.by_seed.keys() & base.by_seed.keys())
         if seeds:

@@ -101,7 +101,7 @@ def _compared(rows: tuple[str, ...]) -> str:
 def _decision(decision: Decision) -> str:
     read, task = decision.read, title(decision.column.task)
     if read is None:
-        return f"{task} not run"
+        return f"{task} no scores to compare"
     low, high = read.interval
     return f"{task} {read.gap:+.2f} [{low:+.2f}, {high:+.2f}] p {decision.p:.3f} *{decision.answer}*"
 

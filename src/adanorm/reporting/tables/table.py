@@ -107,10 +107,12 @@ class Table:
         return self._evidence[task]
 
     def variance(self, task: str) -> TaskVariance:
-        """Return the variance over seeds of a column's cells, larger scores being better."""
+        """Return the variance over seeds of a column's cells whose runs all learned; larger is better."""
         sign = 1 if self.metric_of(task).higher_is_better else -1
         cells = {
-            row: cell for (row, column), cell in self.cells.items() if column == task and cell is not None
+            row: cell
+            for (row, column), cell in self.cells.items()
+            if column == task and cell is not None and cell.all_learned
         }
         scores = {row: {seed: sign * x for seed, x in cell.by_seed.items()} for row, cell in cells.items()}
         return TaskVariance(scores, preregistration().prior_df_at_most)

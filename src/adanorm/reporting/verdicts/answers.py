@@ -9,7 +9,7 @@ from typing import Literal
 
 from adanorm.records.comparisons import ComparisonRecord, read_comparison
 from adanorm.records.published import READ_OFF, published, published_last_loss
-from adanorm.reporting.names import task_metric
+from adanorm.reporting.names import task_metric, title
 from adanorm.reporting.verdicts.comparison import Comparison, PaperGap
 from adanorm.reporting.verdicts.evidence import Evidence, NormRuns
 from adanorm.reporting.verdicts.planning import Prospect, prospect
@@ -24,7 +24,8 @@ Answer = Literal["better", "worse", "equivalent", "open", "not run"]
 class Pair:
     """A norm that is claimed to be better on a task beside the worse.
 
-    `comparison` is None without shared seeds or a variance; `seeds` are those shared, `prospect` and
+    `comparison` is None without shared seeds or a variance; `seeds` are those shared, none where a run
+    diverged or did not learn, since what is left of its norm would flatter it; `prospect` and
     `hours_a_seed`, the core-hours of one seed of both, say what would close it.
     """
 
@@ -43,8 +44,8 @@ class Pair:
     def answer(self) -> Answer:
         """What the records say of the norm that is claimed to be better.
 
-        Runs that diverge count as worse than runs that do not, by Fisher's exact test. Runs that learned
-        nothing say nothing.
+        Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm of which a run
+        learned nothing is not compared.
         """
         if any(side.ended == 0 for side in self.sides):
             return "not run"
@@ -64,8 +65,8 @@ class Pair:
             if any(counts):
                 what = "did not learn" if word == "unlearned" else word
                 of = [
-                    f"{n} of {side.ended + len(side.failed)}"
-                    for n, side in zip(counts, self.sides, strict=True)
+                    f"{title(norm)} {n} of {side.ended + len(side.failed)}"
+                    for norm, n, side in zip(self.norms, counts, self.sides, strict=True)
                 ]
                 parts.append(f"{what}: {', '.join(of)}")
         if self.comparison is None and not parts and self.answer == "open":

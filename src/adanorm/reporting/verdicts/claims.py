@@ -124,7 +124,7 @@ class ClaimResult:
         sides = {
             found.task: (list(found.sides[0].scores.values()), list(found.sides[1].scores.values()))
             for found in pairs
-            if all(side.scores for side in found.sides)
+            if all(side.scores and side.all_learned for side in found.sides)
         }
         return probability_of_improvement(sides)  # scores are signed: larger is better
 

@@ -55,6 +55,11 @@ class NormRuns:
         )
 
     @property
+    def all_learned(self) -> bool:
+        """Whether no run diverged or failed to learn: scores that are left of others are the better ones."""
+        return not self.diverged and not self.unlearned
+
+    @property
     def recorded(self) -> set[int]:
         """The seeds whose runs have ended, failed ones left out."""
         return {run.seed for run in self.runs} - {*self.failed}
@@ -67,7 +72,7 @@ class NormRuns:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The runs of a task at a scale by norm, and the variance of their scores."""
+    """The runs of a task at a scale by norm, and the variance of scores: of norms whose runs all learned."""
 
     task: str
     scale: str
@@ -115,8 +120,8 @@ def _evidence(
 
 
 def variance_of(norms: dict[str, NormRuns], quantity: Quantity = "test") -> TaskVariance:
-    """Return the variance of the scores of norms that share a task and a scale."""
-    scores = {norm: side.scores for norm, side in norms.items() if side.scores}
+    """Return the variance of the scores of norms that share a task and a scale, of which all runs learned."""
+    scores = {norm: side.scores for norm, side in norms.items() if side.scores and side.all_learned}
     first = next((norms[norm].runs[0] for norm in scores), None)
     step = resolution(first, quantity) if first is not None else 0.0
     return TaskVariance(scores, preregistration().prior_df_at_most, step)

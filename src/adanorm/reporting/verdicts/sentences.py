@@ -77,7 +77,9 @@ def closing_of(pair: Pair) -> str:
 def lacking(pair: Pair) -> str:
     """Return what closes a comparison: seeds at its margin, and at the paper's gap."""
     if pair.comparison is None or pair.prospect is None:
-        return "runs that learn" if any(side.unlearned for side in pair.sides) else "a second seed"
+        if any(side.unlearned for side in pair.sides):
+            return "runs that learn"
+        return "a second seed" if pair.divergence_p is None else "more seeds"
     parts = [f"{more(pair, pair.prospect.to_equate)} at the margin"]
     if pair.comparison.paper is not None and not pair.comparison.paper_excluded:
         parts.append(f"{more(pair, pair.prospect.to_find)} at the paper's gap")
