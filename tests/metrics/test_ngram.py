@@ -31,8 +31,8 @@ def by_counting(train: list[int], text: list[int], context: int, before: list[in
 @pytest.mark.parametrize("context", [0, 1, 3])
 def test_bits_a_byte_are_those_of_counting(context: int) -> None:
     draw = random.Random(context)
-    train, text, other = ([draw.choice([0, 1, 97, 255]) for _ in range(n)] for n in (60, 40, 5))
-    text += [7, 0, 97]  # a byte that training lacks, and histories with it
+    train, text, other = ([draw.choice([0, 1, 97, 200]) for _ in range(n)] for n in (60, 40, 5))
+    text += [7, 0, 97, 255, 0]  # bytes that training lacks, one above all of its own, and histories with them
     arrays = (np.array(part, dtype=np.int64) for part in (train, text))
     found = bits_per_byte(*arrays, context=context, before=np.array(other, dtype=np.int64))
     assert found == pytest.approx(by_counting(train, text, context, other), rel=1e-12)

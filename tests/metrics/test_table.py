@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,6 +69,19 @@ def test_a_score_is_shown_with_two_decimals_and_a_small_one_with_three_digits() 
     shown = [loss.text(score) for score in (99.354, 1.0449, 0.51234, -0.034567, 0.0, 1e-12)]
     assert shown == ["99.35", "1.04", "0.512", "-0.0346", "0.00", "0.00"]
     assert loss.decimals(float("inf")) == loss.decimals(float("nan")) == 2
+
+
+def test_a_score_in_percent_is_at_most_100_and_better_where_higher_and_a_loss_neither() -> None:
+    losses = {"bpc", "loss", "nll", "perplexity"}
+    for name, metric in METRICS.items():
+        assert metric.higher_is_better == (name not in losses), name
+        assert metric.largest == (math.inf if name in losses else 100), name
+
+
+def test_curves_are_as_recorded_but_for_translations_in_bits() -> None:
+    bit = math.log(2)  # nats
+    for kind, metrics in KIND_METRICS.items():
+        assert metrics.curve.factor * bit == pytest.approx(1 if kind == "translation" else bit), kind
 
 
 def test_an_axis_says_unit_and_direction() -> None:

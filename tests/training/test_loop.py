@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -143,6 +144,29 @@ def test_the_checkpoint_of_another_version_is_not_taken_up(
     assert "checkpoint.pt: written by another version of the suite" in capsys.readouterr().err
 
 
+def test_test_scores_are_tracked_at_every_evaluation_and_choose_nothing(smoke: Smoke, tmp_path: Path) -> None:
+    experiment, tested = smoke("training.max_epochs=2"), list[Row]()
+    plain, rows = run(start(experiment), tmp_path / "plain.pt")
+    trainer = start(experiment)
+    with Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
+        tracked = trainer.train(tmp_path / "c.pt", lambda row: None, progress, log_test=tested.append)
+    places = [{key: row[key] for key in ("update", "epoch")} for row in rows]
+    assert [{key: row[key] for key in ("update", "epoch")} for row in tested] == places
+    assert tested == tracked.state.test_rows
+    (best,) = (row for row in tested if row["update"] == tracked.state.best_update)
+    assert tracked.test is not None
+    assert tracked.test.metrics == {name: best[f"test_{name}"] for name in tracked.test.metrics}
+    assert (tracked.test, tracked.state.rows[-1]["train_loss"]) == (plain.test, rows[-1]["train_loss"])
+
+
+@pytest.mark.parametrize("before", [0.0, 100.0])
+def test_a_run_lasts_as_long_as_all_its_starts_together(smoke: Smoke, tmp_path: Path, before: float) -> None:
+    started, trainer = time.monotonic(), start(smoke("training.max_updates=1"))
+    trainer.state.seconds += before
+    outcome, _ = run(trainer, tmp_path / "c.pt")
+    assert before < outcome.state.seconds < before + time.monotonic() - started
+
+
 def test_the_same_experiment_twice_gives_the_same_numbers(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("task=mnist", "norm=adanorm")
     (first, rows), (second, rows_again) = (run(start(experiment), tmp_path / f"{i}.pt") for i in "ab")
@@ -221,6 +245,7 @@ def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -
     outcome, rows = run(scaled(experiment, [1.0] * 8 + [float("nan")]), tmp_path / "c.pt")
     assert outcome.state.diverged == "loss not finite at update 12"
     assert len(rows) == 1
+    assert outcome.test is None, "although there are weights of the first evaluation"
 
 
 def test_a_training_loss_is_the_mean_since_the_last_evaluation_alone() -> None:
@@ -302,6 +327,8 @@ def test_after_its_warm_up_the_rate_falls_with_the_root_of_the_updates_done_befo
     ).training  # fmt: skip
     rates = [learning_rate(training, update) for update in (1, 3, 5, 17, 65)]
     assert rates == pytest.approx([0.1, 0.25, 0.4, 0.2, 0.1])
+    from_zero = training.model_copy(update={"warmup_from": None})
+    assert [learning_rate(from_zero, update) for update in (1, 3, 5)] == pytest.approx([0.0, 0.2, 0.4])
     at_once = training.model_copy(update={"warmup_updates": 0})
     assert [learning_rate(at_once, update) for update in (1, 2, 5)] == pytest.approx([0.4, 0.4, 0.2])
 

@@ -16,12 +16,13 @@ from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
 from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.reporting.verdicts.answers import published_gap
+from adanorm.reporting.verdicts.answers import paper_gap, published_gap
 from adanorm.reporting.verdicts.claims import ClaimResult, claims_of_the_paper, evaluated
-from adanorm.reporting.verdicts.evidence import Quantity, evidence
+from adanorm.reporting.verdicts.evidence import Evidence, Quantity, evidence, grouped
 from adanorm.reporting.verdicts.planning import prospect
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence, task_sentences
+from adanorm.reporting.verdicts.variance import TaskVariance
 from tests.reporting.records import record
 
 ADANORM = Claim(
@@ -204,12 +205,14 @@ def test_seeds_beyond_the_plan_are_read_and_held_to_a_stricter_level(tmp_path: P
 def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -> None:
     made(tmp_path, "rt", "layernorm", [None] * 3)
     made(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0])
-    assert judged(ADANORM, tmp_path).tasks[0].answer == "open", "3 of 3 against 0 of 3: p = 0.1"
+    few = judged(ADANORM, tmp_path).tasks[0]
+    assert (few.answer, few.p_support) == ("open", 1), "3 of 3 against 0 of 3: p = 0.1"
     made(tmp_path, "rt", "layernorm", [None] * 4)
     made(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0, 76.5])
     found = judged(ADANORM, tmp_path).tasks[0]
     assert found.answer == "better"
     assert found.p_support == pytest.approx(2 / 70)
+    assert (found.p_against, found.p_no_gain) == (1, 1)
     assert found.pair is not None
     assert found.pair.remark == "diverged: AdaNorm 0 of 4, LayerNorm 4 of 4"
 
@@ -251,7 +254,11 @@ def test_examples_on_record_widen_the_interval(tmp_path: Path) -> None:
         seed_error=0.1, example_error=0.9,
     )  # fmt: skip
     write_comparison(comparison_path(first, second), noise)
-    after = judged(ADANORM, tmp_path).tasks[0].pair
+    tested = judged(ADANORM, tmp_path).tasks[0]
+    after = tested.pair
+    assert tested.best_epoch is not None
+    assert tested.best_epoch.comparison is not None
+    assert tested.best_epoch.comparison.example_error == 0, "those of the test set are no part of validation"
     assert before is not None
     assert after is not None
     assert before.comparison is not None
@@ -272,6 +279,7 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
     paper = found.tasks[0].pair.comparison.paper
     assert paper is not None
     assert paper.value == pytest.approx(0.1613 - 0.1522), "the last values of the paper's curves"
+    assert (paper.rounding, paper.confirmed) == (2 * 0.0005, True), "each is read off a drawing"
 
 
 def test_validation_scores_are_of_the_metric_that_picks_the_epoch(tmp_path: Path) -> None:
@@ -305,6 +313,16 @@ def test_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert alone.family is not None
     assert several[0].family is not None
     assert several[0].family[0] == pytest.approx(1 - (1 - alone.family[0]) ** 5)
+
+
+def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone() -> None:
+    norms = {norm: grouped(()) for norm in ("adanorm", "layernorm")}
+    test = Evidence("rt", "paper", "test", norms, TaskVariance({}, 8))
+    gap = paper_gap(test, "adanorm", "layernorm")
+    assert gap is not None
+    assert gap.value == pytest.approx(0.29)
+    for other in (replace(test, scale="mini"), replace(test, quantity="valid_best"), replace(test, norms={})):
+        assert paper_gap(other, "adanorm", "layernorm") is None
 
 
 def test_what_diverged_in_the_paper_has_no_gap_there() -> None:

@@ -57,6 +57,7 @@ def test_the_p_of_better_and_of_worse_is_students_on_its_own_side(sign: int) -> 
 )
 def test_a_comparison_is_better_worse_equivalent_or_open(gap: float, sd: float, answer: str) -> None:
     assert read(gap, sd=sd).answer == answer
+    assert read(0.0, sd=0.3, margin=0.1).answer == "open", "zero lies in an interval that is wider"
 
 
 def test_a_difference_smaller_than_matters_supports_no_better() -> None:
@@ -83,6 +84,8 @@ def test_the_papers_gap_is_excluded_by_the_seeds_alone_and_rounding_is_allowed_f
     near = replace(read(0.0, sd=0.15), paper=PaperGap(0.22, 0.01, True))
     assert near.paper_p == pytest.approx(2 * stats.t.sf(0.21 / (0.15 / math.sqrt(3)), 12))
     assert near.paper_excluded
+    moved = replace(near, gap=0.5, paper=PaperGap(0.72, 0.01, True))
+    assert moved.paper_p == pytest.approx(near.paper_p), "as far from the paper's"
     assert replace(near, example_error=5.0, examples=100).paper_p == near.paper_p
     assert not replace(near, paper=PaperGap(0.22, 0.1, True)).paper_excluded
     assert read(0.0).paper_excluded is None
@@ -108,14 +111,21 @@ def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
     assert replace(look, gap=reach).p == pytest.approx(0.05)
 
 
-@pytest.mark.parametrize(("effect", "sd", "prior_df"), [(1.0, 1.0, 8), (0.3, 1.3, 8), (3.0, 1.2, 0)])
+@pytest.mark.parametrize(
+    ("effect", "sd", "prior_df", "of_examples"),
+    [(1.0, 1.0, 8, 0.0), (0.3, 1.3, 8, 0.0), (3.0, 1.2, 0, 0.0), (1.0, 1.0, 8, 0.2)],
+)
 def test_the_seeds_needed_reach_the_power_and_one_less_does_not(
-    effect: float, sd: float, prior_df: float
+    effect: float, sd: float, prior_df: float, of_examples: float
 ) -> None:
     registered = preregistration()
-    count = seeds_needed(registered, effect, kind="difference", sd=sd, prior_df=prior_df)
+    known = {"sd": sd, "prior_df": prior_df, "example_error": of_examples}
+    count = seeds_needed(registered, effect, kind="difference", **known)
     assert count is not None
-    power = [TTestPower().power(effect / sd, n, 0.05, df=n - 1 + prior_df) for n in (count - 1, count)]
+    power = [
+        TTestPower().power(effect / math.sqrt(sd**2 + n * of_examples**2), n, 0.05, df=n - 1 + prior_df)
+        for n in (count - 1, count)
+    ]
     assert power[0] < 0.8 <= power[1]
     assert seeds_needed(registered, 9.0, kind="difference", sd=1.0, prior_df=8) == 2
 

@@ -31,6 +31,7 @@ def test_seven_of_eight_are_not_refuted_by_one() -> None:
     assert partial_conjunction(ps, 7) < 0.05 < partial_conjunction(ps, 8)
     assert count_shown(ps, 0.05) == 7
     assert count_shown([0.5, 0.6], 0.05) == 0
+    assert count_shown([0.001, 0.9], 0.05) == 1
 
 
 @pytest.mark.parametrize("at_least", [1, 3, 4])
@@ -66,6 +67,7 @@ def test_fewer_bits_are_an_improvement() -> None:
     assert found is not None
     assert found.probability == 1
     assert probability_of_improvement({}) is None
+    assert probability_of_improvement({"rt": ([], [1.0])}) is None
     two = probability_of_improvement({"rt": ([1.0, 3.0], [2.0, 0.0])})
     assert two is not None
     assert two.interval.low < 0.75 < two.interval.high, "two seeds can be drawn from"
@@ -96,3 +98,4 @@ def test_of_the_papers_own_table_only_adanorms_claim_passes_a_sign_test() -> Non
     assert (wins, losses) == (7, 0)
     assert p == pytest.approx(2 * 0.5**7)
     assert sign_test([0.0]) == (0, 0, 1.0)
+    assert sign_test([0.1, 0.2, 0.3, -0.1]) == pytest.approx((3, 1, 2 * (1 + 4) / 2**4))

@@ -11,6 +11,10 @@ def test_being_the_best_of_many_takes_more_than_being_the_best_of_two() -> None:
     others = {f"other {n}": {1: 79.2, 2: 79.4, 3: 79.7} for n in range(12)}
     two = TaskVariance({"best": best, "other": others["other 0"]}, 0)
     assert significantly_best(two) == "best"
+    small = {
+        norm: {seed: score / 100 for seed, score in by_seed.items()} for norm, by_seed in two.scores.items()
+    }
+    assert significantly_best(TaskVariance(small, 0)) == "best", "in whatever unit"
     assert significantly_best(TaskVariance({"best": best, **others}, 0)) is None
     assert significantly_best(TaskVariance({"best": best}, 0)) is None
     assert significantly_best(TaskVariance({"best": best, "other": others["other 0"], "none": {}}, 0)) is None

@@ -19,7 +19,9 @@ from adanorm.reporting.verdicts.variance import Spread
 def test_a_number_is_consistent_inconclusive_or_differs(number: float, verdict: str) -> None:
     found = place(number, rounding=0.005, mean=75.0, count=3, spread=Spread(1.0, 12))
     assert found.verdict == verdict
-    assert (found.percentile > 50) == (number > 75)
+    distance = (number - 75.0) / math.sqrt(1 + 1 / 3)
+    assert found.percentile == pytest.approx(100 * stats.t.cdf(distance, 12))
+    assert found.p == pytest.approx(2 * stats.t.sf(max(0, abs(distance) - 0.005 / math.sqrt(1 + 1 / 3)), 12))
 
 
 def test_a_number_that_was_rounded_is_nearer() -> None:

@@ -90,3 +90,6 @@ def test_environments_differ_in_what_either_says() -> None:
         "torch: 2 on record, 3 here",
         "numerics version: not said on record, 2 here",
     ]
+    assert differences({"packages": {"torch": "2", "numpy": "1"}}, {}) == [
+        "packages: torch 2, numpy 1 on record, not said here"
+    ]

@@ -37,6 +37,7 @@ def test_orders_upheld_are_counted_among_those_that_the_paper_has() -> None:
         assert alike is not None
         assert (alike.p_upheld, alike.spearman, alike.pearson) == (1, None, None)
     assert orders_upheld([1.0, 2.0, 3.0], [5.0, 6.0, 7.0]) == (3, 3), "one apart is an order"
+    assert orders_upheld([1.0, 1.0], [5.0, 6.0]) == (0, 1), "a tie of ours upholds none"
 
 
 def test_the_coefficient_of_variation_is_unbiased_for_normal_numbers() -> None:

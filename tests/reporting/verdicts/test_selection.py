@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from adanorm.reporting.verdicts.epoch_choice import Run, epoch_choice
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.reporting.verdicts.epoch_choice import Run, epoch_choice, tracked
 from adanorm.reporting.verdicts.selection import expected_best, level, luck_of_choice
+from tests.reporting.records import record
 
 
 def test_the_level_is_the_mean_of_the_last_third() -> None:
@@ -32,6 +37,8 @@ def test_choosing_wins_as_much_as_simulated() -> None:
     assert found is not None
     assert found[0] == pytest.approx(chosen, rel=0.1)
     assert found[1] == pytest.approx(means[..., 1].max(1).mean(), rel=0.1)
+    small = luck_of_choice(*((runs[..., i] / 100).tolist() for i in (0, 1)), tried=tried, seeds=seeds)
+    assert small == pytest.approx((found[0] / 100, found[1] / 100)), "in whatever unit"
     assert luck_of_choice([[1.0]], [[1.0]], tried=4, seeds=1) is None
     alike = luck_of_choice([[5.0, 5.0]], [[1.0, 2.0]], tried=4, seeds=1)
     assert alike == pytest.approx((0, expected_best(4) * 0.5**0.5)), "no score tells what is chosen"
@@ -53,4 +60,25 @@ def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_t
     two = epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])]])
     assert two is not None
     assert two[2:] == pytest.approx((2, 1, 0.5**0.5, 4.5**0.5, 1.0))
-    assert epoch_choice("rt", "paper", [[Run(1.0, [1.0])], []]) is None, "one seed has no deviation"
+    alone = [Run(1.0, [1.0])]
+    assert epoch_choice("rt", "paper", [alone, []]) is None, "one seed has no deviation"
+    assert epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])], alone]) == two, "nor any part"
+
+
+@pytest.mark.parametrize(("task", "metric", "sign"), [("rt", "accuracy", 1), ("enwik8", "bpc", -1)])
+def test_tracked_runs_are_those_of_all_seeds_that_are_done_and_have_test_scores(
+    tmp_path: Path, task: str, metric: str, sign: int
+) -> None:
+    first = cached_experiment([f"task={task}", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
+    runs = {seed: first.model_copy(update={"seed": seed}) for seed in (1, 2, 3, 4)}
+    for seed, run in runs.items():
+        run.folder().mkdir(parents=True)
+        if seed != 3:
+            rows = [{f"test_{metric}": score} for score in (2.0, 3.0, 1.5 + seed)]
+            (run.folder() / "test_metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        ended = {"status": "diverged"} if seed == 2 else {"test": {metric: 1.0 + seed}}
+        record(run, **ended)
+    assert tracked([runs[1]]) == {
+        seed: Run(sign * (1.0 + seed), [sign * 2.0, sign * 3.0, sign * (1.5 + seed)]) for seed in (1, 4)
+    }, "of seed 3 no test scores, and seed 2 diverged"
+    assert tracked([first.model_copy(update={"seed": 5})])[4].chosen == sign * 5.0

@@ -34,6 +34,18 @@ def test_all_looks_together_have_the_level_and_spend_it_as_registered() -> None:
     assert crossed[:, 0].mean() == pytest.approx(0.05 * (3 / 40) ** 1.5, abs=0.0005)
 
 
+def test_each_look_spends_its_own_part_of_the_level() -> None:
+    """At points that fill the space of four gaps evenly, which err by less than a thousandth."""
+    gaps = stats.norm.ppf(stats.qmc.Sobol(4, rng=0).random_base2(16))
+    goes_on = np.full(len(gaps), True)
+    for seeds, level, part in zip(
+        (2, 3, 4), nominal_levels(2, 4, 0.5, 1.0), (0.25, 0.125, 0.125), strict=True
+    ):
+        crosses = goes_on & (stats.ttest_1samp(gaps[:, :seeds], 0, axis=1).pvalue < level)
+        assert crosses.mean() == pytest.approx(part, abs=0.001)
+        goes_on &= ~crosses
+
+
 def test_the_plan_has_no_look_before_the_planned_seeds_and_none_after_the_most() -> None:
     assert look_levels(4, **PLAN).difference < 0.01
     for seeds in (2, 41):

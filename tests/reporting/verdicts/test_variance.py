@@ -79,18 +79,22 @@ def test_three_pairs_of_two_seeds_tell_of_the_prior_and_a_single_seed_does_not()
     assert TaskVariance(two, prior_df_at_most=8).prior_df == 8
 
 
-def test_the_prior_is_smyths_estimate_from_the_variances_of_all_pairs() -> None:
+@pytest.mark.parametrize("resolution", [0.0, 3.0])
+def test_the_prior_is_smyths_estimate_from_the_variances_of_all_pairs(resolution: float) -> None:
+    """Of rounded scores no variance of a difference counts for less than that of two uniform errors."""
     scores = np.random.default_rng(5).normal(75, 1, (4, 4)) * np.array([[1.0], [30], [1], [1]])
     counts = (4, 4, 4, 2)  # of seeds
     pairs = [(scores[i] - scores[j])[: min(counts[i], counts[j])] for i in range(4) for j in range(i)]
     halves = np.array([len(gaps) - 1 for gaps in pairs]) / 2
-    logs = np.log([stats.tvar(gaps) for gaps in pairs]) - digamma(halves) + np.log(halves)
+    variances = [max(stats.tvar(gaps), 2 * resolution**2 / 12) for gaps in pairs]
+    assert (min(variances) == 2 * resolution**2 / 12) == (resolution > 0)
+    logs = np.log(variances) - digamma(halves) + np.log(halves)
     excess = stats.tvar(logs) - polygamma(1, halves).mean()
     rows = {
         norm: dict(enumerate(scores[i, :n].tolist()))
         for i, (norm, n) in enumerate(zip("abcd", counts, strict=True))
     }
-    assert polygamma(1, TaskVariance(rows, 1000).prior_df / 2) == pytest.approx(excess)
+    assert polygamma(1, TaskVariance(rows, 1000, resolution).prior_df / 2) == pytest.approx(excess)
 
 
 def test_equal_scores_have_the_variance_that_rounding_leaves() -> None:
@@ -109,6 +113,8 @@ def test_seeds_that_norms_do_not_share_are_no_part_of_their_gap() -> None:
     variance = TaskVariance({"a": {1: 1.0, 2: 2.0, 3: 9.0}, "b": {1: 2.0, 2: 3.5, 4: 0.0}}, 8)
     assert variance.shared("a", "b") == [1, 2]
     assert variance.gaps("a", "b") == [1.0, 1.5]
+    assert variance.of_difference("a", "b") == pytest.approx((0.5 / math.sqrt(2), 1))
+    assert TaskVariance({}, 8).residual is TaskVariance({}, 8).within is None
     assert TaskVariance({"a": {1: 1.0}, "b": {2: 2.0}}, 8).of_difference("a", "b") is None
 
 

@@ -78,7 +78,7 @@ def epoch_choices(runs: str | None = None) -> list[EpochChoice]:
                 first = candidate.runs[0]
                 groups = found.setdefault((first.task.name, first.scale), {})
                 alike = groups.setdefault(first.model_copy(update={"seed": 0}).folder(), {})
-                alike |= _tracked(candidate.runs)
+                alike |= tracked(candidate.runs)
     shown = (
         epoch_choice(task, scale, [list(group.values()) for group in groups.values()])
         for (task, scale), groups in sorted(found.items())
@@ -86,7 +86,7 @@ def epoch_choices(runs: str | None = None) -> list[EpochChoice]:
     return [choice for choice in shown if choice is not None]
 
 
-def _tracked(planned: Sequence[Experiment]) -> dict[int, Run]:
+def tracked(planned: Sequence[Experiment]) -> dict[int, Run]:
     """Return the runs on record, all seeds', of which every evaluation's test score is, by seed."""
     on_record = {run.seed: run for run in [*planned, *reader.runs_on_record(planned[0])]}
     found = {}

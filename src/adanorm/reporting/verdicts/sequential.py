@@ -105,7 +105,10 @@ def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
 
 
 def _below(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
-    """Return P(r < bound) after one gap more: of all angles a with sin(a + c) < bound / sqrt(1 + r^2)."""
+    """Return P(r < bound) after one gap more: of all angles a with sin(a + c) < bound / sqrt(1 + r^2).
+
+    c = arctan(r) is 0 or more, as `before` are: a + c lies above -pi / 2.
+    """
     from scipy.special import stdtr
 
     def angle_below(angle: Numbers) -> Numbers:
@@ -115,5 +118,4 @@ def _below(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
 
     shift = np.arctan(before)[:, None]
     reached = np.arcsin(np.clip(bounds / np.sqrt(1 + before**2)[:, None], -1, 1))
-    ends = angle_below(reached - shift) - angle_below(-np.pi - reached - shift)
-    return ends + 1 - angle_below(np.pi - reached - shift)
+    return angle_below(reached - shift) + 1 - angle_below(np.pi - reached - shift)
