@@ -35,6 +35,18 @@ class FamilyRMSNorm(nn.Module):
         return self.weight * (hidden.float() * scale).to(hidden.dtype)
 
 
+class WrittenOutLayerNorm(nn.Module):
+    """LayerNorm as somebody else's library may write it, its gain and bias learned."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight, self.bias = (nn.Parameter(torch.rand(features) + 0.5) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+        return self.weight * (x - mean) / (variance + 1e-5).sqrt() + self.bias
+
+
 class NamedSoLayerNorm(nn.Module):
     """Called a norm, and none: it shifts."""
 
@@ -153,6 +165,7 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
     model = nn.ModuleDict(
         {
             "rms": FamilyRMSNorm(8),
+            "layer": WrittenOutLayerNorm(8),
             "bf16": FamilyRMSNorm(8).bfloat16(),
             "channels": torchvision_models().convnext.LayerNorm2d(8),
             "axes": nn.LayerNorm((4, 8)),
@@ -162,7 +175,7 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
         }
     )
     found = adanorm.swap(model, "rmsnorm")
-    assert found.sites == ("rms", "bf16", "shared.0", "shared.1")
+    assert found.sites == ("rms", "layer", "bf16", "shared.0", "shared.1")
     assert set(found.left) == {"channels", "axes", "shift"}
     # One module at two sites stays one.
     assert model.get_submodule("shared.0") is model.get_submodule("shared.1"), (
