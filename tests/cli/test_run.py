@@ -74,6 +74,7 @@ def test_a_record_holds_the_first_of_the_best_updates_and_the_score_there(tmp_pa
     assert result["valid"]["accuracy"] == best["valid_accuracy"]
 
 
+@pytest.mark.needs("numba")
 @pytest.mark.parametrize("task", ["mnist", "rt"])
 def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Path, task: str) -> None:
     curves, backends = [], []
