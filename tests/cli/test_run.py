@@ -45,7 +45,7 @@ def test_a_run_leaves_its_record_and_is_not_made_twice(
     first = new_process("run", *arguments)
     assert first.returncode == 0, first.stderr
     folder = only_folder(tmp_path)
-    assert {path.name for path in folder.iterdir()} - {"run.lock"} == {
+    assert {path.name for path in folder.iterdir()} - {"run.lock", "changes.patch"} == {
         "config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz", "result.json",
         "test_metrics.jsonl", "weights.safetensors",
     }  # fmt: skip

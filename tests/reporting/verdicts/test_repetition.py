@@ -90,3 +90,9 @@ def test_environments_differ_in_what_either_says() -> None:
         "torch: 2 on record, 3 here",
         "numerics version: not said on record, 2 here",
     ]
+
+
+def test_the_reason_for_the_eager_backend_is_no_difference() -> None:
+    before, after = ({"norm_backend": f"eager: {why}"} for why in ("numba is not installed", "as asked"))
+    assert differences(before, after) == []
+    assert differences({"norm_backend": "fused: numba"}, after) != []
