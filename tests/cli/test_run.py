@@ -45,7 +45,7 @@ def test_a_run_leaves_its_record_and_is_not_made_twice(
     first = new_process("run", *arguments)
     assert first.returncode == 0, first.stderr
     folder = only_folder(tmp_path)
-    assert {path.name for path in folder.iterdir()} - {"run.lock"} == {
+    assert {path.name for path in folder.iterdir()} - {"run.lock", "changes.patch"} == {
         "config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz", "result.json",
         "test_metrics.jsonl", "weights.safetensors",
     }  # fmt: skip
@@ -74,6 +74,7 @@ def test_a_record_holds_the_first_of_the_best_updates_and_the_score_there(tmp_pa
     assert result["valid"]["accuracy"] == best["valid_accuracy"]
 
 
+@pytest.mark.needs("numba")
 @pytest.mark.parametrize("task", ["mnist", "rt"])
 def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Path, task: str) -> None:
     curves, backends = [], []

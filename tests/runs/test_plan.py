@@ -43,6 +43,7 @@ def test_what_was_measured_is_kept_for_the_device_and_counts_in_status(
     command.main(parse_arguments("plan", command.USAGE, settings))
     said = capsys.readouterr().out
     assert "nothing to download" in said
+    assert " epochs of the data, about 1 min\n" in said
     assert all(len(line) <= 80 for line in said.splitlines())
     run = compose_experiment([*settings, "training.max_updates=1000", f"runs={probes / 'runs'}"])
     kept = probe.recall(run)

@@ -188,11 +188,13 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
     arguments = (str(own), "scale=smoke", "seeds=1", "workers=2", f"runs={tmp_path}")
     done = command("study", *arguments)
     assert done.returncode == 0, done.stderr
-    assert "4 runs, 0 completed before, 4 to run\n2 worker(s)" in done.stdout
+    assert "4 runs, 0 completed before, 4 to run\n2 worker(s), about 1 min on CPU\n" in done.stdout
     assert "AdaNorm" in (tmp_path / "tables" / "own-smoke.md").read_text()
     again = command("study", *arguments)
     assert "4 runs, 4 completed before, 0 to run" in again.stdout
-    assert max(len(line) for line in again.stdout.splitlines()) <= 80
+    *lines, files = again.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert files == f"{tmp_path / 'tables' / 'own-smoke.md'} and .csv, .tex"
 
 
 def test_an_unknown_study_is_named(new_process: Command) -> None:

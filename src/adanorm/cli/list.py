@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
-from adanorm.cli.command import Arguments, Usage, choices_lines
+from adanorm.cli.command import WIDTH, Arguments, Usage, choices_lines
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
@@ -20,7 +20,7 @@ USAGE = Usage()
 def main(arguments: Arguments) -> None:
     """Print all of it."""
     norms = [*choices("norm"), *outside_norms()]
-    print(textwrap.fill(f"norms    {', '.join(norms)}", 80, subsequent_indent=" " * 9))
+    print(_wrapped(f"norms    {', '.join(norms)}", 9))
     print(f"scales   {', '.join(choices('scale'))}, auto")
     for line in _undefined():
         print(line)
@@ -28,21 +28,27 @@ def main(arguments: Arguments) -> None:
         print(line[2:])
     print("tasks")
     for name in choices("task"):
-        print(f"  {name:<11} {_about(CONF / 'task' / f'{name}.yaml')}")
+        print(_wrapped(f"  {name:<11} {_about(CONF / 'task' / f'{name}.yaml')}", 14))
     print("studies")
     for name in choices("study"):
         title = read_yaml_file(CONF / "study" / f"{name}.yaml")["title"]
-        print(f"  {name:<19} {textwrap.shorten(title, 58, placeholder=' ...')}")
-    print(textwrap.fill(f"launchers {', '.join(choices('launcher'))}", 80, subsequent_indent=" " * 10))
+        print(_wrapped(f"  {name:<20} {title}", 23))
+    print(_wrapped(f"launchers {', '.join(choices('launcher'))}", 10))
     print("runs on record (done, diverged or failed, over seeds)")
     for line in _done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]:
         print(line)
 
 
+def _wrapped(text: str, indent: int) -> str:
+    """Return a text in lines of 80 columns; names with hyphens stay whole."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)
+
+
 def _about(path: Path) -> str:
+    """Return the first sentence of a file's comments."""
     comments = [line[2:] for line in path.read_text("utf-8").splitlines() if line.startswith("# ")]
-    sentence = " ".join(line for line in comments if not line.startswith("@")).partition(". ")[0]
-    return sentence[:66]
+    text = " ".join(line for line in comments if not line.startswith("@"))
+    return text.partition(". ")[0].partition("; ")[0]
 
 
 def _undefined() -> list[str]:
@@ -66,7 +72,7 @@ def _undefined() -> list[str]:
         for name, where in tasks.items():
             named.setdefault(", ".join(where), []).append(name)
         which = "; ".join(f"{', '.join(norms)} in {where}" for where, norms in named.items())
-        lines.append(textwrap.fill(f"  not {which}: {reason}", 80, subsequent_indent="    "))
+        lines.append(_wrapped(f"  not {which}: {reason}", 4))
     return lines
 
 
@@ -81,6 +87,5 @@ def _done() -> list[str]:
         text = f"{norm} {count}" + ("" if status == "done" else f" {status}")
         lines.setdefault((task, scale), []).append(text)
     return [
-        textwrap.fill(f"  {task} {scale}: {', '.join(texts)}", 80, subsequent_indent="    ")
-        for (task, scale), texts in sorted(lines.items())
+        _wrapped(f"  {task} {scale}: {', '.join(texts)}", 4) for (task, scale), texts in sorted(lines.items())
     ]

@@ -33,6 +33,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import assigned, check_fixed
 from adanorm.config.paths import PROJECT
 from adanorm.records import loggers, reader
+from adanorm.records.folder import shown
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
@@ -101,8 +102,9 @@ def main(arguments: Arguments) -> int:
                 run=lambda chosen: run_all([by_run[run] for run in chosen], launch, next(logs)),
             )
     table = Table(study, grid)
-    write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
+    paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))
+    print(f"{shown(paths[0])} and .csv, .tex", flush=True)
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
     return 1 if failed else 0

@@ -93,3 +93,9 @@ def test_environments_differ_in_what_either_says() -> None:
     assert differences({"packages": {"torch": "2", "numpy": "1"}}, {}) == [
         "packages: torch 2, numpy 1 on record, not said here"
     ]
+
+
+def test_the_reason_for_the_eager_backend_is_no_difference() -> None:
+    before, after = ({"norm_backend": f"eager: {why}"} for why in ("numba is not installed", "as asked"))
+    assert differences(before, after) == []
+    assert differences({"norm_backend": "fused: numba"}, after) != []
