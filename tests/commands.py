@@ -212,7 +212,10 @@ class Server:
             os.setsid()
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
             for other in list(self._looks.get_map().values()):
-                os.close(other.fd)
+                if isinstance(other.fileobj, socket.socket):
+                    other.fileobj.close()  # or it closes a later file of its number when this process ends
+                else:
+                    os.close(other.fd)
             self._looks.close()
             connection.send(str(os.getpid()).encode())
             connection.close()
