@@ -99,6 +99,8 @@ def _label(axes: Axes, task: str, metric: Metric, norms: Sequence[str]) -> None:
     axes.set_yticks(range(len(norms)), [title(norm) for norm in norms])
     axes.set_ylim(len(norms) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
+    if axes.dataLim.width == 0:  # matplotlib would spread a lone score over a tenth of it, beyond 100 %
+        axes.set_xlim(axes.dataLim.x0 - 1, axes.dataLim.x0 + 1)
     axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.xaxis.set_major_formatter("{x:g}")
 
