@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -90,7 +91,8 @@ def main(arguments: Sequence[str]) -> int:
     found = [mutant for room in rooms for mutant in mutants(room) if keys["only"] in str(mutant.path)]
     chosen = Random(seed).sample(found, min(count, len(found))) if count else found
     print(f"{len(found)} mutants, {len(chosen)} of them tried", flush=True)
-    import torch  # noqa: F401 (loaded once for all)
+    for library in ("torch", "scipy.stats", "statsmodels.stats.power"):  # loaded once for all
+        import_module(library)
 
     tried, survived, unseen = Counter[str](), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
