@@ -136,6 +136,24 @@ def test_of_comparisons_that_none_of_the_plans_seeds_close_the_shorter_runs_go_f
     assert (found.batch.closes_in, found.batch.runs[0].task) == (None, "rt")
 
 
+def test_a_comparison_that_has_begun_is_ended_before_another_of_the_same_cost(tmp_path: Path) -> None:
+    norms = [("adanorm", "layernorm"), ("detachnorm", "none")]
+    both = [Followed("rt", *pair, "test", no_worse=False) for pair in norms]
+    planned(tmp_path, both, noise=3.0)
+    made, _ = carried_out(tmp_path, both, most=5, noise=3.0)
+    assert [(run.norm, run.seed) for run in made[::2]] == [
+        ("adanorm", 4), ("adanorm", 5), ("detachnorm", 4), ("detachnorm", 5),
+    ]  # fmt: skip
+
+
+def test_the_next_seed_is_the_first_that_a_plan_has_not(tmp_path: Path) -> None:
+    planned(tmp_path, ADANORM[:1], noise=3.0)
+    plan = Plan(ADANORM[:1], seeds=(2, 3, 5), most=40, at_once=2)
+    found = plan.progress({("rt", "test"): evidence("rt", "smoke", runs=str(tmp_path))})
+    assert found.batch is not None
+    assert {run.seed for run in found.batch.runs} == {4}, "seed 1 is on record"
+
+
 def test_what_closes_a_comparison_is_the_margin_or_a_gap_of_the_papers_that_can_be_true(
     tmp_path: Path,
 ) -> None:
