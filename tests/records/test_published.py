@@ -17,6 +17,8 @@ def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit() -> None:
         ("rt", "adanorm"): ("77.50", pytest.approx(0.005)),
         ("en-de", "adanorm"): ("28.5", pytest.approx(0.05)),
     }
+    assert [known[key].confirmed for key in known] == [True, True]  # type: ignore[union-attr]
+    assert not published("rt", "detach-mean").confirmed  # type: ignore[union-attr]
     assert published("rt", "rmsnorm") is None
 
 
