@@ -12,12 +12,11 @@ from adanorm.records.published import published, published_curves, published_las
 
 
 def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit() -> None:
-    known = {(task, norm): published(task, norm) for task, norm in (("rt", "adanorm"), ("en-de", "adanorm"))}
-    assert {key: (found.text, found.rounding) for key, found in known.items() if found is not None} == {
-        ("rt", "adanorm"): ("77.50", pytest.approx(0.005)),
-        ("en-de", "adanorm"): ("28.5", pytest.approx(0.05)),
-    }
-    assert [known[key].confirmed for key in known] == [True, True]  # type: ignore[union-attr]
+    for task, text, half in (("rt", "77.50", 0.005), ("en-de", "28.5", 0.05)):
+        found = published(task, "adanorm")
+        assert found is not None
+        assert (found.text, found.confirmed) == (text, True)
+        assert found.rounding == pytest.approx(half)
     assert not published("rt", "detach-mean").confirmed  # type: ignore[union-attr]
     assert published("rt", "rmsnorm") is None
 
