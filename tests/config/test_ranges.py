@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -115,3 +116,45 @@ def test_a_dry_run_is_of_few_updates_batches_and_images() -> None:
     assert run.data.model_dump()["valid_size"] == 256 == MOST_VALID
     with pytest.raises(ValueError, match="updates=3: a dry run has at most 2"):
         compose_experiment([*paper, "updates=3"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("task=rt", "training.max_epochs=true"), "max_epochs=true: must be a number"),
+        (("task=rt", "training.betas=[true,0.9]"), "betas=true: must be a number"),
+        (("task=rt", "data.source=true"), "data.source=True: input should be a valid string"),
+        (("task=rt", "training.momentum=0.5"), "momentum=0.5: optimizer=sgd alone has it"),
+        (("task=rt", "training.optimizer=x"), "'x': choose adam or sgd"),
+        (("task=rt", "model.post_layers=1"), "post_layers=1: norm_position=mix alone has them"),
+        (("task=rt", "model.norm_position=x"), "norm_position='x': choose pre, post"),
+        (
+            ("task=rt", "model.norm_position=mix", "model.layers=1"),
+            "1 post layers of 1 leave none that is pre",
+        ),
+        (("task=rt", "model.dim=15", "model.heads=3"), "dim 15: must be even"),
+        (("task=rt", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
+        (("task=de-en", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
+        (("task=mnist-vit", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
+        (("task=mnist-vit", "model.patch_size=5"), "patch_size 5: must divide image_size (28)"),
+        (("task=enwik8", "data.fractions=[0.9,0.1,0]"), "three parts above 0 that add up to 1"),
+        (("task=enwik8", "data.fractions=[0.8,0.1,0.2]"), "three parts above 0 that add up to 1"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(settings: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        compose_experiment([*settings, "scale=smoke"])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("task=rt", "training.optimizer=sgd", "training.momentum=0.5"),
+        ("task=rt", "model.norm_position=mix", "model.post_layers=1", "model.layers=2"),
+        ("task=de-en", "model.dim=null", "model.heads=3"),
+        ("task=mnist-vit", "model.dim=15", "model.heads=3"),
+        ("task=enwik8", "data.fractions=[0.7,0.1,0.2]"),
+    ],
+)
+def test_settings_that_go_together_are_taken(settings: tuple[str, ...]) -> None:
+    assert compose_experiment([*settings, "scale=smoke"]).digest()
