@@ -10,6 +10,7 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import DRY_RUNS, RUNS
+from adanorm.config.residual_sections import ResidualConfig
 
 RT = ("task=rt", "scale=smoke", "norm=adanorm")
 
@@ -103,7 +104,20 @@ def test_a_dry_run_of_translation_has_a_whole_vocabulary_and_short_outputs() -> 
     assert (run.decoding.max_ratio, run.decoding.max_extra) == (0, 20)
 
 
-def test_of_several_mistakes_the_first_is_told_and_a_reference_is_followed() -> None:
-    with pytest.raises(ValueError, match=r"^norm\.params\.eps=nan: input should be a valid boolean or a f"):
-        compose_experiment([*RT, "norm.params.eps=nan", "training.lr=x", "data.batch_tokens=x"])
+def test_of_several_mistakes_the_first_is_told() -> None:
+    told = []
+    for others in ([], ["training.lr=x", "data.batch_tokens=x"]):
+        with pytest.raises(ValueError, match=r"^norm\.params\.eps=nan: input should be") as refused:
+            compose_experiment([*RT, "norm.params.eps=nan", *others])
+        told.append(str(refused.value))
+    assert told[0] == told[1]
+
+
+def test_what_is_left_out_follows_from_other_settings() -> None:
     assert compose_experiment([*RT, "threads=3", "seed=${threads}"]).seed == 3
+    for pre_norm, position in (("true", "pre"), ("false", "post")):
+        model = compose_experiment([*RT, f"model.pre_norm={pre_norm}"]).model
+        assert isinstance(model, ResidualConfig)
+        assert model.position == position
+    chosen = {task: compose_experiment([f"task={task}"]).task.selection_metric for task in ("rt", "de-en")}
+    assert chosen == {"rt": "accuracy", "de-en": "loss"}

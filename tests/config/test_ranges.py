@@ -137,6 +137,11 @@ def test_a_dry_run_is_of_few_updates_batches_and_images() -> None:
         (("task=de-en", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
         (("task=mnist-vit", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
         (("task=mnist-vit", "model.patch_size=5"), "patch_size 5: must divide image_size (28)"),
+        (("task=enwik8", "segments.valid.memory=null"), "segments.valid.memory: must be set"),
+        (
+            ("task=enwik8-lstm", "++segments.train.memory=999"),
+            "segments.train.memory: a recurrent model carries",
+        ),
         (("task=enwik8", "data.fractions=[0.9,0.1,0]"), "three parts above 0 that add up to 1"),
         (("task=enwik8", "data.fractions=[0.8,0.1,0.2]"), "three parts above 0 that add up to 1"),
     ],
