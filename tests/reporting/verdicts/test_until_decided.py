@@ -151,7 +151,8 @@ def test_the_next_seed_is_the_first_that_a_plan_has_not(tmp_path: Path) -> None:
     plan = Plan(ADANORM[:1], seeds=(2, 3, 5), most=40, at_once=2)
     found = plan.progress({("rt", "test"): evidence("rt", "smoke", runs=str(tmp_path))})
     assert found.batch is not None
-    assert {run.seed for run in found.batch.runs} == {4}, "seed 1 is on record"
+    assert {run.seed for run in found.batch.runs} == {4}
+    assert found.standings[0].pair.seeds == (1, 2, 3), "seed 1 was next, and is on record; 5 is not"
 
 
 def test_what_closes_a_comparison_is_the_margin_or_a_gap_of_the_papers_that_can_be_true(
