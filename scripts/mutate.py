@@ -7,7 +7,7 @@ first mutant all tests of the rooms are run once, which takes minutes; a mutant 
 (scripts/mutant_tests.py).
 
 Keys: seed=1, count=60 (mutants, drawn from all; 0: all of them), rooms=norms,metrics,... (some of them),
-only=TEXT (modules with it in their path), limit=300 (seconds of a core for a mutant's tests).
+only=TEXT,... (modules with one in their path), limit=300 (seconds of a core for a mutant's tests).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -87,10 +88,12 @@ def main(arguments: Sequence[str]) -> int:
     rooms = keys["rooms"].split(",")
     if unknown := next((room for room in rooms if room not in ROOMS), None):
         raise ValueError(f"rooms={unknown}: choose from {', '.join(ROOMS)}")
-    found = [mutant for room in rooms for mutant in mutants(room) if keys["only"] in str(mutant.path)]
+    texts = keys["only"].split(",")
+    found = [m for room in rooms for m in mutants(room) if any(text in str(m.path) for text in texts)]
     chosen = Random(seed).sample(found, min(count, len(found))) if count else found
     print(f"{len(found)} mutants, {len(chosen)} of them tried", flush=True)
-    import torch  # noqa: F401 (loaded once for all)
+    for library in ("torch", "scipy.stats", "statsmodels.stats.power"):  # loaded once for all
+        import_module(library)
 
     tried, survived, unseen = Counter[str](), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:

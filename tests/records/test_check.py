@@ -79,6 +79,13 @@ def test_a_file_that_is_not_what_was_written_takes_the_record_out(
     )
 
 
+@pytest.mark.parametrize("score", [0.0, 100.0])
+def test_the_worst_and_the_best_score_that_can_be_are_counted(tmp_path: Path, score: float) -> None:
+    made = compose_experiment(["task=rt", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"])
+    record(made, test={"accuracy": score})
+    assert complaint(made.folder()) == ""
+
+
 Edit = Callable[[dict[str, Any]], object]
 
 
@@ -171,6 +178,7 @@ def test_the_list_of_older_records_has_those_on_record_and_no_others() -> None:
         ([0, 2], "metrics.jsonl lacks rows of some evaluations"),
         ([1, 2], "metrics.jsonl lacks rows of some evaluations"),
         ([0, 1, 1, 2], "metrics.jsonl lacks rows of some evaluations"),
+        ([0, '{"update": 10, "epoch": 2}', 2], "metrics.jsonl lacks rows of some evaluations"),
     ],
 )
 def test_rows_that_lack_take_the_record_out(run: Experiment, rows: list[int | str], expected: str) -> None:
@@ -198,6 +206,12 @@ def test_a_broken_record_is_left_out_of_its_cell_and_made_again(run: Experiment)
     (run.folder() / "metrics.jsonl").write_text("")
     with pytest.warns(UserWarning, match="not counted"):
         assert (cell([run]).text, reader.is_complete(run.folder())) == ("-", False)
+
+
+def test_what_a_run_was_computed_with_is_read_where_it_is_said(run: Experiment) -> None:
+    assert reader.environment(run.folder()) == {"commit": "0" * 40}
+    (run.folder() / "environment.json").unlink()
+    assert reader.environment(run.folder()) == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"no gzip", None])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from adanorm.config.paths import PROJECT
 from adanorm.records import checkout, environment
 
 
@@ -46,6 +49,61 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs
     assert (tmp_path / "src" / "norm.py").read_text() == "eps = 1e-6\n"
     assert (tmp_path / "src" / "naïve new.py").read_text() == "new = True\n"
     assert b"notes" not in patch
+
+
+def test_a_record_says_what_computed_it_and_leaves_out_what_it_is_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in environment.HOLDS:
+        monkeypatch.delenv(name, raising=False)
+    told: dict[str, Any] = {"precision": "bf16", "processes": 2, "threads": 3}
+    cpu = torch.device("cpu")
+    least = environment.describe(device=cpu, **told)
+    most = environment.describe(device=cpu, **told, norm_backend="eager", numerics_version=2)
+    assert most == {**least, "norm_backend": "eager", "numerics_version": 2}
+    assert {key: least[key] for key in told} == told
+    assert least["packages"]["torch"] == torch.__version__
+    constraints = (PROJECT / "constraints.txt").read_bytes()
+    assert least["constraints"] == hashlib.sha256(constraints).hexdigest()
+    built = torch.__config__.show()
+    arithmetic = least["arithmetic"]
+    assert ("oneDNN" in arithmetic) == ("MKL-DNN v" in built)
+    assert arithmetic["instructions"] == torch.backends.cpu.get_cpu_capability()
+    assert arithmetic.get("oneDNN", "") in built
+    kind, _, number = arithmetic.get("BLAS", "").partition(" ")
+    assert (kind == "MKL") == ("Math Kernel Library" in built)
+    assert number in built
+    monkeypatch.setenv("ADANORM_ARITHMETIC", "portable")
+    held = environment.describe(device=cpu, **told)["arithmetic"]
+    assert held == {**arithmetic, "ADANORM_ARITHMETIC": "portable"}
+
+
+@pytest.mark.parametrize(
+    ("built", "named"),
+    [
+        (
+            "Intel(R) oneAPI Math Kernel Library Version 2024.2-Product BLAS_INFO=mkl, ",
+            {"BLAS": "MKL 2024.2"},
+        ),
+        ("BLAS_INFO=open, Intel(R) MKL-DNN v3.12.0 (Git", {"BLAS": "open", "oneDNN": "3.12.0"}),
+        ("GCC 13.3", {}),
+    ],
+)
+def test_the_libraries_of_products_are_those_that_torch_says_it_was_built_with(
+    monkeypatch: pytest.MonkeyPatch, built: str, named: dict[str, str]
+) -> None:
+    monkeypatch.setattr(torch.__config__, "show", lambda: built)
+    said = environment.describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
+    assert {
+        key: said["arithmetic"].get(key) for key in ("BLAS", "oneDNN") if key in said["arithmetic"]
+    } == named
+
+
+def test_code_in_no_repository_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkout, "PROJECT", tmp_path)
+    for is_checkout in (False, True):
+        monkeypatch.setattr(checkout, "IS_CHECKOUT", is_checkout)
+        assert (checkout.commit(), checkout.is_dirty()) == (None, False)
 
 
 def test_a_record_names_the_model_of_the_processor() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from filelock import FileLock
 
 from adanorm.config.digest import digest_of
@@ -44,7 +43,7 @@ def test_what_a_record_is_of_is_written_first_and_its_result_last(folder: RunFol
         (folder.path / "kept-3.pt").touch()
         recording.result = DIVERGED
         assert not reader.is_complete(folder.path), "the block has not ended"
-    assert yaml.safe_load((folder.path / "config.yaml").read_text()) == IDENTITY
+    assert (folder.path / "config.yaml").read_text() == "task:\n  name: rt\nseed: 1\n", "in its order"
     assert json.loads((folder.path / "environment.json").read_text()) == ENVIRONMENT
     assert names(folder) == {"config.yaml", "environment.json", "result.json"}
     assert reader.is_complete(folder.path)
@@ -111,8 +110,9 @@ def test_a_folder_in_the_way_of_a_file_is_named_before_any_work(folder: RunFolde
 
 
 def test_the_code_of_what_comes_from_outside_is_copied_into_the_record(folder: RunFolder) -> None:
-    with folder.recording(IDENTITY, ENVIRONMENT, {"own/norms.py": b"x = 1\n"}):
-        assert (folder.path / "code" / "own" / "norms.py").read_bytes() == b"x = 1\n"
+    code = {"own/norms.py": b"x = 1\n", "own/sites.py": b"y = 2\n"}
+    with folder.recording(IDENTITY, ENVIRONMENT, code):
+        assert {name: (folder.path / "code" / name).read_bytes() for name in code} == code
 
 
 def test_links_in_a_folder_from_somebody_else_are_replaced_and_not_followed(
@@ -158,6 +158,7 @@ def test_a_folder_that_another_process_writes_is_left_alone(folder: RunFolder) -
 
 def test_a_lock_that_a_killed_process_left_is_nobodys(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
+    assert not is_locked(folder.path), "nothing is there"
     (folder.path / "run.lock").touch()
     assert not is_locked(folder.path)
 
@@ -172,6 +173,18 @@ def test_rows_after_the_checkpoint_are_dropped(folder: RunFolder) -> None:
     assert reader.metrics(folder.path) == [{"update": 1}, {"update": 2}]
     with pytest.raises(ValueError, match="not JSON compliant"):
         folder.add_row({"loss": float("nan")})
+
+
+def test_rows_of_test_scores_and_of_an_analysis_lie_beside_those_of_metrics(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.add_test_row({"update": 1})
+    assert reader.test_metrics(folder.path) == [{"update": 1}]
+    folder.write_test_rows([{"update": 2}])
+    assert reader.test_metrics(folder.path) == [{"update": 2}]
+    RunFolder(folder.path, rows="rows.jsonl").add_row({"update": 3})
+    assert reader.observations(folder.path) == [{"update": 3}]
+    assert reader.metrics(folder.path) == []
+    assert folder.weights.name == "weights.safetensors"
 
 
 def test_of_a_row_that_the_disk_has_no_room_for_nothing_is_left(folder: RunFolder) -> None:
@@ -198,6 +211,7 @@ def test_outputs_are_read_back_and_the_same_outputs_are_the_same_bytes(folder: R
         folder.write_outputs(outputs)
         contents.append((folder.path / "predictions.txt.gz").read_bytes())
     assert contents[0] == contents[1]
+    assert contents[0][4:8] == bytes(4), "of no time (RFC 1952, MTIME)"
     assert reader.outputs(folder.path) == outputs
 
 

@@ -158,6 +158,7 @@ def test_seeds_that_settings_are_chosen_by_are_no_evidence(runs: list[Experiment
     last = runs[0].model_copy(update={"seed": 100})
     record(last, **score(77.0))
     assert [run.seed for run in runs_on_record(runs[0])] == [1, 100]
+    assert [run.seed for run in runs_on_record(last)] == [1, 100]
     assert [run.seed for run in runs_on_record(chosen_by)] == [101]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from dataclasses import replace
+from math import comb
 from pathlib import Path
 from statistics import fmean
 
@@ -16,12 +17,27 @@ from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
 from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.reporting.verdicts.answers import paper_gap, published_gap
-from adanorm.reporting.verdicts.claims import ClaimResult, claims_of_the_paper, evaluated
-from adanorm.reporting.verdicts.evidence import Evidence, Quantity, evidence, grouped
+from adanorm.reporting.verdicts.answers import pair, paper_gap, published_gap
+from adanorm.reporting.verdicts.claims import (
+    ClaimResult,
+    TaskResult,
+    claim_evidence,
+    claims_of_the_paper,
+    evaluated,
+)
+from adanorm.reporting.verdicts.comparison import PaperGap
+from adanorm.reporting.verdicts.evidence import Evidence, Quantity, evidence, grouped, variance_of
 from adanorm.reporting.verdicts.planning import prospect
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
-from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence, task_sentences
+from adanorm.reporting.verdicts.sentences import (
+    claim_closing,
+    claim_sentence,
+    count,
+    lacking,
+    listed,
+    more,
+    task_sentences,
+)
 from adanorm.reporting.verdicts.variance import TaskVariance
 from tests.reporting.records import record
 
@@ -69,6 +85,7 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     assert answers(judged(ADANORM, tmp_path)) == {
         "all": "open", "rt": "better", "sst5": "better", "enwik8": "not run",
     }  # fmt: skip
+    assert claim_closing(judged(ADANORM, tmp_path)) == "runs of Enwiki8", "no seeds of what is decided"
     column(tmp_path, "enwik8", 1.1, -0.05)
     found = judged(ADANORM, tmp_path)
     assert found.verdict == "supported", "fewer bits are better"
@@ -93,7 +110,11 @@ def test_the_sentences_of_a_task_have_the_answer_the_lead_its_interval_and_the_p
         f"**better**: AdaNorm's lead over LayerNorm is {fmean(rt.pair.gaps):+.2f} accuracy (95 % interval"
         f" {low:+.2f} to {high:+.2f}, 3 seeds each); in the paper +0.29."
     )
-    assert task_sentences(enwik8).startswith("**worse**: AdaNorm's lead over LayerNorm is -0.0"), "more bits"
+    assert re.fullmatch(
+        r"\*\*worse\*\*: AdaNorm's lead over LayerNorm is -0\.0\d\d [\w ]+ \(95 % interval -0\.\d{3} to"
+        r" -0\.\d{3}, 3 seeds each\); in the paper \+0\.000†?\.",
+        task_sentences(enwik8),
+    ), "more bits, with a digit more than the margin of 0.01"
     made(tmp_path, "sst5", "adanorm", [40.0])
     made(tmp_path, "sst5", "layernorm", [40.5])
     sst5 = judged(ADANORM, tmp_path).tasks[1]
@@ -116,6 +137,15 @@ def test_a_claim_on_two_of_three_survives_one_task(tmp_path: Path) -> None:
     two = ADANORM.model_copy(update={"at_least": 2})
     assert judged(two, tmp_path).verdict == "supported"
     assert judged(ADANORM, tmp_path).verdict == "no difference", "equivalent on one of the three claimed"
+
+
+def test_the_evidence_of_a_claim_is_of_tasks_on_which_both_norms_have_runs(tmp_path: Path) -> None:
+    for task, norms in (("rt", ("adanorm", "layernorm")), ("sst5", ("adanorm",))):
+        for norm in norms:
+            made(tmp_path, task, norm, [70.0])
+    found = claim_evidence(ADANORM, "paper", str(tmp_path))
+    assert [*found] == ["rt"]
+    assert found["rt"].norms["adanorm"].scores == {1: 70.0}
 
 
 def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Path) -> None:
@@ -164,8 +194,49 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     closing = claim_closing(found)
     assert "at the margin" in closing
     assert "SST5: a second seed; runs of Enwiki8" in closing
-    more = (rt.prospect.to_equate or 0) - 3
-    assert f"RT: {more} more seeds ({0.2 * more:.1f} h" in closing
+    left = (rt.prospect.to_equate or 0) - 3
+    margin = f"{left} more seeds ({0.2 * left:.1f} h) at the margin"
+    assert f"RT: {margin}" in closing
+    assert claim_sentence(found) == (
+        "Open: AdaNorm is shown to be better than LayerNorm on none of three data sets, where three are"
+        " claimed; open on RT and SST5; one without runs."
+    )
+    assert lacking(rt) == f"{margin}, {more(rt, rt.prospect.to_find)} at the paper's gap"
+    for paper in (None, PaperGap(99.0, 0.0, confirmed=True)):  # none, and one that is excluded
+        assert lacking(replace(rt, comparison=replace(rt.comparison, paper=paper))) == margin
+
+
+def test_what_would_close_a_comparison_counts_what_is_there_and_ends_with_the_plan(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 0.5, noise=8)
+    found = judged(ADANORM, tmp_path).tasks[0].pair
+    assert found is not None
+    most = preregistration().stopping.most
+    assert more(found, 3) == more(found, 4) == "1 more seed (0.2 h)"
+    assert more(found, 5) == "2 more seeds (0.4 h)"
+    assert more(found, most) == f"{most - 3} more seeds ({0.2 * (most - 3):.1f} h)"
+    assert more(found, most + 1) == f"{most - 2} more seeds ({0.2 * (most - 2):.1f} h), beyond the plan"
+    assert more(replace(found, hours_a_seed=None), 5) == "2 more seeds"
+    assert more(found, None) == "no number of seeds"
+    assert [count(number) for number in (0, 8, 9)] == ["none", "eight", "9"]
+    assert [listed(["a", "b", "c"][:names]) for names in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
+
+
+def test_the_ranks_of_tasks_are_of_gaps_in_their_margins(tmp_path: Path) -> None:
+    """Two points are two of RT's margins; 0.05 bits are five of Enwiki8's."""
+    column(tmp_path, "rt", 75.0, -2.0, noise=0.1)
+    column(tmp_path, "enwik8", 1.1, -0.05, noise=0.1)
+    ranks = judged(ADANORM, tmp_path).ranks
+    assert ranks is not None
+    assert ranks.better > ranks.worse
+
+
+def test_a_norm_that_the_paper_has_not_can_be_claimed_of(tmp_path: Path) -> None:
+    claim = ADANORM.model_copy(update={"better": "rmsnorm", "tasks": ["rt"]})
+    made(tmp_path, "rt", "rmsnorm", [78.0, 78.2])
+    made(tmp_path, "rt", "layernorm", [75.0, 75.1])
+    (task,) = judged(claim, tmp_path).tasks
+    assert task.pair is not None
+    assert task.pair.gaps == pytest.approx((3.0, 3.1))
 
 
 def test_the_variance_is_the_tasks_and_not_the_cells_own(tmp_path: Path) -> None:
@@ -186,6 +257,26 @@ def test_equal_gaps_have_a_p_above_0(tmp_path: Path) -> None:
     found = judged(ADANORM, tmp_path).tasks[0].pair
     assert found is not None
     assert found.comparison is None, "no spread, and no resolution on record"
+    assert (found.remark, lacking(found)) == ("equal gaps, and no variance", "more seeds")
+
+
+def test_a_look_at_equal_gaps_is_open_however_the_other_norms_scatter(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 0.0)
+    for norm, lead in (("layernorm", 0.0), ("adanorm", 0.5)):
+        made(tmp_path, "rt", norm, [75.0 + lead, 76.0 + lead, 75.5 + lead, 74.0 + lead])
+    task = judged(ADANORM, tmp_path).tasks[0]
+    assert task.pair is not None
+    assert (task.answer, task.pair.comparison, task.pair.prospect) == ("open", None, None)
+
+
+def test_two_norms_alone_have_no_prior_in_what_would_close_them(tmp_path: Path) -> None:
+    made(tmp_path, "rt", "layernorm", [75.0, 75.0, 75.0])
+    made(tmp_path, "rt", "adanorm", [75.1, 75.5, 75.9])
+    found = judged(ADANORM, tmp_path).tasks[0].pair
+    assert found is not None
+    own = prospect(preregistration(), sd=0.4, prior_df=0, margin=1.0, paper=0.29)
+    assert found.prospect == own
+    assert own.to_equate == 4
 
 
 def test_seeds_beyond_the_plan_are_read_and_held_to_a_stricter_level(tmp_path: Path) -> None:
@@ -215,6 +306,20 @@ def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -
     assert (found.p_against, found.p_no_gain) == (1, 1)
     assert found.pair is not None
     assert found.pair.remark == "diverged: AdaNorm 0 of 4, LayerNorm 4 of 4"
+
+
+def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse() -> None:
+    few = replace(grouped(()), diverged=(1, 2, 3, 4))
+    many = replace(few, scores=dict.fromkeys(range(2, 41), 75.0), diverged=(1,))
+    for sides, answer in (((few, many), "worse"), ((many, few), "better")):
+        norms = dict(zip(("adanorm", "layernorm"), sides, strict=True))
+        found = Evidence("rt", "paper", "test", norms, variance_of(norms))
+        read = pair(found, "adanorm", "layernorm", margin=1.0)
+        assert read is not None
+        assert read.divergence_p == pytest.approx(comb(40, 1) / comb(44, 5)), "5 of 44, 4 of them of the 4"
+        assert read.answer == answer
+        chance = replace(read, divergence_p=preregistration().level)
+        assert (chance.answer, chance.p("p_better"), chance.p("p_worse")) == ("open", 1, 1)
 
 
 def test_runs_that_did_not_learn_support_no_claim(tmp_path: Path) -> None:
@@ -315,6 +420,25 @@ def test_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert several[0].family[0] == pytest.approx(1 - (1 - alone.family[0]) ** 5)
 
 
+def test_a_verdict_is_that_of_ps_corrected_and_below_the_level(tmp_path: Path) -> None:
+    column(tmp_path, "rt", 75.0, 3.0)
+    one = judged(ADANORM.model_copy(update={"tasks": ["rt"]}), tmp_path)
+    level = preregistration().level
+    assert one.verdict == "supported"
+    assert replace(one, family=(level, 1.0, 1.0)).verdict == "open"
+    assert replace(one, family=(1.0, level, 1.0)).verdict == "open"
+    assert replace(one, family=(1.0, 1.0, level)).verdict == "open"
+
+
+def test_a_claim_without_runs_is_not_run_and_is_no_evidence(tmp_path: Path) -> None:
+    none = judged(ADANORM, tmp_path)
+    assert (none.verdict, none.ps, none.shown_on) == ("not run", (1, 1, 1), 0)
+    assert claim_sentence(none) == "Not run: no task has runs of both norms."
+    assert claim_evidence(ADANORM, "paper", str(tmp_path)) == {}
+    lost = TaskResult(ADANORM, "rt", None)
+    assert (lost.answer, lost.p_support, lost.p_against, lost.p_no_gain) == ("not run", 1, 1, 1)
+
+
 def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone() -> None:
     norms = {norm: grouped(()) for norm in ("adanorm", "layernorm")}
     test = Evidence("rt", "paper", "test", norms, TaskVariance({}, 8))
@@ -323,6 +447,9 @@ def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone(
     assert gap.value == pytest.approx(0.29)
     for other in (replace(test, scale="mini"), replace(test, quantity="valid_best"), replace(test, norms={})):
         assert paper_gap(other, "adanorm", "layernorm") is None
+    for item in norms.items():
+        alone = replace(test, norms=dict([item]))
+        assert pair(alone, "adanorm", "layernorm", margin=1.0) is None
 
 
 def test_what_diverged_in_the_paper_has_no_gap_there() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
+from adanorm.config.digest import digest_of
 from adanorm.config.paths import choices
 from adanorm.records.published import published_tasks
 from adanorm.reporting.verdicts.preregistration import Claim, Preregistration, preregistration
@@ -30,6 +34,46 @@ def test_a_margin_moved_after_the_fact_changes_the_digest() -> None:
     values["margins"]["rt"]["test"] = 2.0
     assert Preregistration.model_validate(values).digest != registered.digest
     assert Preregistration.model_validate(registered.model_dump()).digest == registered.digest
+
+
+def test_what_is_left_out_of_the_file_is_no_part_of_its_digest() -> None:
+    """A key that a claim gets later, null by default, leaves the digest that tables print."""
+
+    def without_nulls(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+        return [without_nulls(entry) for entry in value] if isinstance(value, list) else value
+
+    registered = preregistration()
+    assert registered.digest == digest_of(without_nulls(registered.model_dump()))
+
+
+@pytest.mark.parametrize(
+    ("place", "refused", "taken"),
+    [
+        (("level",), (0.0, 0.5), (0.01, 0.49)),
+        (("power",), (0.0, 1.0), (0.01, 0.99)),
+        (("prior_df_at_most",), (0.0,), (0.5,)),
+        (("stopping", "planned"), (1,), (2,)),
+        (("stopping", "most"), (0,), (1,)),
+        (("stopping", "spending"), (0.0,), (0.5,)),
+        (("margins", "rt", "test"), (0.0,), (0.01,)),
+        (("claims", 0, "tasks"), ([],), (["rt"],)),
+    ],
+)
+def test_values_that_cannot_be_are_refused(
+    place: tuple[str | int, ...], refused: tuple[Any, ...], taken: tuple[Any, ...]
+) -> None:
+    for values, is_taken in ((refused, False), (taken, True)):
+        for value in values:
+            written = preregistration().model_dump()
+            written["claims"][0]["at_least"] = 1
+            section: Any = written
+            for key in place[:-1]:
+                section = section[key]
+            section[place[-1]] = value
+            with nullcontext() if is_taken else pytest.raises(ValidationError):
+                Preregistration.model_validate(written)
 
 
 def test_a_comparison_without_a_margin_is_refused() -> None:

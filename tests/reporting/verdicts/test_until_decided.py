@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.reporting.verdicts.answers import pair
+from adanorm.reporting.verdicts.comparison import PaperGap
 from adanorm.reporting.verdicts.evidence import evidence
+from adanorm.reporting.verdicts.planning import Prospect
 from adanorm.reporting.verdicts.until_decided import Followed, Plan, Progress, Run, followed
 from tests.reporting.records import record, score
 
@@ -123,6 +127,74 @@ def test_the_seed_that_decides_most_a_core_hour_goes_first(tmp_path: Path) -> No
     both = progress(tmp_path, ADANORM, at_once=4)
     assert both.batch is not None
     assert {run.task for run in both.batch.runs} == {"rt", "mnist"}, "four workers have something to do"
+
+
+def test_of_comparisons_that_none_of_the_plans_seeds_close_the_shorter_runs_go_first(tmp_path: Path) -> None:
+    planned(tmp_path, ADANORM, noise=3.0)
+    found = progress(tmp_path, [ADANORM[1], ADANORM[0]])
+    assert found.batch is not None
+    assert (found.batch.closes_in, found.batch.runs[0].task) == (None, "rt")
+
+
+def test_a_comparison_that_has_begun_is_ended_before_another_of_the_same_cost(tmp_path: Path) -> None:
+    norms = [("adanorm", "layernorm"), ("detachnorm", "none")]
+    both = [Followed("rt", *pair, "test", no_worse=False) for pair in norms]
+    planned(tmp_path, both, noise=3.0)
+    made, _ = carried_out(tmp_path, both, most=5, noise=3.0)
+    assert [(run.norm, run.seed) for run in made[::2]] == [
+        ("adanorm", 4), ("adanorm", 5), ("detachnorm", 4), ("detachnorm", 5),
+    ]  # fmt: skip
+
+
+def test_the_next_seed_is_the_first_that_a_plan_has_not(tmp_path: Path) -> None:
+    planned(tmp_path, ADANORM[:1], noise=3.0)
+    plan = Plan(ADANORM[:1], seeds=(2, 3, 5), most=40, at_once=2)
+    found = plan.progress({("rt", "test"): evidence("rt", "smoke", runs=str(tmp_path))})
+    assert found.batch is not None
+    assert {run.seed for run in found.batch.runs} == {4}
+    assert found.standings[0].pair.seeds == (1, 2, 3), "seed 1 was next, and is on record; 5 is not"
+
+
+def test_what_closes_a_comparison_is_the_margin_or_a_gap_of_the_papers_that_can_be_true(
+    tmp_path: Path,
+) -> None:
+    planned(tmp_path, ADANORM[:1])
+    plan = Plan(ADANORM[:1], seeds=PLANNED, most=40, at_once=2)
+    read = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm", margin=1.0)
+    assert read is not None
+    assert read.comparison is not None
+    for gap, to_find, to_equate, left in (
+        (0.0, 10, 20, 7),
+        (99.0, 10, 20, 17),
+        (0.0, 41, 40, 37),
+        (0.0, 3, 41, None),
+    ):
+        compared = replace(read.comparison, paper=PaperGap(gap, 5.0, confirmed=True))
+        ahead = Prospect(to_find, to_equate)
+        assert plan.closes_in(replace(read, comparison=compared, prospect=ahead)) == left
+
+
+def test_before_the_planned_seeds_nothing_is_decided(tmp_path: Path) -> None:
+    planned(tmp_path, ADANORM[:1], adanorm=50)
+    few = Plan(ADANORM[:1], seeds=PLANNED[:2], most=40, at_once=2)
+    found = few.progress({("rt", "test"): evidence("rt", "smoke", runs=str(tmp_path))})
+    (standing,) = found.standings
+    assert (standing.answer, len(standing.pair.seeds)) == ("better", 3), "the third is on record"
+    first = cached_experiment(["task=rt", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
+    shutil.rmtree(first.model_copy(update={"seed": 3}).folder())
+    again = few.progress({("rt", "test"): evidence("rt", "smoke", runs=str(tmp_path))})
+    (standing,) = again.standings
+    assert (standing.pair.answer, standing.answer) == ("better", "open")
+    assert again.batch is not None
+    assert again.batch.runs == (Run("rt", "adanorm", 3),)
+
+
+def test_scores_that_do_not_scatter_are_no_end(tmp_path: Path) -> None:
+    planned(tmp_path, ADANORM[:1], noise=0.0)
+    found = progress(tmp_path, ADANORM[:1])
+    (standing,) = found.standings
+    assert (standing.answer, standing.left, standing.pair.comparison) == ("open", "", None)
+    assert found.batch is not None
 
 
 def test_a_run_that_two_comparisons_share_is_made_once(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ class Pair:
                 ]
                 parts.append(f"{what}: {', '.join(of)}")
         if self.comparison is None and not parts and self.answer == "open":
-            parts.append("one seed, and no variance" if self.seeds else "no shared seeds")
+            seeds = "one seed" if len(self.seeds) == 1 else "equal gaps"
+            parts.append(f"{seeds}, and no variance" if self.seeds else "no shared seeds")
         return "; ".join(parts)
 
     def p(self, kind: str) -> float:

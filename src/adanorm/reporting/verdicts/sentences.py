@@ -79,7 +79,7 @@ def lacking(pair: Pair) -> str:
     if pair.comparison is None or pair.prospect is None:
         if any(side.unlearned for side in pair.sides):
             return "runs that learn"
-        return "a second seed" if pair.divergence_p is None else "more seeds"
+        return "a second seed" if len(pair.seeds) == 1 else "more seeds"
     parts = [f"{more(pair, pair.prospect.to_equate)} at the margin"]
     if pair.comparison.paper is not None and not pair.comparison.paper_excluded:
         parts.append(f"{more(pair, pair.prospect.to_find)} at the paper's gap")

@@ -125,7 +125,7 @@ class Plan:
         paper = paper_gap(record, found.better, found.worse)
         read = pair(record, found.better, found.worse, margin=margin, paper=paper, goes_on=True)
         assert read is not None, "the task is there"
-        if read.remark and any(side.diverged or side.unlearned for side in read.sides):
+        if any(side.diverged or side.unlearned for side in read.sides):
             return Standing(found, read, "open", read.remark)
         answer = _answer(read, no_worse=found.no_worse)
         left = f"{seeds} seeds" if answer == "open" and seeds >= self.most else ""

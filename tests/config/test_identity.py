@@ -1,0 +1,123 @@
+"""What makes a run the run it is: files by content, defaults as nulls; and the folder that it lies in."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.paths import DRY_RUNS, RUNS
+from adanorm.config.residual_sections import ResidualConfig
+
+RT = ("task=rt", "scale=smoke", "norm=adanorm")
+
+
+def own(folder: Path, train: str) -> list[str]:
+    folder.mkdir()
+    for split, text in (("train", train), ("valid", "a\tb\n"), ("test", "a\tc\n")):
+        (folder / split).write_text(text)
+    return [*RT, *(f"data.{split}={folder / split}" for split in ("train", "valid", "test"))]
+
+
+def test_own_files_count_by_content_wherever_they_lie(tmp_path: Path) -> None:
+    first, moved = (compose_experiment(own(tmp_path / name, "a\tone\n")) for name in ("here", "there"))
+    data = first.identity()["data"]
+    assert data["source"] == "own"
+    assert not {"train", "valid", "test", "path", "cache", "mirror", "mirrors"} & {*data}
+    assert data["files"]["train"] == hashlib.sha256(b"a\tone\n").hexdigest()
+    assert moved.digest() == first.digest()
+    assert compose_experiment(own(tmp_path / "other", "a\ttwo\n")).digest() != first.digest()
+    assert "files" not in compose_experiment(RT).identity()["data"]
+    assert "code" not in compose_experiment(RT).identity()["norm"]
+
+
+def values_of(settings: Any) -> list[Any]:
+    if isinstance(settings, dict):
+        return [value for entry in settings.values() for value in values_of(entry)]
+    return [settings]
+
+
+@pytest.mark.parametrize("task", ["rt", "mnist", "enwik8", "ptb", "gaussian"])
+def test_an_identity_has_no_null(task: str) -> None:
+    """A setting that is added later, null by default, leaves digests as they are."""
+    assert None not in values_of(compose_experiment([f"task={task}", "scale=smoke"]).identity())
+
+
+@pytest.mark.parametrize(
+    ("choice", "same"),
+    [
+        (("task=rt", "model.pre_norm=true"), "model.norm_position=pre"),
+        (("task=rt", "model.pre_norm=false"), "model.norm_position=post"),
+        (("task=rt", "model.layers=8", "model.norm_position=mix"), "model.post_layers=2"),
+        (("task=rt", "model.norm_position=hybrid"), "model.qk_norm=head"),
+        (("task=mnist",), "model.norm_position=pre"),
+        (("task=ptb",), "model.norm_position=pre"),
+        (("task=rt",), "training.optimizer=adam"),
+        (("task=rt", "norm=layernorm"), "norm.params.eps=null"),
+        (("task=rt", "norm=layernorm"), "norm.backend=eager"),
+    ],
+)
+def test_a_default_that_is_written_out_is_the_same_run(choice: tuple[str, ...], same: str) -> None:
+    plain = compose_experiment([*choice, "scale=smoke"])
+    assert compose_experiment([*choice, "scale=smoke", same]).identity() == plain.identity()
+
+
+@pytest.mark.parametrize(
+    ("choice", "other"),
+    [
+        (("task=rt", "model.layers=8", "model.norm_position=mix"), "model.post_layers=3"),
+        (("task=rt", "model.norm_position=hybrid"), "model.qk_norm=all"),
+        (("task=rt",), "model.norm_position=sandwich"),
+        (("task=mnist",), "model.norm_position=post"),
+        (("task=mnist",), "model.norm_position=sandwich"),
+        (("task=rt",), "training.optimizer=sgd"),
+    ],
+)
+def test_another_choice_is_another_run(choice: tuple[str, ...], other: str) -> None:
+    plain = compose_experiment([*choice, "scale=smoke"])
+    assert compose_experiment([*choice, "scale=smoke", other]).digest() != plain.digest()
+
+
+def test_runs_lie_by_task_and_norm_and_dry_ones_where_no_table_looks(tmp_path: Path) -> None:
+    run = compose_experiment([*RT, "seed=3"])
+    assert run.folder() == RUNS / "rt" / "adanorm" / f"smoke-seed3-{run.digest()}"
+    there = compose_experiment([*RT, f"runs={tmp_path}"])
+    assert there.folder() == tmp_path / "rt" / "adanorm" / f"smoke-seed1-{there.digest()}"
+    dry = compose_experiment(["task=rt", "scale=paper", "norm=adanorm", "updates=2"])
+    name = f"dry-paper-seed1-{dry.digest()}"
+    assert dry.folder() == DRY_RUNS / "rt" / "adanorm" / name
+    elsewhere = dry.model_copy(update={"runs": str(tmp_path)})
+    assert elsewhere.folder() == tmp_path / "rt" / "adanorm" / name
+
+
+def test_a_dry_run_of_translation_has_a_whole_vocabulary_and_short_outputs() -> None:
+    run = compose_experiment(["task=de-en", "scale=paper", "updates=1"])
+    real = compose_experiment(["task=de-en", "scale=paper"])
+    data = run.data.model_dump()
+    assert data["dictionary_size"] == real.data.model_dump()["bpe_merges"]
+    assert (data["bpe_merges"], data["valid_every"], data["longest"], data["ratio"]) == (None, None, 175, 100)
+    assert not any(data[key] for key in ("tokenize", "normalize", "lowercase"))
+    assert run.decoding is not None
+    assert (run.decoding.max_ratio, run.decoding.max_extra) == (0, 20)
+
+
+def test_of_several_mistakes_the_first_is_told() -> None:
+    told = []
+    for others in ([], ["training.lr=x", "data.batch_tokens=x"]):
+        with pytest.raises(ValueError, match=r"^norm\.params\.eps=nan: input should be") as refused:
+            compose_experiment([*RT, "norm.params.eps=nan", *others])
+        told.append(str(refused.value))
+    assert told[0] == told[1]
+
+
+def test_what_is_left_out_follows_from_other_settings() -> None:
+    assert compose_experiment([*RT, "threads=3", "seed=${threads}"]).seed == 3
+    for pre_norm, position in (("true", "pre"), ("false", "post")):
+        model = compose_experiment([*RT, f"model.pre_norm={pre_norm}"]).model
+        assert isinstance(model, ResidualConfig)
+        assert model.position == position
+    chosen = {task: compose_experiment([f"task={task}"]).task.selection_metric for task in ("rt", "de-en")}
+    assert chosen == {"rt": "accuracy", "de-en": "loss"}

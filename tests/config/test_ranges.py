@@ -1,0 +1,165 @@
+"""The range of every number of a configuration, at its ends; what a model's norm sites offer, by task."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.dry_run import MOST_ACCUMULATED, MOST_UPDATES, MOST_VALID
+from adanorm.config.model_base import Sites
+from adanorm.config.sections import Seeds
+
+LARGEST = 2**31 - 1  # of a whole number
+RANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {  # what is refused, what is taken
+    ("rt", "seed"): (["-1", f"{LARGEST + 1}"], ["0", f"{LARGEST}"]),
+    ("rt", "threads"): (["0", f"{LARGEST + 1}"], ["1", f"{LARGEST}"]),
+    ("rt", "checkpoint_minutes"): (["0"], ["0.5"]),
+    ("rt", "training.lr"): (["0", "1.1e30"], ["1e-9", "1e30"]),
+    ("rt", "training.eps"): (["0", "1.1e30"], ["1e-9", "1e30"]),
+    ("rt", "training.weight_decay"): (["-0.1", "1000000.5"], ["0", "1e6"]),
+    ("rt", "training.warmup_updates"): (["-1", f"{LARGEST + 1}"], ["0", f"{LARGEST}"]),
+    ("rt", "training.clip_norm"): (["0", "1.1e30"], ["0.1", "1e30"]),
+    ("rt", "+training.warmup_from"): (["-1e-9"], ["0", "0.5"]),
+    ("rt", "training.label_smoothing"): (["-0.1", "1"], ["0", "0.99"]),
+    ("rt", "data.train_fraction"): (["0", "1.01"], ["0.01", "1"]),
+    ("de-en", "data.ratio"): (["0.99"], ["1", "1.5"]),
+    ("de-en", "data.valid_every"): (["1"], ["2"]),
+    ("de-en", "decoding.max_ratio"): (["-0.1"], ["0", "0.5"]),
+    ("mnist", "data.std"): (["0"], ["0.3"]),
+    ("mnist", "model.kernel_size"): (["0", "10"], ["1", "9"]),
+    ("mnist", "model.channels"): (["[8]", "[8,8,8]", "[8,0]"], ["[8,8]"]),
+    ("cifar10", "data.std"): (["[0.3,0,0.3]", "[0.3,0.3]"], ["[0.3,0.3,0.3]"]),
+    ("cifar10", "model.blocks"): (["[]", "[[]]", "[[8],[]]"], ["[[8]]"]),
+    ("gaussian", "data.noise"): (["-0.1"], ["0", "0.5"]),
+    ("gaussian", "model.layers"): (["1"], ["2"]),
+    ("enwik8-lstm", "model.embedding_bound"): (["0"], ["0.1"]),
+    ("ptb", "model.embedding_sd"): (["0"], ["0.1"]),
+}
+
+
+@pytest.mark.parametrize(("task", "key"), RANGES)
+def test_a_number_has_the_range_that_is_written_and_no_other(task: str, key: str) -> None:
+    refused, taken = RANGES[task, key]
+    for value in refused:
+        with pytest.raises(ValueError, match=rf"{key.rpartition('.')[2]}.*(should (be|have)|is missing)"):
+            compose_experiment([f"task={task}", "scale=smoke", f"{key}={value}"])
+    for value in taken:
+        found: object = compose_experiment([f"task={task}", "scale=smoke", f"{key}={value}"])
+        for name in key.lstrip("+").split("."):
+            found = getattr(found, name)
+        assert json.loads(json.dumps(found)) == json.loads(value)
+
+
+def test_a_fold_is_one_of_five_of_the_sample() -> None:
+    section = compose_experiment(["task=ptb", "scale=mini"]).data
+    assert section.source == "ptb-sample"
+    for fold, is_taken in ((0, False), (1, True), (5, True), (6, False)):
+        values = {**section.model_dump(), "fold": fold}
+        if is_taken:
+            assert type(section).model_validate(values) == section.model_copy(update={"fold": fold})
+        else:
+            with pytest.raises(ValidationError, match="fold"):
+                type(section).model_validate(values)
+
+
+def test_seeds_are_at_least_one_and_each_once() -> None:
+    seeds = TypeAdapter(Seeds)
+    assert seeds.validate_python([3]) == [3]
+    for wrong in ([], [1, 1], [-1]):
+        with pytest.raises(ValidationError):
+            seeds.validate_python(wrong)
+
+
+def test_a_section_is_not_changed_and_has_no_infinity() -> None:
+    section: BaseModel = compose_experiment(["task=rt", "scale=smoke"]).training
+    with pytest.raises(ValidationError, match="frozen"):
+        section.lr = 1.0  # type: ignore[attr-defined]
+    with pytest.raises(ValidationError, match="finite"):
+        type(section).model_validate({**section.model_dump(), "weight_decay": float("-inf")})
+
+
+OFFERED = {
+    "rt": Sites(),
+    "de-en": Sites(padding_known=False, after_layers=False),
+    "enwik8": Sites(causal=True),
+    "enwik8-lstm": Sites(positions=False, causal=True, after_layers=False),
+    "ptb": Sites(positions=False),
+    "gaussian": Sites(positions=False),
+    "mnist-vit": Sites(),
+}
+
+
+@pytest.mark.parametrize("task", OFFERED)
+def test_the_sites_of_a_tasks_model_offer_a_norm_what_its_layers_have(task: str) -> None:
+    found = compose_experiment([f"task={task}", "scale=smoke"]).model.sites()
+    assert found == OFFERED[task]
+
+
+def test_sites_of_most_models_have_positions_padding_and_layers_and_may_know_what_follows() -> None:
+    assert Sites() == (True, None, True, False, True)
+
+
+@pytest.mark.parametrize(("axes", "positions"), [("all", False), ("channels", True)])
+def test_an_image_has_positions_unless_its_norms_are_over_all_units(axes: str, positions: bool) -> None:
+    run = compose_experiment(["task=mnist", "scale=smoke", f"model.norm_axes={axes}"])
+    assert run.model.sites().positions is positions
+
+
+def test_a_dry_run_is_of_few_updates_batches_and_images() -> None:
+    paper = ["task=mnist", "scale=paper", "training.accumulate=8"]
+    run = compose_experiment([*paper, f"updates={MOST_UPDATES}"])
+    assert (run.training.max_updates, run.training.accumulate) == (2, 2) == (MOST_UPDATES, MOST_ACCUMULATED)
+    assert run.data.model_dump()["valid_size"] == 256 == MOST_VALID
+    with pytest.raises(ValueError, match="updates=3: a dry run has at most 2"):
+        compose_experiment([*paper, "updates=3"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("task=rt", "training.max_epochs=true"), "max_epochs=true: must be a number"),
+        (("task=rt", "training.betas=[true,0.9]"), "betas=true: must be a number"),
+        (("task=rt", "data.source=true"), "data.source=True: input should be a valid string"),
+        (("task=rt", "training.momentum=0.5"), "momentum=0.5: optimizer=sgd alone has it"),
+        (("task=rt", "training.optimizer=x"), "'x': choose adam or sgd"),
+        (("task=rt", "model.post_layers=1"), "post_layers=1: norm_position=mix alone has them"),
+        (("task=rt", "model.norm_position=x"), "norm_position='x': choose pre, post"),
+        (
+            ("task=rt", "model.norm_position=mix", "model.layers=1"),
+            "1 post layers of 1 leave none that is pre",
+        ),
+        (("task=rt", "model.dim=15", "model.heads=3"), "dim 15: must be even"),
+        (("task=rt", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
+        (("task=de-en", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
+        (("task=mnist-vit", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
+        (("task=mnist-vit", "model.patch_size=5"), "patch_size 5: must divide image_size (28)"),
+        (("task=enwik8", "segments.valid.memory=null"), "segments.valid.memory: must be set"),
+        (
+            ("task=enwik8-lstm", "++segments.train.memory=999"),
+            "segments.train.memory: a recurrent model carries",
+        ),
+        (("task=enwik8", "data.fractions=[0.9,0.1,0]"), "three parts above 0 that add up to 1"),
+        (("task=enwik8", "data.fractions=[0.8,0.1,0.2]"), "three parts above 0 that add up to 1"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(settings: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        compose_experiment([*settings, "scale=smoke"])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("task=rt", "training.optimizer=sgd", "training.momentum=0.5"),
+        ("task=rt", "model.norm_position=mix", "model.post_layers=1", "model.layers=2"),
+        ("task=de-en", "model.dim=null", "model.heads=3"),
+        ("task=mnist-vit", "model.dim=15", "model.heads=3"),
+        ("task=enwik8", "data.fractions=[0.7,0.1,0.2]"),
+    ],
+)
+def test_settings_that_go_together_are_taken(settings: tuple[str, ...]) -> None:
+    assert compose_experiment([*settings, "scale=smoke"]).digest()

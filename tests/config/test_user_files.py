@@ -1,0 +1,81 @@
+"""The user's own files: which are read, in which role."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.user_files import batch_files, data_bin_files, penn_files
+
+
+def touched(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+SECTIONS = [
+    f"{section:02d}/wsj_{section:02d}{n:02d}.dep" for section in (0, 1, 2, 21, 22, 23, 24) for n in (0, 99)
+]
+
+
+def test_sections_2_to_21_of_the_penn_treebank_train_22_validates_and_23_tests(tmp_path: Path) -> None:
+    found = penn_files(touched(tmp_path, *SECTIONS))
+    assert {split: [path.stem for path in paths] for split, paths in found.items()} == {
+        "train": ["wsj_0200", "wsj_0299", "wsj_2100", "wsj_2199"],
+        "valid": ["wsj_2200", "wsj_2299"],
+        "test": ["wsj_2300", "wsj_2399"],
+    }
+    (tmp_path / "23" / "wsj_2300.dep").unlink()
+    (tmp_path / "23" / "wsj_2399.dep").unlink()
+    with pytest.raises(ValueError, match=r"no file wsj_SSNN\.\* of the sections for test"):
+        penn_files(tmp_path)
+    touched(tmp_path, "23/wsj_2300.dep", "copy/wsj_0200.dep")
+    with pytest.raises(ValueError, match="holds wsj_0200 more than once"):
+        penn_files(tmp_path)
+
+
+def test_batches_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    touched(tmp_path, *(f"data_batch_{number}.bin" for number in (10, 2, 1)))
+    with pytest.raises(ValueError, match=r"holds no test_batch\.bin"):
+        batch_files(tmp_path)
+    touched(tmp_path, "test_batch.bin")
+    assert [*batch_files(tmp_path)] == ["data_batch_1", "data_batch_2", "data_batch_10", "test_batch"]
+
+
+def test_a_data_bin_is_of_two_languages_in_either_order(tmp_path: Path) -> None:
+    names = [
+        *(f"dict.{language}.txt" for language in ("de", "en")),
+        *(f"{split}.en-de.{language}.{end}" for split in ("train", "valid", "test")
+          for language in ("de", "en") for end in ("bin", "idx")),
+    ]  # fmt: skip
+    touched(tmp_path, *names[:-1])
+    with pytest.raises(ValueError, match=r"holds no test\.en-de\.en\.idx"):
+        data_bin_files(tmp_path, ("de", "en"))
+    touched(tmp_path, names[-1])
+    for languages in (("de", "en"), ("en", "de")):
+        assert {*data_bin_files(tmp_path, languages)} == {*names}
+    with pytest.raises(ValueError, match=r"holds no train\.de-fr\.de\.bin"):
+        data_bin_files(tmp_path, ("de", "fr"))
+
+
+def test_own_sentences_are_three_files_and_images_four(tmp_path: Path) -> None:
+    touched(tmp_path, "a", "b")
+    some = ["task=rt", "scale=smoke", f"data.train={tmp_path / 'a'}", f"data.valid={tmp_path / 'b'}"]
+    with pytest.raises(ValueError, match=r"data\.test is not set"):
+        compose_experiment(some).identity()
+    with pytest.raises(ValueError, match=r"data\.test=.*c: no such file"):
+        compose_experiment([*some, f"data.test={tmp_path / 'c'}"]).identity()
+    whole = compose_experiment([*some, f"data.test={touched(tmp_path, 'c') / 'c'}"])
+    assert whole.own_data
+    assert {*whole.identity()["data"]["files"]} == {"train", "valid", "test"}
+    images = compose_experiment(["task=mnist", "scale=smoke", f"data.path={tmp_path}"])
+    with pytest.raises(ValueError, match=r"holds neither train-images-idx3-ubyte\.gz nor"):
+        images.identity()
+    kinds = [f"{part}-{what}-ubyte" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
+    touched(tmp_path, *kinds, f"{kinds[0]}.gz")
+    assert images.data.own_files()[kinds[0]].suffix == ".gz"
+    assert {*images.identity()["data"]["files"]} == {*kinds}
