@@ -47,11 +47,11 @@ def main(arguments: Arguments) -> None:
     check_fixed([setting for setting in arguments.settings if setting.partition("=")[0] not in RUN_KEYS])
     overrides = resolve_auto(arguments.settings)
     seeds = seed_list(given["seed"]) if given["seed"] else None
-    pairs = _named_pairs(given["norm"]) if given["norm"] else _claimed_pairs(compose_experiment(overrides))
+    pairs = _named_pairs(given["norm"]) if given["norm"] else _claimed(compose_experiment(overrides))
     norms = dict.fromkeys([*preregistration().norms, *(norm for pair in pairs for norm in pair)])
     runs = {norm: compose_experiment([*overrides, f"norm={norm}"]) for norm in norms}
     if not given["norm"]:
-        pairs = [pair for pair in pairs if _shared_seeds(runs, pair, seeds)]
+        pairs = [pair for pair in pairs if shared_seeds(runs, pair, seeds)]
         if not pairs:
             first = next(iter(runs.values()))
             raise ValueError(f"{first.task.name} {first.scale}: no completed runs of two norms of a claim")
@@ -68,18 +68,22 @@ def _named_pairs(text: str) -> list[tuple[str, str]]:
     return [(first, other) for other in others]
 
 
-def _claimed_pairs(run: Experiment) -> list[tuple[str, str]]:
-    """Return the pairs of norms that claims of a task's score compare, the worse first."""
-    claims = [c for c in preregistration().claims if c.quantity == "test" and run.task.name in c.tasks]
-    if not claims:
+def _claimed(run: Experiment) -> list[tuple[str, str]]:
+    if not (pairs := claimed_pairs(run.task.name)):
         raise ValueError(
             f"task={run.task.name}: no claim is of it; name norms, such as norm=layernorm,adanorm"
         )
-    return list(dict.fromkeys((worse, better) for better, worse in (c.norms(run.task.name) for c in claims)))
+    return pairs
 
 
-def _shared_seeds(
-    runs: Mapping[str, Experiment], pair: tuple[str, str], seeds: Sequence[int] | None
+def claimed_pairs(task: str) -> list[tuple[str, str]]:
+    """Return the pairs of norms that claims of a task's score compare, the worse first."""
+    claims = [c for c in preregistration().claims if c.quantity == "test" and task in c.tasks]
+    return list(dict.fromkeys((worse, better) for better, worse in (c.norms(task) for c in claims)))
+
+
+def shared_seeds(
+    runs: Mapping[str, Experiment], pair: tuple[str, str], seeds: Sequence[int] | None = None
 ) -> list[int]:
     """Return the seeds that both norms have done, of those that are named if there are such."""
     done = [norm_runs(runs[norm]).scores.keys() for norm in pair]
@@ -103,7 +107,7 @@ def compare(
 
     first = next(iter(runs.values()))
     shown_metric = metric or first.task.metric
-    shared = {pair: _shared_seeds(runs, pair, seeds) for pair in pairs}
+    shared = {pair: shared_seeds(runs, pair, seeds) for pair in pairs}
     for pair, found in shared.items():
         lacking = [seed for seed in seeds or ([] if found else [first.seed]) if seed not in found]
         if lacking:
@@ -126,7 +130,7 @@ def compare(
         lines += [
             f"  {better} over {worse}, seeds {', '.join(map(str, found))}, {record.examples:,} examples"
         ]
-        is_whole = found == _shared_seeds(runs, (worse, better), None)
+        is_whole = found == shared_seeds(runs, (worse, better))
         if shown_metric == first.task.metric and is_whole:
             write_comparison(comparison_path(runs[worse], runs[better]), record)
         margin = preregistration().margin(first.task.name, "test")

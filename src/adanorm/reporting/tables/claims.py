@@ -123,7 +123,9 @@ def claim_row(task: TaskResult) -> list[str]:
 
 
 def _seeds(pair: Pair, seeds: int | None) -> str:
-    return "no number" if seeds is None else f"{seeds}: {more(pair, seeds)}"
+    if seeds is None:
+        return "no number"
+    return f"{seeds}: {more(pair, seeds)}" if seeds > len(pair.seeds) else str(seeds)
 
 
 def _half(pair: Pair | None) -> str:

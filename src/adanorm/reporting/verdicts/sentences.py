@@ -120,7 +120,9 @@ def more(pair: Pair, seeds: int | None) -> str:
     """Return how many seeds more of both norms a number of seeds takes, and their core-hours."""
     if seeds is None:
         return "no number of seeds"
-    left = max(1, seeds - len(pair.seeds))
+    left = seeds - len(pair.seeds)
+    if left <= 0:
+        return f"more seeds than the {seeds} that usually do"
     hours = "" if pair.hours_a_seed is None else f" ({left * pair.hours_a_seed:.1f} h)"
     beyond = ", beyond the plan" if seeds > preregistration().stopping.most else ""
     return f"{left} more {'seed' if left == 1 else 'seeds'}{hours}{beyond}"
