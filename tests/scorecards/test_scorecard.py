@@ -11,6 +11,8 @@ import pytest
 from adanorm.cli.command import dispatch
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.norms import NormChoice, norm_factory
+from adanorm.records.comparisons import read_comparison
+from adanorm.records.folder import RunFolder
 from adanorm.reporting.verdicts.evidence import evidence
 from adanorm.scorecards.card import Card, Column, Machine, Observed, Score
 from adanorm.scorecards.contract import check_contract
@@ -132,6 +134,24 @@ def test_no_seed_is_added_where_all_is_decided_or_the_budget_is_spent(
     assert trial.run().startswith(ended)
     assert not said
     assert not (tmp_path / "studies").exists()
+
+
+def test_a_trials_evidence_has_the_noise_of_test_examples(tmp_path: Path) -> None:
+    column = Column(task="rt", scale="smoke", hours=0.01)
+    runs = [
+        cached_experiment(["task=rt", f"norm={norm}", "scale=smoke"], runs=str(tmp_path))
+        for norm in (OWN, "layernorm")
+    ]
+    for run, label in zip(runs, "01", strict=True):
+        records.record(run, **records.score(60.0), seconds=30.0)
+        RunFolder(run.folder()).write_outputs([label] * 32)
+    launch = choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
+    of = card().model_copy(update={"columns": [column]})
+    Trial(of, str(tmp_path), launch, 40, lambda *spent: None).evidence(column)
+    found = read_comparison(*runs)
+    assert found is not None
+    share = 0.5 + found.gap / 200  # of the examples one norm is right about, the other of the rest
+    assert found.example_error == pytest.approx(200 * (share * (1 - share) / 31) ** 0.5)
 
 
 def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines(tmp_path: Path) -> None:

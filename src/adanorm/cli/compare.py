@@ -10,20 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import seed_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
 from adanorm.metrics.table import METRICS
-from adanorm.records import reader
-from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
-from adanorm.records.folder import shown
+from adanorm.records.comparisons import ComparisonRecord
 from adanorm.reporting.verdicts.answers import compared
+from adanorm.reporting.verdicts.by_example import Norms, claimed_pairs, compare_by_example, shared_seeds
 from adanorm.reporting.verdicts.comparison import Comparison
-from adanorm.reporting.verdicts.crossed import Values, components, seed_split
 from adanorm.reporting.verdicts.evidence import norm_runs, variance_of
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.runs.auto_scale import resolve_auto
@@ -59,7 +55,7 @@ def main(arguments: Arguments) -> None:
         print(line)
 
 
-def _named_pairs(text: str) -> list[tuple[str, str]]:
+def _named_pairs(text: str) -> list[Norms]:
     first, *others = norms = text.split(",")
     if twice := next((norm for norm in norms if norms.count(norm) > 1), None):
         raise ValueError(f"norm={text}: {twice} is named twice")
@@ -68,7 +64,7 @@ def _named_pairs(text: str) -> list[tuple[str, str]]:
     return [(first, other) for other in others]
 
 
-def _claimed(run: Experiment) -> list[tuple[str, str]]:
+def _claimed(run: Experiment) -> list[Norms]:
     if not (pairs := claimed_pairs(run.task.name)):
         raise ValueError(
             f"task={run.task.name}: no claim is of it; name norms, such as norm=layernorm,adanorm"
@@ -76,99 +72,34 @@ def _claimed(run: Experiment) -> list[tuple[str, str]]:
     return pairs
 
 
-def claimed_pairs(task: str) -> list[tuple[str, str]]:
-    """Return the pairs of norms that claims of a task's score compare, the worse first."""
-    claims = [c for c in preregistration().claims if c.quantity == "test" and task in c.tasks]
-    return list(dict.fromkeys((worse, better) for better, worse in (c.norms(task) for c in claims)))
-
-
-def shared_seeds(
-    runs: Mapping[str, Experiment], pair: tuple[str, str], seeds: Sequence[int] | None = None
-) -> list[int]:
-    """Return the seeds that both norms have done, of those that are named if there are such."""
-    done = [norm_runs(runs[norm]).scores.keys() for norm in pair]
-    return sorted(done[0] & done[1] if seeds is None else done[0] & done[1] & {*seeds})
-
-
 def compare(
     runs: Mapping[str, Experiment],
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[Norms],
     *,
     seeds: Sequence[int] | None = None,
     metric: str = "",
 ) -> Sequence[str]:
-    """Return lines on pairs of norms, and record each; `runs` are one run of each norm, whatever its seed.
+    """Return lines on pairs of norms, which are put on record; `runs` has one run of each norm.
 
     Of a pair the second norm's difference from the first is shown; of fewer seeds than the two share it
     is not recorded. The other norms' runs, where there are some, tell of the variance. Raises ValueError
     where a run is missing or has no outputs.
     """
-    from adanorm import tasks
-
-    first = next(iter(runs.values()))
-    shown_metric = metric or first.task.metric
-    shared = {pair: shared_seeds(runs, pair, seeds) for pair in pairs}
-    for pair, found in shared.items():
-        lacking = [seed for seed in seeds or ([] if found else [first.seed]) if seed not in found]
-        if lacking:
-            folders = [runs[norm].model_copy(update={"seed": lacking[0]}).folder() for norm in pair]
-            missing = next((f for f in folders if not (f / "result.json").exists()), folders[1])
-            raise ValueError(f"{shown(missing)}: no completed run; `adanorm run` makes it")
-    task = tasks.build(first)
-    values: dict[tuple[str, int], Values] = {}
-    for pair, found in shared.items():
-        for norm, seed in ((norm, seed) for norm in pair for seed in found):
-            folder = runs[norm].model_copy(update={"seed": seed}).folder()
-            outputs = reader.outputs(folder, examples=task.sizes["test"])
-            values[norm, seed] = np.array(task.scored(outputs, shown_metric))
+    found = compare_by_example(runs, pairs, seeds=seeds, metric=metric)
     sides = {norm: norm_runs(run) for norm, run in runs.items()}
     variance = variance_of({norm: side for norm, side in sides.items() if side.runs})
-    sign = 1 if METRICS[first.task.metric].higher_is_better else -1
-    lines = [f"{first.task.name} {first.scale}, test {METRICS[shown_metric].label}"]
-    for (worse, better), found in shared.items():
-        record = _record(runs, (worse, better), shown_metric, found, values)
-        lines += [
-            f"  {better} over {worse}, seeds {', '.join(map(str, found))}, {record.examples:,} examples"
-        ]
-        is_whole = found == shared_seeds(runs, (worse, better))
-        if shown_metric == first.task.metric and is_whole:
-            write_comparison(comparison_path(runs[worse], runs[better]), record)
+    first = next(iter(runs.values()))
+    lines = [f"{first.task.name} {first.scale}, test {METRICS[metric or first.task.metric].label}"]
+    for one in found:
+        record, (worse, better) = one.record, one.record.norms
         margin = preregistration().margin(first.task.name, "test")
-        gaps = [sign * float((values[better, s] - values[worse, s]).mean()) + 0.0 for s in found]
-        read = compared(variance, better, worse, gaps, margin=margin or 0.0, noise=record)
+        read = compared(variance, better, worse, one.gaps, margin=margin or 0.0, noise=record)
+        seeds_shown = ", ".join(map(str, record.seeds))
+        lines += [f"  {better} over {worse}, seeds {seeds_shown}, {record.examples:,} examples"]
         lines += _lines(record, read)
-        if not is_whole:
+        if not one.is_whole:
             lines.append("    not recorded, as the claims are of all the seeds that the two share")
     return lines
-
-
-def _record(
-    runs: Mapping[str, Experiment],
-    pair: tuple[str, str],
-    metric: str,
-    seeds: Sequence[int],
-    values: Mapping[tuple[str, int], Values],
-) -> ComparisonRecord:
-    tables = [np.array([values[norm, seed] for seed in seeds]) for norm in pair]
-    found = components(tables[1] - tables[0])
-    splits = {norm: seed_split(table) for norm, table in zip(pair, tables, strict=True)}
-    first = runs[pair[0]]
-    return ComparisonRecord(
-        task=first.task.name,
-        scale=first.scale,
-        metric=metric,
-        norms=pair,
-        seeds=list(seeds),
-        examples=found.examples,
-        gap=float((tables[1] - tables[0]).mean()),
-        seed_variance=found.seed,
-        example_variance=found.example,
-        rest_variance=found.rest,
-        seed_error=found.seed_error,
-        example_error=found.example_error,
-        test_set={norm: split.test_set for norm, split in splits.items() if split},
-        distribution={norm: split.distribution for norm, split in splits.items() if split},
-    )
 
 
 def _lines(record: ComparisonRecord, read: Comparison | None) -> list[str]:

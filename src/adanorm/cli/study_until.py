@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from adanorm.cli.command import Arguments, Key
 from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.reporting.names import title
+from adanorm.reporting.verdicts.by_example import Norms, bring_up_to_date
 from adanorm.reporting.verdicts.evidence import evidence
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.sentences import listed
@@ -91,14 +93,20 @@ def run_until_decided(
 ) -> Sequence[Planned]:
     """Add seeds until the comparisons of claims are decided; return the runs that failed, which end it.
 
+    Before each look the norms are compared on the test examples, whose noise a verdict allows for.
     `run` makes runs and returns those that failed. The next seeds follow from the records alone, so that
     an interrupted plan goes on as it would have.
     """
     comparisons = followed(rows)
+    pairs: dict[str, list[Norms]] = defaultdict(list)
+    for found in comparisons:
+        pairs[found.task] += [(found.worse, found.better)] if found.quantity == "test" else []
     plan = Plan(comparisons, seeds=study.seeds, most=most, at_once=at_once)
     _say(f"until decided: {len(comparisons)} comparisons of claims, at most {most} seeds of each")
     reported: dict[Followed, str] = {}
     while True:
+        for task, norms in pairs.items():
+            bring_up_to_date(task, study.scale, norms, folder=runs)
         records = {
             (c.task, c.quantity): evidence(c.task, study.scale, c.quantity, runs=runs) for c in comparisons
         }

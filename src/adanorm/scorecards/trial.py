@@ -14,6 +14,7 @@ from statistics import median
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.records import reader
+from adanorm.reporting.verdicts.by_example import bring_up_to_date
 from adanorm.reporting.verdicts.evidence import Evidence, Quantity, evidence
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.until_decided import Followed, Plan, Run
@@ -57,7 +58,9 @@ class Trial:
         return f"{ended}; a run failed on {', '.join(self.failed)}" if self.failed else ended
 
     def evidence(self, column: Column) -> Evidence:
-        """Return the records of a column."""
+        """Return the records of a column, the norms compared on its test examples before."""
+        pairs = [(other, self.card.norm) for other in self.card.against]
+        bring_up_to_date(column.task, column.scale, pairs, folder=self.runs)
         return evidence(column.task, column.scale, runs=self.runs, norms=self.norms)
 
     def _has_planned_seeds(self, column: Column) -> bool:
