@@ -8,6 +8,7 @@ From five seeds on, each norm's spread is split into that on this test set and t
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from adanorm.cli.command import Arguments, Key, Usage
@@ -94,8 +95,9 @@ def compare(
         record, (worse, better) = one.record, one.record.norms
         margin = preregistration().margin(first.task.name, "test")
         read = compared(variance, better, worse, one.gaps, margin=margin or 0.0, noise=record)
-        seeds_shown = ", ".join(map(str, record.seeds))
-        lines += [f"  {better} over {worse}, seeds {seeds_shown}, {record.examples:,} examples"]
+        named = ", ".join(map(str, record.seeds))
+        headline = f"{better} over {worse}, seeds {named}, {record.examples:,} examples"
+        lines += textwrap.wrap(headline, 80, initial_indent="  ", subsequent_indent="    ")
         lines += _lines(record, read)
         if not one.is_whole:
             lines.append("    not recorded, as the claims are of all the seeds that the two share")
@@ -112,6 +114,6 @@ def _lines(record: ComparisonRecord, read: Comparison | None) -> list[str]:
             f"    {by_examples}, seeds {read.seed_error:.3f}; margin {read.margin:g}",
         ]
     for norm, spread in record.test_set.items():
-        rest = f"on its distribution {record.distribution[norm]:.3f}"
-        lines.append(f"    {norm}: standard deviation over seeds {spread:.3f} on this test set, {rest}")
+        lines.append(f"    {norm}: standard deviation over seeds {spread:.3f} on this test set,")
+        lines.append(f"      on its distribution {record.distribution[norm]:.3f}")
     return lines

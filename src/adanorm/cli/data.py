@@ -29,7 +29,7 @@ def main(arguments: Arguments) -> int:
     sizes = ", ".join(f"{split} {size:,}" for split, size in task.sizes.items())
     print(f"{experiment.task.name} {experiment.scale}: {sizes}")
     for name, checksum in task.checksums.items():
-        print(f"  {name}  sha256 {checksum}")
+        print(f"  {name}\n    sha256 {checksum}")
     return 0
 
 

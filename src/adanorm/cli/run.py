@@ -98,7 +98,7 @@ def _run(experiment: Experiment) -> None:
 
     folder = experiment.folder()
     if reader.is_complete(folder):
-        print(f"already completed: {shown(folder)} (runs=FOLDER repeats it in a folder of your own)")
+        print(f"already completed: {shown(folder)}\n  (runs=FOLDER repeats it in a folder of your own)")
     else:
         from adanorm.runs.execute import execute
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.folder import shown
@@ -23,7 +25,11 @@ def run_summary(experiment: Experiment) -> str:
     lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
     seeds = ", ".join(str(run.seed) for run in runs)
     paper = None if experiment.norm.path else published(experiment.task.name, experiment.norm.name)
-    lines.append(f"cell: {found.text} (test {found.metric}, seeds {seeds}){_paper(experiment, found, paper)}")
+    lines += textwrap.wrap(
+        f"cell: {found.text} (test {found.metric}, seeds {seeds})", 80, subsequent_indent="  "
+    )
+    if paper is not None:
+        lines.append(_paper(experiment, found, paper))
     lines.append(f"record: {shown(experiment.folder())}")
     return "\n".join(lines)
 
@@ -40,9 +46,7 @@ def _dry_run(experiment: Experiment) -> str:
     )
 
 
-def _paper(experiment: Experiment, found: Cell, paper: Published | None) -> str:
-    if paper is None:
-        return ""
+def _paper(experiment: Experiment, found: Cell, paper: Published) -> str:
     if found.paper is None:
-        return f"; the paper has {paper.text} (not comparable: {unlike_the_papers(experiment)})"
-    return f"; the paper has {paper.text}: {verdict_of(found, experiment)}"
+        return f"the paper has {paper.text} (not comparable: {unlike_the_papers(experiment)})"
+    return f"the paper has {paper.text}: {verdict_of(found, experiment)}"
