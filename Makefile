@@ -19,9 +19,11 @@ WHAT ?= gradients
 # Without TASK, the quick demonstration: real images that come with a package.
 ifeq ($(origin TASK),undefined)
 TASK := mnist
-SCALE ?= mini
-RUNS ?= runs
+ifeq ($(origin SCALE),undefined)
+SCALE := mini
 DEMONSTRATION := scale mini: no TASK was named; 5,000 MNIST images that come with a package, about a minute
+endif
+RUNS ?= runs
 else
 SCALE ?= auto
 endif
