@@ -14,7 +14,7 @@ from pathlib import Path
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import PROJECT, choices
-from adanorm.records.comparisons import ComparisonRecord, comparison_path
+from adanorm.records.comparisons import comparison_of, comparison_path
 from adanorm.reporting.verdicts.by_example import Norms, bring_up_to_date, claimed_pairs, out_of_date
 from adanorm.reporting.verdicts.claims import SCALES
 from scripts.command_line import ended_by_mistakes, parse_keys
@@ -35,7 +35,7 @@ def unread() -> list[Path]:
 
 
 def _is_current(path: Path) -> bool:
-    record = ComparisonRecord.model_validate_json(path.read_bytes())
+    record = comparison_of(path.read_bytes())
     settings = [f"task={record.task}", f"scale={record.scale}"]
     return path == comparison_path(*(cached_experiment([*settings, f"norm={norm}"]) for norm in record.norms))
 

@@ -10,7 +10,7 @@ import pytest
 from adanorm import tasks
 from adanorm.cli.compare import compare
 from adanorm.config.compose import compose_experiment
-from adanorm.records.comparisons import ComparisonRecord, read_comparison
+from adanorm.records.comparisons import comparison_of, read_comparison
 from adanorm.records.folder import RunFolder
 from tests.conftest import Command
 from tests.reporting.records import record
@@ -38,7 +38,7 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
     by_examples = 100 * (0.25 * 0.75 / 31) ** 0.5
     assert f"standard errors: examples {by_examples:.3f}, seeds" in lines[3]
     (path,) = (tmp_path / "comparisons" / "rt").glob("*.json")
-    written = ComparisonRecord.model_validate_json(path.read_bytes())
+    written = comparison_of(path.read_bytes())
     assert (written.gap, written.seeds, written.examples) == (25.0, [1, 2], 32)
     assert written.example_error == pytest.approx(by_examples)
     assert written.test_set == {}, "fewer than five seeds"

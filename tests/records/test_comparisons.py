@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import PROJECT
-from adanorm.records.comparisons import ComparisonRecord, comparison_path, read_comparison, write_comparison
+from adanorm.records.comparisons import (
+    comparison_of,
+    comparison_path,
+    read_comparison,
+    write_comparison,
+)
+from adanorm.records.sealed import as_json, with_checksum
 from scripts.comparisons import lacking, unread
 
 COMMITTED = PROJECT / "results" / "comparisons"
@@ -21,7 +30,7 @@ def test_committed_comparisons_are_those_of_the_committed_records() -> None:
 
 def test_a_comparison_is_found_in_either_order_and_written_back_byte_for_byte(tmp_path: Path) -> None:
     for path in sorted(COMMITTED.rglob("*.json")):
-        record = ComparisonRecord.model_validate_json(path.read_bytes())
+        record = comparison_of(path.read_bytes())
         first, second = (
             cached_experiment([f"task={record.task}", f"scale={record.scale}", f"norm={norm}"])
             for norm in record.norms
@@ -39,3 +48,27 @@ def test_comparisons_of_runs_elsewhere_lie_beside_those(tmp_path: Path) -> None:
     )
     assert comparison_path(first, second).parent == tmp_path / "comparisons" / "rt"
     assert read_comparison(first, second) is None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda text: text[:100], "no JSON object"),
+        (lambda text: b"[]", "no JSON object"),
+        (lambda text: text.replace(b'"examples": ', b'"examples": 1'), "not what was written"),
+        (lambda text: text.replace(b'"checksum"', b'"seal"'), "not what was written"),
+        (lambda text: as_json(with_checksum({"gap": 1.0})), "no comparison"),
+    ],
+)
+def test_a_spoiled_comparison_is_named_and_counts_nowhere(
+    tmp_path: Path, spoil: Callable[[bytes], bytes], said: str
+) -> None:
+    first, second = (
+        compose_experiment(["task=rt", "scale=smoke", f"norm={norm}", f"runs={tmp_path}"])
+        for norm in ("layernorm", "adanorm")
+    )
+    path = comparison_path(first, second)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(spoil(next(COMMITTED.rglob("*.json")).read_bytes()))
+    with pytest.warns(UserWarning, match=f"{path.name} is not counted: it is {said}"):
+        assert read_comparison(first, second) is None

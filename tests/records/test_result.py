@@ -12,7 +12,8 @@ from adanorm.config.digest import digest_of
 from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.records import reader
 from adanorm.records.check import digests
-from adanorm.records.result import AnalysisResult, Ended, Result, as_json
+from adanorm.records.result import AnalysisResult, Ended, Result
+from adanorm.records.sealed import as_json
 from tests.reporting.records import seal
 
 FACTS: dict[str, Any] = {

@@ -12,7 +12,7 @@ import yaml
 from adanorm.analyses.spec import AnalysisRecord
 from adanorm.config.experiment import Experiment
 from adanorm.records.check import digests
-from adanorm.records.result import checksum_of
+from adanorm.records.sealed import with_checksum
 
 Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster where there is one
 
@@ -91,4 +91,4 @@ def said(folder: Path) -> dict[str, Any]:
 def seal(folder: Path, result: dict[str, Any]) -> None:
     """Write what a result says, true or not, with the checksums that its record then has."""
     values = {**result, "files": digests(folder)}
-    (folder / "result.json").write_text(json.dumps({**values, "checksum": checksum_of(values)}))
+    (folder / "result.json").write_text(json.dumps(with_checksum(values)))

@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 
 from adanorm.cli.command import dispatch
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.records.comparisons import (
+    ComparisonRecord,
+    comparison_path,
+    comparison_text,
+    write_comparison,
+)
 from adanorm.scorecards import bundle
 from adanorm.scorecards.bundle import CARD, MANIFEST, export, read_bundle
 from adanorm.scorecards.imported import imported_card
@@ -56,6 +63,37 @@ def test_what_is_exported_is_imported_with_its_source_and_shown_beside_ours(
     (page,) = (tmp_path / "here" / "scorecards" / "imported").iterdir()
     assert 'id="00000000"' in page.read_text()
     assert 'id="11111111"' in page.read_text()
+
+
+def test_the_noise_of_examples_goes_with_the_records(tmp_path: Path) -> None:
+    """By the seeds alone the norm is better; by examples as noisy as these that is open."""
+    recorded(tmp_path / "runs", higher, seeds=4)
+    other, own = (
+        cached_experiment(["task=mnist", f"norm={norm}", "scale=mini"], runs=str(tmp_path / "runs"))
+        for norm in ("layernorm", OWN)
+    )
+    noise = ComparisonRecord(
+        task="mnist", scale="mini", metric="accuracy", norms=("layernorm", OWN), seeds=[1, 2, 3, 4],
+        examples=500, gap=2.05, seed_variance=0.0, example_variance=2000.0, rest_variance=0.0,
+        seed_error=0.0, example_error=2.0,
+    )  # fmt: skip
+    write_comparison(comparison_path(other, own), noise)
+    found = card().model_copy(update={"scores": [read(tmp_path / "runs", card())], "ended": "all seeds"})
+    export(found, str(tmp_path / "runs"), tmp_path / "card.zip")
+    members = read_bundle(tmp_path / "card.zip")
+    assert imported_card(members).scores[0].verdicts[0].answer == "open"
+    (name,) = (name for name in members if name.startswith("comparisons/"))
+    with pytest.raises(ValueError, match="says open beside layernorm on mnist, its records better"):
+        imported_card({key: content for key, content in members.items() if key != name})
+    for update, said in (
+        ({"example_error": -1.0}, "has no standard error of examples"),
+        ({"seeds": [1, 2, 3]}, "is of other runs than the bundle's"),
+        ({"norms": (OWN, "layernorm")}, "is of other runs than the bundle's"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            imported_card({**members, name: comparison_text(noise.model_copy(update=update))})
+    with pytest.raises(ValueError, match="it is not what was written"):
+        imported_card({**members, name: members[name].replace(b"2.0", b"0.2")})
 
 
 def test_the_same_scorecard_gives_the_same_bytes(tmp_path: Path, exported: Path) -> None:

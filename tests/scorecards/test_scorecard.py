@@ -14,7 +14,7 @@ from adanorm.norms import NormChoice, norm_factory
 from adanorm.records.comparisons import read_comparison
 from adanorm.records.folder import RunFolder
 from adanorm.reporting.verdicts.evidence import evidence
-from adanorm.scorecards.card import Card, Column, Machine, Observed, Score
+from adanorm.scorecards.card import Card, Column, Machine, Observed, Score, read_card
 from adanorm.scorecards.contract import check_contract
 from adanorm.scorecards.page import card_page
 from adanorm.scorecards.scores import alike_on, score
@@ -230,3 +230,21 @@ def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_o
     assert capsys.readouterr().err == ""
     assert {path: path.stat().st_mtime_ns for path in made} == made
     assert (runs / "scorecards" / "MyNorm.html").read_text() == page
+
+
+def test_a_card_is_read_as_it_was_written_or_not_at_all(tmp_path: Path) -> None:
+    """What it says of alike norms and of the time spent would change a verdict, or the runs that are made."""
+    path = tmp_path / "Card.json"
+    recorded(tmp_path, higher, seeds=4)
+    written = card(alike=["layernorm"]).model_copy(update={"scores": [read(tmp_path, card())]}).write(path)
+    assert read_card(path, "00000000") == written
+    assert read_card(path, "00000001") is None, "of other norms"
+    text = path.read_text()
+    for spoiled in (
+        text[:200],
+        text.replace('"spent": 0.0', '"spent": 9.0'),
+        text.replace('"layernorm"', '"none"'),
+    ):
+        assert spoiled != text
+        path.write_text(spoiled)
+        assert read_card(path, "00000000") is None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from adanorm.config.digest import digest_of
@@ -11,6 +13,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, SHIPPED
 from adanorm.files import write_whole
 from adanorm.metrics.table import METRICS
+from adanorm.records.sealed import as_json, whole, with_checksum
 
 PATH = PROJECT / "results" / "baselines.json"
 BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams"}  # no part of a data set
@@ -31,17 +34,47 @@ def data_digest(run: Experiment) -> str:
 
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
-    path = PATH if PATH.exists() else SHIPPED / "results" / PATH.name
-    listed: list[dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.exists() else []
-    return {entry["data"]: entry for entry in listed}
+    """Return what is recorded by data set; raises ValueError for what is not what was written."""
+    found = {}
+    for entry in _listed():
+        try:
+            values = whole(entry)
+        except ValueError as error:
+            said = entry if isinstance(entry, dict) else {}
+            settings = f"task={said.get('task')} scale={said.get('scale')}"
+            raise ValueError(f"{_path()}: {settings}: {error}; `adanorm baselines` makes it again") from None
+        found[values["data"]] = values
+    return found
+
+
+def _listed() -> list[Any]:
+    path = _path()
+    try:
+        found = json.loads(path.read_bytes()) if path.exists() else []
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise ValueError(f"{path}: it is no list in JSON; without it `adanorm baselines` makes it again")
+    return found
+
+
+def _path() -> Path:
+    return PATH if PATH.exists() else SHIPPED / "results" / PATH.name
+
+
+def _is_whole(entry: Any) -> bool:
+    with suppress(ValueError):
+        return bool(whole(entry))
+    return False
 
 
 def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]]) -> None:
     """Record the baselines of a run's data set, {split: {name: metrics}}, in place of older ones."""
     entry: dict[str, Any] = {"task": run.task.name, "scale": run.scale, "data": data_digest(run), **splits}
-    entries = {**_entries(), entry["data"]: entry}
-    ordered = sorted(entries.values(), key=lambda found: (found["task"], found["scale"], found["data"]))
-    write_whole(PATH, (json.dumps(ordered, indent=1) + "\n").encode())
+    others = [other for other in _listed() if _is_whole(other) and other["data"] != entry["data"]]
+    entries = [*others, with_checksum(entry)]
+    ordered = sorted(entries, key=lambda found: (found["task"], found["scale"], found["data"]))
+    write_whole(PATH, as_json(ordered))
     _entries.cache_clear()
 
 

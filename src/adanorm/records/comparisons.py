@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import warnings
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
+from adanorm.records.sealed import as_json, read_whole, with_checksum
 
 
 class ComparisonRecord(BaseModel):
@@ -49,13 +49,31 @@ def comparison_path(first: Experiment, second: Experiment) -> Path:
 def write_comparison(path: Path, found: ComparisonRecord) -> None:
     """Write a comparison."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content: dict[str, Any] = found.model_dump(mode="json")
-    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+    write_whole(path, comparison_text(found))
+
+
+def comparison_text(found: ComparisonRecord) -> bytes:
+    """Return a comparison as the text of its file."""
+    return as_json(with_checksum(found.model_dump(mode="json")))
+
+
+def comparison_of(content: bytes) -> ComparisonRecord:
+    """Return the comparison in a text; raises ValueError where it is not what was written."""
+    try:
+        return ComparisonRecord.model_validate(read_whole(content))
+    except ValidationError:
+        raise ValueError("it is no comparison") from None
 
 
 def read_comparison(first: Experiment, second: Experiment) -> ComparisonRecord | None:
-    """Return the comparison of two norms on record, in either order; None where there is none."""
+    """Return the comparison of two norms on record, in either order; None where there is none.
+
+    One that is not what was written counts nowhere, after a warning.
+    """
     for path in (comparison_path(first, second), comparison_path(second, first)):
         if path.exists():
-            return ComparisonRecord.model_validate_json(path.read_bytes())
+            try:
+                return comparison_of(path.read_bytes())
+            except ValueError as error:
+                warnings.warn(f"{path} is not counted: {error}", stacklevel=1)
     return None

@@ -19,7 +19,8 @@ from adanorm.files import naming, sweep, write_whole
 from adanorm.records import reader
 from adanorm.records.check import PATCH, digests
 from adanorm.records.checkout import changes
-from adanorm.records.result import Ended, as_json
+from adanorm.records.result import Ended
+from adanorm.records.sealed import as_json
 
 OF_A_STUDY = "ADANORM_OF_A_STUDY"  # in the environment of a study's runs
 HELD_CODE = 75  # the exit code of such a run that another process is writing

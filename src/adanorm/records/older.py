@@ -8,7 +8,7 @@ from pathlib import Path
 
 from adanorm.config.paths import SHIPPED
 from adanorm.records.check import digests
-from adanorm.records.result import checksum_of
+from adanorm.records.sealed import checksum_of
 
 PATH = SHIPPED / "results" / "older-records.txt"
 

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from adanorm.config.experiment import Experiment
 from adanorm.records.check import FILES, NAME, problem, read_rows
 from adanorm.records.older import is_listed
-from adanorm.records.result import AnalysisResult, Ended, Result, checksum_of
+from adanorm.records.result import AnalysisResult, Ended, Result
+from adanorm.records.sealed import CHECKSUM, checksum_of
 
 R = TypeVar("R", bound=Ended)
 SCHEMA = 1
@@ -85,7 +86,7 @@ def _found(folder: Path, kind: type[Ended]) -> tuple[Ended | None, str | None]:
         return None, "it is no JSON object"
     if values.get("schema") != SCHEMA:
         return None, f"schema {values.get('schema')!r} is not {SCHEMA}"
-    checksum = values.pop("checksum", None)
+    checksum = values.pop(CHECKSUM, None)
     if checksum is not None and checksum != checksum_of(values):
         return None, "it is not what was written"
     try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from adanorm.records.sealed import as_json, with_checksum
 
 Status = Literal["done", "diverged", "failed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -37,8 +38,7 @@ class Ended(BaseModel):
 
     def sealed(self, files: dict[str, str]) -> bytes:
         """Return the content of result.json with the SHA-256 of the record's other files, and its own."""
-        values = {**json.loads(self.to_json()), "files": files}
-        return as_json({**values, "checksum": checksum_of(values)})
+        return as_json(with_checksum({**json.loads(self.to_json()), "files": files}))
 
     def _nulls(self) -> tuple[str, ...]:
         return ()
@@ -109,13 +109,3 @@ class AnalysisResult(Ended):
     places: dict[str, dict[str, float]]
     valid: dict[str, float] | None = None  # at the end, where the analysis asks for it
     diverged: str | None = None  # why
-
-
-def checksum_of(values: dict[str, Any]) -> str:
-    """Return the SHA-256 of what a result says, without its checksum, however it is laid out."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def as_json(value: dict[str, Any]) -> bytes:
-    """Return plain values as the text of a record's file."""
-    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()

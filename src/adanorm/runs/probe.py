@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import closing, suppress
 from itertools import islice
@@ -16,6 +15,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
 from adanorm.files import write_whole
 from adanorm.records.environment import describe
+from adanorm.records.sealed import as_json, read_whole, with_checksum
 from adanorm.runs.setup import choose_device, prepare, start_trainer
 from adanorm.training.memory import peak_memory
 
@@ -53,7 +53,7 @@ def measure(dry_run: Experiment) -> Probe:
     )
     path = _path(dry_run, found.device)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, (json.dumps(found._asdict(), indent=1) + "\n").encode())
+    write_whole(path, as_json(with_checksum(found._asdict())))
     return found
 
 
@@ -61,7 +61,7 @@ def recall(experiment: Experiment) -> Probe | None:
     """Return what was measured on this device of a run of this task, model and precision, or None."""
     path = _path(experiment, _device_name(choose_device(experiment)))
     with suppress(OSError, ValueError, TypeError):
-        return Probe(**json.loads(path.read_bytes()))
+        return Probe(**read_whole(path.read_bytes()))
     return None
 
 

@@ -1,8 +1,8 @@
 """A scorecard as one file that others can check: its card, records, the norm's source and what was installed.
 
-A zip of `manifest.json`, the SHA-256 of every other member; `card.json`; `source/`; `constraints.txt`; and
-`runs/<task>/<norm>/<run>/`. Reading one runs none of its code and writes nothing but records, by names that
-cannot leave the folder they are written to.
+A zip of `manifest.json`, the SHA-256 of every other member; `card.json`; `source/`; `constraints.txt`;
+`comparisons/`, by test examples; and `runs/<task>/<norm>/<run>/`. Reading one runs none of its code and
+writes nothing but records, by names that cannot leave the folder they are written to.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from adanorm.config.paths import SHIPPED
 from adanorm.files import write_whole
 from adanorm.records import reader
 from adanorm.records.check import FILES
+from adanorm.records.comparisons import comparison_text, read_comparison
 from adanorm.reporting.verdicts.evidence import evidence
-from adanorm.scorecards.card import Card
+from adanorm.scorecards.card import Card, Column
 
 MANIFEST, CARD, SOURCE, LOCK, RUNS = "manifest.json", "card.json", "source", "constraints.txt", "runs"
+COMPARISONS = "comparisons"
 SCHEMA = 1
 MOST_BYTES, MOST_MEMBERS = 64 << 20, 20_000  # unpacked; a scorecard has a few megabytes
 LONGEST = 300  # characters of a member's name
@@ -48,11 +50,20 @@ def export(card: Card, runs: str, path: Path) -> int:
         for norm in norms:
             for run in found[norm].runs:
                 members |= _record(run.folder(), Path(runs))
+        for other in card.against:
+            sides = found[other].runs, found[card.norm].runs
+            if all(sides) and (compared := read_comparison(sides[0][0], sides[1][0])) is not None:
+                members[comparison_name(column, other)] = comparison_text(compared)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(members.items())}
     manifest = json.dumps({"schema": SCHEMA, "files": digests}, indent=1).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, _packed({MANIFEST: manifest, **dict(sorted(members.items()))}))
     return len(members)
+
+
+def comparison_name(column: Column, other: str) -> str:
+    """Return the name of the comparison by example of a card's norm with another on a column."""
+    return f"{COMPARISONS}/{column.task}-{column.scale}-{other}.json"
 
 
 def _record(folder: Path, runs: Path) -> dict[str, bytes]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from adanorm.files import write_whole
+from adanorm.records.sealed import as_json, read_whole, with_checksum
 
 Answer = Literal["better", "worse", "equivalent", "open", "not run"]
 
@@ -141,7 +143,8 @@ class Card(Part):
     def write(self, path: Path) -> Card:
         """Write the scorecard and return it."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, (self.model_dump_json(by_alias=True, indent=1) + "\n").encode())
+        values: dict[str, Any] = json.loads(self.model_dump_json(by_alias=True))
+        write_whole(path, as_json(with_checksum(values)))
         return self
 
 
@@ -154,8 +157,8 @@ def read_card(path: Path, identity: str) -> Card | None:
 def any_card(path: Path) -> Card | None:
     """Return the scorecard in a file, None where there is none."""
     try:
-        return Card.model_validate_json(path.read_bytes())
-    except (OSError, ValueError):  # none yet, or of another version: all in it can be had again
+        return Card.model_validate(read_whole(path.read_bytes()))
+    except (OSError, ValueError):  # none yet, spoiled or of another version: all in it can be had again
         return None
 
 

@@ -135,8 +135,8 @@ def shown_import(path: Path, runs: Path) -> tuple[str, Path]:
     records = sum(name.endswith("/result.json") for name in members)
     notice = (
         f"From {path.name}: the digests of its {len(members):,} files hold, and scores and verdicts are"
-        f" computed here from its {records} records. Contract, invariances, cost and gradients are as"
-        " it says: none of its code was run."
+        f" computed here from its {records} records. Contract, invariances, cost, gradients and the"
+        " noise of test examples are as it says: none of its code was run."
     )
     ours = [found for file in sorted((runs / "scorecards").glob("*.json")) if (found := any_card(file))]
     page = runs / "scorecards" / "imported" / f"{short(card.norm)}-{card.identity}.html"

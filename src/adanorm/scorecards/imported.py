@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
@@ -20,10 +21,16 @@ from adanorm.config.paths import choices
 from adanorm.config.yaml_file import read_yaml
 from adanorm.records import reader
 from adanorm.records.check import NAME
+from adanorm.records.comparisons import (
+    ComparisonRecord,
+    comparison_of,
+    comparison_path,
+    write_comparison,
+)
 from adanorm.reporting.verdicts.evidence import Evidence, NormRuns, grouped
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.variance import TaskVariance
-from adanorm.scorecards.bundle import CARD, MOST_BYTES, RUNS, SOURCE, plain_json
+from adanorm.scorecards.bundle import CARD, MOST_BYTES, RUNS, SOURCE, comparison_name, plain_json
 from adanorm.scorecards.card import Card, Column, Score, short
 from adanorm.scorecards.scores import score
 
@@ -97,7 +104,35 @@ def _score(card: Card, column: Column, runs: Path, members: Mapping[str, bytes])
     scores = {norm: side.scores for norm, side in norms.items() if side.scores}
     variance = TaskVariance(scores, preregistration().prior_df_at_most, step)
     metric = cached_experiment(chosen[:1]).task.metric
+    for other in card.against:
+        if (name := comparison_name(column, other)) in members:
+            compared = _comparison(name, members[name], column, (other, card.norm), norms, metric)
+            first, second = (norms[norm].runs[0] for norm in (other, card.norm))
+            write_comparison(comparison_path(first, second), compared)
     return score(card, column, Evidence(column.task, column.scale, "test", norms, variance), metric)
+
+
+def _comparison(
+    name: str,
+    content: bytes,
+    column: Column,
+    pair: tuple[str, str],
+    norms: Mapping[str, NormRuns],
+    metric: str,
+) -> ComparisonRecord:
+    """Return a comparison by example; raises ValueError where it is of other runs than the bundle's."""
+    try:
+        found = comparison_of(content)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    other, own = (norms[norm].scores for norm in pair)
+    seeds = sorted(other.keys() & own.keys())
+    said = (found.task, found.scale, found.metric, found.norms, found.seeds)
+    if not seeds or said != (column.task, column.scale, metric, pair, seeds):
+        raise ValueError(f"{name}: is of other runs than the bundle's")
+    if not (found.example_error >= 0 and math.isfinite(found.example_error) and found.examples > 0):
+        raise ValueError(f"{name}: has no standard error of examples")
+    return found
 
 
 def _resolution(folder: Path, run: Experiment) -> float:
