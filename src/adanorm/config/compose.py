@@ -117,7 +117,8 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
                 return _with_settings(read)
         return _composed(prepared)
     except (HydraException, OmegaConfBaseException) as error:
-        raise ValueError(one_line(error)) from None
+        chosen = [one.input_line for one in read if one.key_or_group in GROUPS and _is_choice_or_setting(one)]
+        raise ValueError(one_line(error, chosen)) from None
 
 
 def _is_choice_or_setting(override: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from hydra import compose, initialize_config_dir
@@ -12,8 +13,11 @@ from omegaconf.errors import OmegaConfBaseException
 from adanorm.config.paths import CONF
 
 
-def one_line(error: Exception) -> str:
-    """Return an error of Hydra, OmegaConf or our own as one line that names the thing."""
+def one_line(error: Exception, choices: Sequence[str] = ()) -> str:
+    """Return an error of Hydra, OmegaConf or our own as one line that names the thing.
+
+    `choices`, such as task=rt, are of the configuration whose keys are suggested for one that it lacks.
+    """
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return f"no configuration {error.missing_cfg_file}: choose from {', '.join(error.options or [])}"
     # Theirs wrap what was wrong; ours say it better than what they come of.
@@ -21,7 +25,7 @@ def one_line(error: Exception) -> str:
     text = str(cause if str(cause) else error)
     unknown = re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text)
     if unknown:
-        return f"unknown key {unknown[2]!r}{_suggestion(unknown[2])}"
+        return f"unknown key {unknown[2]!r}{_suggestion(unknown[2], choices)}"
     return " ".join(text.split())
 
 
@@ -39,9 +43,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     return named or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
-def _suggestion(key: str) -> str:
+def _suggestion(key: str, choices: Sequence[str]) -> str:
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose("run")
+        config = compose("run", [*choices])
     known: list[str] = []
 
     def collect(prefix: str, node: object) -> None:
@@ -51,6 +55,6 @@ def _suggestion(key: str) -> str:
                 collect(f"{prefix}{name}.", child)
 
     collect("", config)
-    close = get_close_matches(key, known, n=3)
+    close = get_close_matches(key, [other for other in known if other != key], n=3)
     hint = f"did you mean {', '.join(close)}? " if close else ""
     return f": {hint}`adanorm run --cfg job` shows every key"
