@@ -211,8 +211,8 @@ def test_what_would_close_a_comparison_counts_what_is_there_and_ends_with_the_pl
     found = judged(ADANORM, tmp_path).tasks[0].pair
     assert found is not None
     most = preregistration().stopping.most
-    assert more(found, 2) == "more seeds than the 2 that usually do"
-    assert more(found, 3) == "more seeds than the 3 that usually do"
+    assert more(found, 2) == "more seeds than these (2 usually do)"
+    assert more(found, 3) == "more seeds than these (3 usually do)"
     assert more(found, 4) == "1 more seed (0.2 h)"
     assert more(found, 5) == "2 more seeds (0.4 h)"
     assert more(found, most) == f"{most - 3} more seeds ({0.2 * (most - 3):.1f} h)"

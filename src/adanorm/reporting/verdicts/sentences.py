@@ -122,7 +122,7 @@ def more(pair: Pair, seeds: int | None) -> str:
         return "no number of seeds"
     left = seeds - len(pair.seeds)
     if left <= 0:
-        return f"more seeds than the {seeds} that usually do"
+        return f"more seeds than these ({seeds} usually do)"
     hours = "" if pair.hours_a_seed is None else f" ({left * pair.hours_a_seed:.1f} h)"
     beyond = ", beyond the plan" if seeds > preregistration().stopping.most else ""
     return f"{left} more {'seed' if left == 1 else 'seeds'}{hours}{beyond}"
