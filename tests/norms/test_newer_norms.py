@@ -159,6 +159,22 @@ def test_a_pointwise_function_is_odd_bounded_and_its_formula(function: str) -> N
     torch.testing.assert_close(f(far), torch.ones(2, dtype=torch.float64), rtol=0.02, atol=0)
 
 
+@pytest.mark.needs("numba")
+@pytest.mark.parametrize(
+    ("function", "slope"),
+    [("tanh", lambda u: np.cosh(u) ** -2), ("erf", lambda u: 2 / math.pi**0.5 * math.e ** (-u * u))],
+)
+def test_the_kernels_function_in_float32_and_its_slope_are_close_everywhere(
+    function: str, slope: Any
+) -> None:
+    x = torch.linspace(-12, 12, 4801).requires_grad_()
+    z = Pointwise(4801, function=function, alpha=1.0, backend="fused")(x)
+    (gradient,) = torch.autograd.grad(z.sum(), x)
+    u = x.detach().double().numpy()
+    torch.testing.assert_close(z, torch.tensor(ELSEWHERE[function](u)).float(), rtol=0, atol=6e-7)
+    torch.testing.assert_close(gradient, torch.tensor(slope(u)).float(), rtol=0, atol=1.5e-6)
+
+
 def test_dynamic_tanh_and_derf_are_pointwise_functions() -> None:
     for named, general in (
         (DynamicTanh(H, alpha=0.8), Pointwise(H, function="tanh", alpha=0.8, shift=False)),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, distributed, nn
@@ -179,6 +181,42 @@ def test_the_kernels_noise_is_normal_uniform_and_independent() -> None:
     torch.set_num_threads(before)
     assert torch.equal(again, shift)
     torch.testing.assert_close(noise(x + 1, seed=1), scale + shift)
+
+
+def mixed(word: Any) -> Any:
+    """lowbias32 of Wellons, of 32 bits each in 64."""
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        word = ((word ^ (word >> shift)) * factor) % 2**32
+    return word ^ (word >> 16)
+
+
+@pytest.mark.needs("numba")
+@pytest.mark.parametrize("features", [300, 301])
+def test_the_kernels_noise_is_a_hash_of_seed_row_and_feature(features: int) -> None:
+    """In Python's whole numbers and NumPy's float64: the same runs draw it on every machine."""
+    from adanorm.norms.kernels import numba_noise
+
+    seed, pairs, rows, normal, uniform = 2**61 + 12345, features // 2, 40, [], []
+    for r in range(rows):
+        key = (seed + (r + 1) * 0x9E3779B97F4A7C15) % 2**64  # splitmix64 (Steele et al. 2014)
+        key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) % 2**64
+        key ^= key >> 31
+        word = np.arange(features - pairs, dtype=np.uint64)
+        word[pairs:] += 1  # the one in the middle, whose pair is not drawn
+        first, second = mixed(word ^ (key % 2**32)), mixed(word ^ (key >> 32))
+        third = mixed(first ^ (second >> 1))
+        radius = np.sqrt(-2 * np.log((first // 512 + 0.5) / 2**23))
+        turn = ((second // 512 + 0.5) / 2**23 - 0.5) / 4 + second % 2 / 4 + second // 2 % 2 / 2
+        angle = 2 * math.pi * turn
+        normal.append(np.append(radius * np.cos(angle), (radius * np.sin(angle))[:pairs]))
+        u, v = ((half + 0.5) / 2**15 - 1 for half in (third % 2**16, third >> 16))
+        uniform.append(np.append(u, v[:pairs]))
+    zeros, spread = torch.zeros(rows, features), torch.full((features,), 2.0)
+    noise = partial(numba_noise.noisy, spread=spread, mean=spread, jitter=1.0, seed=seed)
+    torch.testing.assert_close(noise(zeros), torch.tensor(np.stack(uniform)).float() + 2)
+    scale = noise(zeros + 1, shifts=False) - 2
+    torch.testing.assert_close(scale, torch.tensor(np.stack(normal)).float(), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
