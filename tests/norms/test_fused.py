@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from adanorm.config.paths import PROJECT
-from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
+from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, RmsNorm, backends, norm_factory
 from adanorm.norms.functional import closed_form
+from adanorm.norms.fused import has_kernel
 from tests import commands
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
 
@@ -277,12 +278,24 @@ def test_auto_is_eager_in_float64_and_fused_elsewhere() -> None:
     assert not backends.is_fused("auto", "mps", torch.float32)
 
 
+def test_kernels_of_the_other_norms_take_float64_when_told_to_and_not_beside_another_type() -> None:
+    x = inputs(3, 8)
+    choices: list[tuple[Any, bool]] = [("auto", False), ("fused", True)]
+    for backend, is_taken in choices:
+        assert has_kernel(backend, x, None, x.bfloat16())
+        assert has_kernel(backend, x.double(), x.double()) == is_taken
+        assert not has_kernel(backend, x.double(), x)
+        assert not has_kernel(backend, x, x.double())
+
+
 def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
     norm = AdaNorm(8)
     assert backends.describe(norm, "auto", "cpu").startswith("fused: numba 0.")
     assert backends.describe(norm, "eager", "cpu") == "eager: as asked"
     assert backends.describe(norm, "auto", "cpu", torch.float64) == "eager: float64"
     assert backends.describe(norm, "auto", "mps") == "eager: no kernels of AdaNorm for mps"
+    assert backends.describe(RmsNorm(8, eps_at="outside"), "auto", "cuda").endswith("RmsNorm for cuda")
+    assert RmsNorm(8).kernels == ("cpu", "cuda")
     with pytest.raises(ValueError, match=r"fused: no kernels of AdaNorm for mps; choose auto or eager"):
         backends.describe(norm, "fused", "mps")
     for backend in get_args(backends.Backend):

@@ -290,7 +290,22 @@ def test_powernorm_after_warmup_follows_algorithm_2(backend: Any, B: int, paddin
         nu = nu * (1 - 0.2 * (y * y).mean(0)) + 0.2 * (gradient * y).mean(0)
         square = 0.8 * square + 0.2 * x.square().mean(0)
     torch.testing.assert_close(norm.eval()(x), x / (square + 0.01).sqrt())
-    torch.testing.assert_close(norm.running_square, square)  # which evaluation leaves as it is
+    norm.train()(x[:0])
+    torch.testing.assert_close(norm.running_square, square)  # which evaluation and no rows leave as it is
+
+
+@BACKENDS
+def test_powernorms_gradient_is_algorithm_2s_where_its_own_derivative_is_asked_for(backend: Any) -> None:
+    norm = PowerNorm(H, warmup=0, backend=backend).double()
+    first, second = (x.requires_grad_() for x in batches(2, 9, H))
+    norm(first).pow(3).sum().backward()  # which moves nu
+    nu, psi = norm.projection.clone(), (norm.running_square + 1e-5).sqrt()
+    assert nu.abs().min() > 0.1
+    y = (second / psi).detach()
+    (gradient,) = torch.autograd.grad(norm(second).pow(3).sum(), second, create_graph=True)
+    torch.testing.assert_close(gradient, (3 * y * y - nu * y) / psi)
+    (found,) = torch.autograd.grad(gradient.sum(), second)  # though nu has moved
+    assert found.isfinite().all()
 
 
 @pytest.mark.parametrize(
