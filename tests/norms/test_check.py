@@ -57,6 +57,16 @@ class NotFinite(Base):
         return x / x.std(-1, keepdim=True)
 
 
+class NotFiniteAtZero(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / x.square().sum(-1, keepdim=True).sqrt()
+
+
+class LosesAnAxis(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.squeeze(0)
+
+
 class Widens(Base):
     def forward(self, x: Tensor) -> Tensor:
         return x.double()
@@ -70,6 +80,8 @@ class Widens(Base):
         (UndeclaredStop, contract.gradient_is_right),
         (OverTheBatch, contract.rows_are_independent),
         (NotFinite, contract.constant_rows_are_finite),
+        (NotFiniteAtZero, contract.constant_rows_are_finite),
+        (LosesAnAxis, contract.keeps_shape),
         (Widens, contract.keeps_dtype),
     ],
 )

@@ -94,7 +94,7 @@ def test_gatednorm_is_rmsnorm_behind_a_gate_of_low_rank(scale: float, backend: A
 
 
 def test_a_gate_of_twice_a_half_starts_at_rmsnorm() -> None:
-    norm = GatedNorm(H, scale=2.0).double()
+    norm = GatedNorm(H, rank=1, scale=2.0).double()
     torch.testing.assert_close(norm(X), RmsNorm(H).double()(X), rtol=0.01, atol=0.01)
 
 

@@ -82,7 +82,7 @@ def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps(backend: Any) -> 
 
 
 @BACKENDS
-@pytest.mark.parametrize(("p", "counted"), [(0.0625, 1), (0.25, 3), (0.3, 4), (1, H)])
+@pytest.mark.parametrize(("p", "counted"), [(0.0625, 1), (0.25, 3), (0.4, T), (1, H)])
 def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int, backend: Any) -> None:
     norm = with_gain(PartialRmsNorm(H, p=p, eps=1e-2, backend=backend))
     assert_same(
@@ -202,6 +202,7 @@ def test_adanorm_learns_c_when_told_to() -> None:
         ("groupnorm", {"groups": 0}, "groups=0: must be a whole number"),
         ("rmsnorm", {"eps_at": "inside"}, "choose root or outside"),
         ("partial-rmsnorm", {"p": 0}, "p=0: must be above 0 and at most 1"),
+        ("partial-rmsnorm", {"p": 1.5}, "p=1.5: must be above 0 and at most 1"),
         ("dynamic-tanh", {"alpha": 0}, "alpha=0: must be above 0"),
         ("layernorm", {"eps": 0}, "eps=0: must be above 0"),
         ("layernorm", {"bias": 1}, "norm.params.bias=1: must be true or false"),
