@@ -36,10 +36,10 @@ class Unused(Base):
 
 class WrongGradient(Base):
     def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.layer_norm(x, [self.dim]) * (1 - 0.1 * x).detach()
+        return nn.functional.layer_norm(x, [self.dim]) * (1 - 1e-4 * x).detach()
 
     def reference(self, x: Tensor) -> Tensor:
-        return nn.functional.layer_norm(x, [self.dim]) * (1 - 0.1 * x)
+        return nn.functional.layer_norm(x, [self.dim]) * (1 - 1e-4 * x)
 
 
 class UndeclaredStop(Base):
@@ -72,6 +72,16 @@ class Widens(Base):
         return x.double()
 
 
+class OffInFloat32(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.01 if x.dtype == torch.float32 else x
+
+
+class OffInBfloat16(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.5 if x.dtype == torch.bfloat16 else x
+
+
 @pytest.mark.parametrize(
     ("cls", "check"),
     [
@@ -83,6 +93,8 @@ class Widens(Base):
         (NotFiniteAtZero, contract.constant_rows_are_finite),
         (LosesAnAxis, contract.keeps_shape),
         (Widens, contract.keeps_dtype),
+        (OffInFloat32, contract.keeps_dtype),
+        (OffInBfloat16, contract.keeps_dtype),
     ],
 )
 def test_a_norm_that_breaks_the_contract_is_caught(

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
@@ -300,6 +301,17 @@ def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
         backends.describe(norm, "fused", "mps")
     for backend in get_args(backends.Backend):
         assert backends.describe(LayerNorm(8), backend, "cpu") == "eager: LayerNorm has no kernels of ours"
+
+
+@pytest.mark.needs("triton")
+def test_triton_needs_a_c_compiler_and_numba_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CC", raising=False)
+    assert backends._missing("cuda") == "triton finds no C compiler with Python's headers"
+    assert backends._missing("cpu") is None
+    monkeypatch.setenv("CC", "/opt/cc")
+    headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    assert (backends._missing("cuda") is None) == headers.exists()
 
 
 @pytest.mark.parametrize("name", NORMS)
