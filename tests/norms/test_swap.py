@@ -42,6 +42,13 @@ class LessRMSNorm(FamilyRMSNorm):
         return 0.9 * super().forward(hidden)
 
 
+class GemmaRMSNorm(FamilyRMSNorm):
+    """What is learned is the gain less one."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return super().forward(hidden) / self.weight * (1 + self.weight)
+
+
 class WrittenOutLayerNorm(nn.Module):
     """LayerNorm as somebody else's library may write it, its gain and bias learned."""
 
@@ -211,12 +218,13 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
             "axes": nn.LayerNorm((4, 8)),
             "shift": NamedSoLayerNorm(8),
             "less": LessRMSNorm(8).bfloat16(),
+            "gemma": GemmaRMSNorm(8),
             "batch": nn.BatchNorm1d(8),
             "shared": nn.ModuleList([norm := nn.LayerNorm(8), norm]),
         }
     )
     found = adanorm.swap(model, "rmsnorm")
-    assert found.sites == ("rms", "layer", "bf16", "shared.0", "shared.1")
+    assert found.sites == ("rms", "layer", "bf16", "gemma", "shared.0", "shared.1")
     assert set(found.left) == {"channels", "axes", "shift", "less"}
     # One module at two sites stays one.
     assert model.get_submodule("shared.0") is model.get_submodule("shared.1"), (
