@@ -79,6 +79,9 @@ def test_what_is_not_centered_has_no_released_numerics() -> None:
 def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps(backend: Any) -> None:
     norm = with_gain(RmsNorm(H, eps=0.5, eps_at="outside", backend=backend))
     assert_same(norm, lambda x: GAIN * x / (x.square().mean(-1, keepdim=True).sqrt() + 0.5), rows(B, T, H))
+    zeros = torch.zeros(2, H, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(norm(zeros).sum(), zeros)
+    torch.testing.assert_close(gradient, (GAIN / 0.5).expand(2, H))
 
 
 @BACKENDS
@@ -97,6 +100,8 @@ def test_scalenorm_gives_rows_of_length_g(backend: Any) -> None:
     norm = ScaleNorm(H, backend=backend).double()
     assert norm.gain.item() == pytest.approx(math.sqrt(H))
     assert_same(norm, lambda x: norm.gain * x / x.square().sum(-1, keepdim=True).sqrt(), rows(B, T, H))
+    shorter = ScaleNorm(H, eps=100.0, backend=backend).double()  # rows than eps
+    assert_same(shorter, lambda x: shorter.gain * x / 100, rows(B, T, H))
 
 
 @BACKENDS

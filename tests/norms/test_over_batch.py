@@ -271,7 +271,8 @@ def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient(
 @BACKENDS
 @pytest.mark.parametrize(("B", "padding"), [(9, 0), (9, 3), (1, 3)])
 def test_powernorm_after_warmup_follows_algorithm_2(backend: Any, B: int, padding: int) -> None:
-    norm = PowerNorm(H, alpha=0.8, warmup=0, eps=0.01, backend=backend).double()
+    norm: Any = moved(PowerNorm(H, alpha=0.8, warmup=0, eps=0.01, backend=backend).double())
+    gain, bias = norm.weight.detach(), norm.bias.detach()
     rows = torch.arange(B + padding) < B if padding else None
     square, nu = torch.ones(H, dtype=torch.float64), torch.zeros(H, dtype=torch.float64)
     for x in batches(5, B, H):
@@ -279,17 +280,17 @@ def test_powernorm_after_warmup_follows_algorithm_2(backend: Any, B: int, paddin
         z = norm(leaf, rows)
         psi = (square + 0.01).sqrt()
         y = x / psi
-        torch.testing.assert_close(z[:B], y)
+        torch.testing.assert_close(z[:B], gain * y + bias)
         gradient = torch.cos(torch.arange(B * H, dtype=torch.float64)).view(B, H)
         norm.zero_grad()
         z.backward(torch.cat([gradient, torch.ones(padding, H)]))
         assert leaf.grad is not None
-        torch.testing.assert_close(leaf.grad[:B], (gradient - nu * y) / psi)
-        assert norm.weight is not None
+        torch.testing.assert_close(leaf.grad[:B], (gain * gradient - nu * y) / psi)
+        torch.testing.assert_close(norm.bias.grad, gradient.sum(0) + padding)
         torch.testing.assert_close(norm.weight.grad, (gradient * y).sum(0) + padding / psi)
-        nu = nu * (1 - 0.2 * (y * y).mean(0)) + 0.2 * (gradient * y).mean(0)
+        nu = nu * (1 - 0.2 * (y * y).mean(0)) + 0.2 * (gain * gradient * y).mean(0)
         square = 0.8 * square + 0.2 * x.square().mean(0)
-    torch.testing.assert_close(norm.eval()(x), x / (square + 0.01).sqrt())
+    torch.testing.assert_close(norm.eval()(x), gain * x / (square + 0.01).sqrt() + bias)
     norm.train()(x[:0])
     torch.testing.assert_close(norm.running_square, square)  # which evaluation and no rows leave as it is
 
