@@ -196,7 +196,7 @@ def test_the_kernels_noise_is_a_hash_of_seed_row_and_feature(features: int) -> N
     """In Python's whole numbers and NumPy's float64: the same runs draw it on every machine."""
     from adanorm.norms.kernels import numba_noise
 
-    seed, pairs, rows, normal, uniform = 2**61 + 12345, features // 2, 40, [], []
+    seed, pairs, rows, normal, uniform = 2**61 + 12345, features // 2, 12, [], []
     for r in range(rows):
         key = (seed + (r + 1) * 0x9E3779B97F4A7C15) % 2**64  # splitmix64 (Steele et al. 2014)
         key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
