@@ -262,10 +262,12 @@ def test_it_compiles_without_a_graph_break_and_exports() -> None:
 
 def test_functional_gradients_are_autograds() -> None:
     x = inputs(4, 16)
-    gradient = torch.func.grad(lambda x: fused(x, k=0.1).square().sum())(x)
+    function = torch.func.grad(lambda x: fused(x, k=0.1).square().sum())
     leaf = x.clone().requires_grad_()
     (expected,) = torch.autograd.grad(fused(leaf, k=0.1).square().sum(), leaf)
-    assert torch.equal(gradient, expected)
+    assert torch.equal(function(x), expected)
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["eager", "fused"])
