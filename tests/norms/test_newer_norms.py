@@ -161,8 +161,11 @@ def test_a_pointwise_function_is_odd_bounded_and_its_formula(function: str) -> N
 
 @pytest.mark.needs("numba")
 @pytest.mark.parametrize(
-    ("function", "slope"),
-    [("tanh", lambda u: np.cosh(u) ** -2), ("erf", lambda u: 2 / math.pi**0.5 * math.e ** (-u * u))],
+    ("function", "slope", "relative"),
+    [
+        ("tanh", lambda u: np.cosh(u) ** -2, 5e-5),
+        ("erf", lambda u: 2 / math.pi**0.5 * math.e ** (-u * u), 4e-6),
+    ],
 )
 def test_the_kernels_function_in_float32_and_its_slope_are_close_everywhere(
     function: str, slope: Any
@@ -172,7 +175,10 @@ def test_the_kernels_function_in_float32_and_its_slope_are_close_everywhere(
     (gradient,) = torch.autograd.grad(z.sum(), x)
     u = x.detach().double().numpy()
     torch.testing.assert_close(z, torch.tensor(ELSEWHERE[function](u)).float(), rtol=0, atol=6e-7)
-    torch.testing.assert_close(gradient, torch.tensor(slope(u)).float(), rtol=0, atol=1.5e-6)
+    exact = torch.tensor(slope(u)).float()
+    torch.testing.assert_close(gradient, exact, rtol=0, atol=1e-6)
+    near = x.abs() < 3
+    torch.testing.assert_close(gradient[near], exact[near], rtol=relative, atol=0)
 
 
 def test_dynamic_tanh_and_derf_are_pointwise_functions() -> None:
