@@ -168,7 +168,7 @@ def test_a_pointwise_function_is_odd_bounded_and_its_formula(function: str) -> N
     ],
 )
 def test_the_kernels_function_in_float32_and_its_slope_are_close_everywhere(
-    function: str, slope: Any
+    function: str, slope: Any, relative: float
 ) -> None:
     x = torch.linspace(-12, 12, 4801).requires_grad_()
     z = Pointwise(4801, function=function, alpha=1.0, backend="fused")(x)
