@@ -92,6 +92,17 @@ def test_transposed_rows_are_computed_where_they_lie(settings: dict[str, Any]) -
         assert all(part.is_contiguous() for part in found)
 
 
+@pytest.mark.parametrize("name", ["rmsnorm", "dynamic-tanh", "seednorm"])
+def test_where_rows_lie_does_not_matter_to_the_other_norms(name: str) -> None:
+    norm = norm_factory(NormChoice(name))(48, site="a")
+    for x, axes in (
+        *((inputs(7, 5, 48), axes) for axes in ((0, 1), (0, 2), (1, 2))),
+        (inputs(7, 48), (0, 1)),
+    ):
+        found = value_and_gradient(norm, x.transpose(*axes).contiguous().transpose(*axes))
+        assert all(torch.equal(a, b) for a, b in zip(found, value_and_gradient(norm, x), strict=True))
+
+
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
 def test_what_is_not_finite_spreads_as_in_layernorm(value: float) -> None:
     x, dz = inputs(4, 64), inputs(4, 64)
