@@ -154,8 +154,9 @@ def test_threads_change_no_bit_of_the_other_norms_and_layouts_only_the_order_of_
         torch.testing.assert_close(many, many_transposed, rtol=1e-5, atol=1e-4)  # sums in another order
 
 
+@pytest.mark.parametrize("positions", [3, 300])
 @pytest.mark.parametrize("name", BESIDE)
-def test_the_kernels_of_the_other_norms_are_their_eager_versions(name: str) -> None:
+def test_the_kernels_of_the_other_norms_are_their_eager_versions(name: str, positions: int) -> None:
     found = []
     for backend in ("eager", "fused"):
         torch.manual_seed(0)
@@ -163,7 +164,7 @@ def test_the_kernels_of_the_other_norms_are_their_eager_versions(name: str) -> N
         with torch.no_grad():
             for parameter in norm.parameters():  # some start where they have no effect
                 parameter.add_(0.1 * torch.randn(parameter.shape))
-        x = inputs(5, 300, 136).requires_grad_()
+        x = inputs(5, positions, 136).requires_grad_()
         poison = [torch.full((rows, 136), torch.nan) for rows in (8, 32, 128) for _ in range(8)]
         del poison  # what room for sums is made of
         z = norm(x)
