@@ -241,6 +241,9 @@ def test_a_norm_over_several_axes_becomes_one_of_the_family_over_the_same() -> N
     nn.init.normal_(gain)
     assert adanorm.swap(model, "adanorm", keep=True).sites == ("0",)
     torch.testing.assert_close(model(x), (AdaNorm(40)(x.flatten(1)).view(x.shape) * gain).flatten(1))
+    for other in ("none", "layernorm"):
+        adanorm.restore(model)
+        assert adanorm.swap(model, other).sites == ("0",)
 
 
 @pytest.mark.parametrize(
