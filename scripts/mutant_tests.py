@@ -89,10 +89,13 @@ def is_noticed_at_import(mutant: Mutant, repository: Path, tests: Sequence[str],
 
 @contextmanager
 def _written(mutant: Mutant, repository: Path) -> Iterator[None]:
-    """Have a mutant in its file: kernels are compiled anew where their files have changed."""
+    """Have a mutant in its file: kernels are compiled anew where their files have changed.
+
+    Triton reads them there, by the lines on which they began.
+    """
     module = repository / mutant.path
     whole = module.read_bytes()
-    module.write_text(ast.unparse(mutant.tree()))
+    module.write_text(mutant.text())
     try:
         yield
     finally:

@@ -77,6 +77,15 @@ class Mutant(NamedTuple):
         _apply([*ast.walk(tree)][self.node])
         return tree
 
+    def text(self) -> str:
+        """Return the changed module's text, whose functions begin at the lines where they were."""
+        lines: list[str] = []
+        for statement in self.tree().body:
+            first = min(each.lineno for each in (statement, *getattr(statement, "decorator_list", ())))
+            lines += [""] * (first - 1 - len(lines))
+            lines += ast.unparse(statement).split("\n")
+        return "\n".join([*lines, ""])
+
 
 def main(arguments: Sequence[str]) -> int:
     """Try mutants and return the exit code; raises ValueError for arguments that it does not take."""

@@ -75,6 +75,25 @@ def test_meta_tensors_have_a_shape_forward_and_backward(backend: Any) -> None:
         assert (part.device, part.dtype, part.shape) == (x.device, x.dtype, x.shape)
 
 
+@pytest.mark.needs("numba")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_what_compilers_are_told_of_the_operator_is_so(dtype: torch.dtype) -> None:
+    settings, x = (0.1, 1.5, False, True, 1e-5, False, True), rows(2, 3, H).to(dtype)
+    forward, backward = torch.ops.adanorm.norm.default, torch.ops.adanorm.norm_backward.default
+    told, found = forward(x.to("meta"), *settings), forward(x, *settings)
+    told += (backward(x.to("meta"), x.to("meta"), told[1], *settings),)
+    found += (backward(x, x, found[1], *settings),)
+    assert [(part.shape, part.dtype) for part in told] == [(part.shape, part.dtype) for part in found]
+
+
+@pytest.mark.parametrize("name", [name for name in NORMS if name != "none"])
+def test_rows_of_another_width_are_refused(name: str) -> None:
+    """Each with its width, so that a mistake is found."""
+    if name != "weightnorm":  # whose norm is in the layer before
+        with pytest.raises((ValueError, RuntimeError), match=rf"{H}.*\b{H - 1}\b"):
+            made(name)(rows(3, 2, H - 1))
+
+
 @pytest.mark.parametrize("backend", ["eager", "fused"])
 def test_a_gain_elsewhere_is_refused(backend: Any) -> None:
     with pytest.raises(RuntimeError, match="device"):

@@ -36,10 +36,10 @@ class Unused(Base):
 
 class WrongGradient(Base):
     def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.layer_norm(x, [self.dim]) * (1 - 0.1 * x).detach()
+        return nn.functional.layer_norm(x, [self.dim]) * (1 - 1e-4 * x).detach()
 
     def reference(self, x: Tensor) -> Tensor:
-        return nn.functional.layer_norm(x, [self.dim]) * (1 - 0.1 * x)
+        return nn.functional.layer_norm(x, [self.dim]) * (1 - 1e-4 * x)
 
 
 class UndeclaredStop(Base):
@@ -57,9 +57,29 @@ class NotFinite(Base):
         return x / x.std(-1, keepdim=True)
 
 
+class NotFiniteAtZero(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / x.square().sum(-1, keepdim=True).sqrt()
+
+
+class LosesAnAxis(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.squeeze(0)
+
+
 class Widens(Base):
     def forward(self, x: Tensor) -> Tensor:
         return x.double()
+
+
+class OffInFloat32(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.01 if x.dtype == torch.float32 else x
+
+
+class OffInBfloat16(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.5 if x.dtype == torch.bfloat16 else x
 
 
 @pytest.mark.parametrize(
@@ -70,7 +90,11 @@ class Widens(Base):
         (UndeclaredStop, contract.gradient_is_right),
         (OverTheBatch, contract.rows_are_independent),
         (NotFinite, contract.constant_rows_are_finite),
+        (NotFiniteAtZero, contract.constant_rows_are_finite),
+        (LosesAnAxis, contract.keeps_shape),
         (Widens, contract.keeps_dtype),
+        (OffInFloat32, contract.keeps_dtype),
+        (OffInBfloat16, contract.keeps_dtype),
     ],
 )
 def test_a_norm_that_breaks_the_contract_is_caught(

@@ -62,6 +62,23 @@ def test_a_gradient_penalty_is_that_of_the_definition(settings: dict[str, Any], 
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.needs("numba")
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_gradient_penalty_through_the_operators_alone_is_that_of_the_definition(stops: bool) -> None:
+    """As tensors that are none of PyTorch's own meet them."""
+    k, C = (0.0, 2.0) if stops else (0.1, 1.5)
+
+    def operator(x: Tensor) -> Tensor:
+        z: Tensor = torch.ops.adanorm.norm.default(x, k, C, stops, stops, 1e-5, False, True)[0]
+        return z
+
+    expected = penalty_gradients(
+        partial(reference_formula, k=k, C=C, detach_mean=stops, detach_variance=stops)
+    )
+    for ours, theirs in zip(penalty_gradients(operator), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
+
+
 @pytest.mark.parametrize("backend", ["eager", "fused"])
 @pytest.mark.parametrize("settings", [case for case in CASES if not STOPS & {*case.values[0]}])  # type: ignore[misc]
 def test_second_derivatives_without_stops_are_finite_differences(

@@ -167,12 +167,22 @@ def test_constant_rows_have_finite_gradients(cls: type[nn.Module], numerics: str
         ({"k": -0.1}, "k=-0.1"),
         ({"C": 0.0}, "C=0.0"),
         ({"eps": 0.0}, "eps=0.0"),
+        ({"eps": math.inf}, "eps=inf: must be above 0 and finite"),
         ({"backend": "fast"}, "backend='fast': choose auto, eager or fused"),
     ],
 )
 def test_adanorm_refuses_values_outside_their_range(settings_: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         AdaNorm(8, **settings_)
+
+
+def test_norms_that_make_the_same_of_a_row_say_so() -> None:
+    one, others = AdaNorm(8), [AdaNorm(8, k=0.2), AdaNorm(8, eps=1e-3), LayerNormSimple(8)]
+    assert one.row_function is not None
+    assert one.row_function == AdaNorm(8).row_function
+    assert all(one.row_function != other.row_function for other in others)
+    for other in (AdaNorm((2, 4)), AdaNorm(8, phi_gradient=True)):  # several axes; another gradient
+        assert other.row_function is None
 
 
 def test_a_norm_of_another_width_is_refused() -> None:

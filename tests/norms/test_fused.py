@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,8 +20,9 @@ import torch
 from torch import Tensor
 
 from adanorm.config.paths import PROJECT
-from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
+from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, RmsNorm, backends, norm_factory
 from adanorm.norms.functional import closed_form
+from adanorm.norms.fused import has_kernel
 from tests import commands
 from tests.norms.cases import FAMILY, FEATURES, assert_is_the_reference, inputs, value_and_gradient
 
@@ -81,11 +83,24 @@ def test_layout_and_leading_axes_do_not_matter(settings: dict[str, Any]) -> None
 @pytest.mark.parametrize("settings", FAMILY.values(), ids=list(FAMILY))
 def test_transposed_rows_are_computed_where_they_lie(settings: dict[str, Any]) -> None:
     x = inputs(7, 5, 48)
-    batch_first = x.transpose(0, 1).contiguous().transpose(0, 1)  # (T, B, H) that lies as (B, T, H)
-    found = value_and_gradient(partial(fused, **settings), batch_first)
     expected = value_and_gradient(partial(fused, **settings), x)
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-    assert all(part.is_contiguous() for part in found)
+    for axes in ((0, 1), (0, 2), (1, 2)):  # of the first, (T, B, H) lies as (B, T, H)
+        found = value_and_gradient(
+            partial(fused, **settings), x.transpose(*axes).contiguous().transpose(*axes)
+        )
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        assert all(part.is_contiguous() for part in found)
+
+
+@pytest.mark.parametrize("name", ["rmsnorm", "dynamic-tanh", "seednorm"])
+def test_where_rows_lie_does_not_matter_to_the_other_norms(name: str) -> None:
+    norm = norm_factory(NormChoice(name))(48, site="a")
+    for x, axes in (
+        *((inputs(7, 5, 48), axes) for axes in ((0, 1), (0, 2), (1, 2))),
+        (inputs(7, 48), (0, 1)),
+    ):
+        found = value_and_gradient(norm, x.transpose(*axes).contiguous().transpose(*axes))
+        assert all(torch.equal(a, b) for a, b in zip(found, value_and_gradient(norm, x), strict=True))
 
 
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
@@ -139,8 +154,9 @@ def test_threads_change_no_bit_of_the_other_norms_and_layouts_only_the_order_of_
         torch.testing.assert_close(many, many_transposed, rtol=1e-5, atol=1e-4)  # sums in another order
 
 
+@pytest.mark.parametrize("positions", [3, 300])
 @pytest.mark.parametrize("name", BESIDE)
-def test_the_kernels_of_the_other_norms_are_their_eager_versions(name: str) -> None:
+def test_the_kernels_of_the_other_norms_are_their_eager_versions(name: str, positions: int) -> None:
     found = []
     for backend in ("eager", "fused"):
         torch.manual_seed(0)
@@ -148,9 +164,12 @@ def test_the_kernels_of_the_other_norms_are_their_eager_versions(name: str) -> N
         with torch.no_grad():
             for parameter in norm.parameters():  # some start where they have no effect
                 parameter.add_(0.1 * torch.randn(parameter.shape))
-        x = inputs(5, 300, 136).requires_grad_()
+        x = inputs(5, positions, 136).requires_grad_()
         z = norm(x)
-        found.append([z.detach(), *torch.autograd.grad(z.pow(3).sum(), [x, *norm.parameters()])])
+        cubes = z.pow(3).sum()
+        poison = [torch.full((rows, 136), torch.nan) for rows in (8, 32, 128) for _ in range(8)]
+        del poison  # what room for sums is made of
+        found.append([z.detach(), *torch.autograd.grad(cubes, [x, *norm.parameters()])])
     for fused, eager in zip(*found, strict=True):
         torch.testing.assert_close(fused, eager, rtol=2e-5, atol=2e-5 * eager.abs().max().item())
 
@@ -256,10 +275,12 @@ def test_it_compiles_without_a_graph_break_and_exports() -> None:
 
 def test_functional_gradients_are_autograds() -> None:
     x = inputs(4, 16)
-    gradient = torch.func.grad(lambda x: fused(x, k=0.1).square().sum())(x)
+    function = torch.func.grad(lambda x: fused(x, k=0.1).square().sum())
     leaf = x.clone().requires_grad_()
     (expected,) = torch.autograd.grad(fused(leaf, k=0.1).square().sum(), leaf)
-    assert torch.equal(gradient, expected)
+    assert torch.equal(function(x), expected)
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["eager", "fused"])
@@ -277,16 +298,39 @@ def test_auto_is_eager_in_float64_and_fused_elsewhere() -> None:
     assert not backends.is_fused("auto", "mps", torch.float32)
 
 
+def test_kernels_of_the_other_norms_take_float64_when_told_to_and_not_beside_another_type() -> None:
+    x = inputs(3, 8)
+    choices: list[tuple[Any, bool]] = [("auto", False), ("fused", True)]
+    for backend, is_taken in choices:
+        assert has_kernel(backend, x, None, x.bfloat16())
+        assert has_kernel(backend, x.double(), x.double()) == is_taken
+        assert not has_kernel(backend, x.double(), x)
+        assert not has_kernel(backend, x, x.double())
+
+
 def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
     norm = AdaNorm(8)
     assert backends.describe(norm, "auto", "cpu").startswith("fused: numba 0.")
     assert backends.describe(norm, "eager", "cpu") == "eager: as asked"
     assert backends.describe(norm, "auto", "cpu", torch.float64) == "eager: float64"
     assert backends.describe(norm, "auto", "mps") == "eager: no kernels of AdaNorm for mps"
+    assert backends.describe(RmsNorm(8, eps_at="outside"), "auto", "cuda").endswith("RmsNorm for cuda")
+    assert RmsNorm(8).kernels == ("cpu", "cuda")
     with pytest.raises(ValueError, match=r"fused: no kernels of AdaNorm for mps; choose auto or eager"):
         backends.describe(norm, "fused", "mps")
     for backend in get_args(backends.Backend):
         assert backends.describe(LayerNorm(8), backend, "cpu") == "eager: LayerNorm has no kernels of ours"
+
+
+@pytest.mark.needs("triton")
+def test_triton_needs_a_c_compiler_and_numba_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CC", raising=False)
+    assert backends._missing("cuda") == "triton finds no C compiler with Python's headers"
+    assert backends._missing("cpu") is None
+    monkeypatch.setenv("CC", "/opt/cc")
+    headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    assert (backends._missing("cuda") is None) == headers.exists()
 
 
 @pytest.mark.parametrize("name", NORMS)

@@ -94,7 +94,7 @@ def test_gatednorm_is_rmsnorm_behind_a_gate_of_low_rank(scale: float, backend: A
 
 
 def test_a_gate_of_twice_a_half_starts_at_rmsnorm() -> None:
-    norm = GatedNorm(H, scale=2.0).double()
+    norm = GatedNorm(H, rank=1, scale=2.0).double()
     torch.testing.assert_close(norm(X), RmsNorm(H).double()(X), rtol=0.01, atol=0.01)
 
 
@@ -157,6 +157,28 @@ def test_a_pointwise_function_is_odd_bounded_and_its_formula(function: str) -> N
     f, far = FUNCTIONS[function], torch.tensor([50.0, 1e4], dtype=torch.float64)
     torch.testing.assert_close(f(-u), -f(u))
     torch.testing.assert_close(f(far), torch.ones(2, dtype=torch.float64), rtol=0.02, atol=0)
+
+
+@pytest.mark.needs("numba")
+@pytest.mark.parametrize(
+    ("function", "slope", "relative"),
+    [
+        ("tanh", lambda u: np.cosh(u) ** -2, 5e-5),
+        ("erf", lambda u: 2 / math.pi**0.5 * math.e ** (-u * u), 4e-6),
+    ],
+)
+def test_the_kernels_function_in_float32_and_its_slope_are_close_everywhere(
+    function: str, slope: Any, relative: float
+) -> None:
+    x = torch.linspace(-12, 12, 4801).requires_grad_()
+    z = Pointwise(4801, function=function, alpha=1.0, backend="fused")(x)
+    (gradient,) = torch.autograd.grad(z.sum(), x)
+    u = x.detach().double().numpy()
+    torch.testing.assert_close(z, torch.tensor(ELSEWHERE[function](u)).float(), rtol=0, atol=6e-7)
+    exact = torch.tensor(slope(u)).float()
+    torch.testing.assert_close(gradient, exact, rtol=0, atol=1e-6)
+    near = x.abs() < 3
+    torch.testing.assert_close(gradient[near], exact[near], rtol=relative, atol=0)
 
 
 def test_dynamic_tanh_and_derf_are_pointwise_functions() -> None:

@@ -79,10 +79,13 @@ def test_what_is_not_centered_has_no_released_numerics() -> None:
 def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps(backend: Any) -> None:
     norm = with_gain(RmsNorm(H, eps=0.5, eps_at="outside", backend=backend))
     assert_same(norm, lambda x: GAIN * x / (x.square().mean(-1, keepdim=True).sqrt() + 0.5), rows(B, T, H))
+    zeros = torch.zeros(2, H, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(norm(zeros).sum(), zeros)
+    torch.testing.assert_close(gradient, (GAIN / 0.5).expand(2, H))
 
 
 @BACKENDS
-@pytest.mark.parametrize(("p", "counted"), [(0.0625, 1), (0.25, 3), (0.3, 4), (1, H)])
+@pytest.mark.parametrize(("p", "counted"), [(0.0625, 1), (0.25, 3), (0.4, T), (1, H)])
 def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int, backend: Any) -> None:
     norm = with_gain(PartialRmsNorm(H, p=p, eps=1e-2, backend=backend))
     assert_same(
@@ -97,6 +100,8 @@ def test_scalenorm_gives_rows_of_length_g(backend: Any) -> None:
     norm = ScaleNorm(H, backend=backend).double()
     assert norm.gain.item() == pytest.approx(math.sqrt(H))
     assert_same(norm, lambda x: norm.gain * x / x.square().sum(-1, keepdim=True).sqrt(), rows(B, T, H))
+    shorter = ScaleNorm(H, eps=100.0, backend=backend).double()  # rows than eps
+    assert_same(shorter, lambda x: shorter.gain * x / 100, rows(B, T, H))
 
 
 @BACKENDS
@@ -157,8 +162,10 @@ def test_padded_positions_get_the_gradient_of_their_own_scale(make: Callable[...
 
 def test_a_large_mean_costs_a_variance_over_positions_no_more_than_its_rounding() -> None:
     x = (rows(B, 400, H) + 1e4).float()
-    exact = InstanceNorm(H, backend="eager").double()(x.double())
-    assert (InstanceNorm(H, backend="fused")(x) - exact).abs().max() < 2e-3  # 1e4 has steps of 1e-3
+    fused, eager = InstanceNorm(H, backend="fused"), InstanceNorm(H, backend="eager").double()
+    assert (fused(x) - eager(x.double())).abs().max() < 2e-3  # 1e4 has steps of 1e-3
+    z = fused(x, (torch.arange(400) < 300).expand(B, 400))[:, :300]
+    assert (z - eager(x[:, :300].double())).abs().max() < 2e-3
 
 
 def test_weightnorm_keeps_the_layer_as_it_was_drawn_and_learns_length_and_direction() -> None:
@@ -202,6 +209,7 @@ def test_adanorm_learns_c_when_told_to() -> None:
         ("groupnorm", {"groups": 0}, "groups=0: must be a whole number"),
         ("rmsnorm", {"eps_at": "inside"}, "choose root or outside"),
         ("partial-rmsnorm", {"p": 0}, "p=0: must be above 0 and at most 1"),
+        ("partial-rmsnorm", {"p": 1.5}, "p=1.5: must be above 0 and at most 1"),
         ("dynamic-tanh", {"alpha": 0}, "alpha=0: must be above 0"),
         ("layernorm", {"eps": 0}, "eps=0: must be above 0"),
         ("layernorm", {"bias": 1}, "norm.params.bias=1: must be true or false"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, distributed, nn
@@ -181,6 +183,42 @@ def test_the_kernels_noise_is_normal_uniform_and_independent() -> None:
     torch.testing.assert_close(noise(x + 1, seed=1), scale + shift)
 
 
+def mixed(word: Any) -> Any:
+    """lowbias32 of Wellons, of 32 bits each in 64."""
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        word = ((word ^ (word >> shift)) * factor) % 2**32
+    return word ^ (word >> 16)
+
+
+@pytest.mark.needs("numba")
+@pytest.mark.parametrize("features", [300, 301])
+def test_the_kernels_noise_is_a_hash_of_seed_row_and_feature(features: int) -> None:
+    """In Python's whole numbers and NumPy's float64: the same runs draw it on every machine."""
+    from adanorm.norms.kernels import numba_noise
+
+    seed, pairs, rows, normal, uniform = 2**61 + 12345, features // 2, 12, [], []
+    for r in range(rows):
+        key = (seed + (r + 1) * 0x9E3779B97F4A7C15) % 2**64  # splitmix64 (Steele et al. 2014)
+        key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) % 2**64
+        key ^= key >> 31
+        word = np.arange(features - pairs, dtype=np.uint64)
+        word[pairs:] += 1  # the one in the middle, whose pair is not drawn
+        first, second = mixed(word ^ (key % 2**32)), mixed(word ^ (key >> 32))
+        third = mixed(first ^ (second >> 1))
+        radius = np.sqrt(-2 * np.log((first // 512 + 0.5) / 2**23))
+        turn = ((second // 512 + 0.5) / 2**23 - 0.5) / 4 + second % 2 / 4 + second // 2 % 2 / 2
+        angle = 2 * math.pi * turn
+        normal.append(np.append(radius * np.cos(angle), (radius * np.sin(angle))[:pairs]))
+        u, v = ((half + 0.5) / 2**15 - 1 for half in (third % 2**16, third >> 16))
+        uniform.append(np.append(u, v[:pairs]))
+    zeros, spread = torch.zeros(rows, features), torch.full((features,), 2.0)
+    noise = partial(numba_noise.noisy, spread=spread, mean=spread, jitter=1.0, seed=seed)
+    torch.testing.assert_close(noise(zeros), torch.tensor(np.stack(uniform)).float() + 2)
+    scale = noise(zeros + 1, shifts=False) - 2
+    torch.testing.assert_close(scale, torch.tensor(np.stack(normal)).float(), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_kernel_and_torch_draw_noise_of_one_distribution(dtype: torch.dtype) -> None:
     x, found = batches(1, 4000, H)[0].to(dtype), []
@@ -233,7 +271,8 @@ def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient(
 @BACKENDS
 @pytest.mark.parametrize(("B", "padding"), [(9, 0), (9, 3), (1, 3)])
 def test_powernorm_after_warmup_follows_algorithm_2(backend: Any, B: int, padding: int) -> None:
-    norm = PowerNorm(H, alpha=0.8, warmup=0, eps=0.01, backend=backend).double()
+    norm: Any = moved(PowerNorm(H, alpha=0.8, warmup=0, eps=0.01, backend=backend).double())
+    gain, bias = norm.weight.detach(), norm.bias.detach()
     rows = torch.arange(B + padding) < B if padding else None
     square, nu = torch.ones(H, dtype=torch.float64), torch.zeros(H, dtype=torch.float64)
     for x in batches(5, B, H):
@@ -241,18 +280,33 @@ def test_powernorm_after_warmup_follows_algorithm_2(backend: Any, B: int, paddin
         z = norm(leaf, rows)
         psi = (square + 0.01).sqrt()
         y = x / psi
-        torch.testing.assert_close(z[:B], y)
+        torch.testing.assert_close(z[:B], gain * y + bias)
         gradient = torch.cos(torch.arange(B * H, dtype=torch.float64)).view(B, H)
         norm.zero_grad()
         z.backward(torch.cat([gradient, torch.ones(padding, H)]))
         assert leaf.grad is not None
-        torch.testing.assert_close(leaf.grad[:B], (gradient - nu * y) / psi)
-        assert norm.weight is not None
+        torch.testing.assert_close(leaf.grad[:B], (gain * gradient - nu * y) / psi)
+        torch.testing.assert_close(norm.bias.grad, gradient.sum(0) + padding)
         torch.testing.assert_close(norm.weight.grad, (gradient * y).sum(0) + padding / psi)
-        nu = nu * (1 - 0.2 * (y * y).mean(0)) + 0.2 * (gradient * y).mean(0)
+        nu = nu * (1 - 0.2 * (y * y).mean(0)) + 0.2 * (gain * gradient * y).mean(0)
         square = 0.8 * square + 0.2 * x.square().mean(0)
-    torch.testing.assert_close(norm.eval()(x), x / (square + 0.01).sqrt())
-    torch.testing.assert_close(norm.running_square, square)  # which evaluation leaves as it is
+    torch.testing.assert_close(norm.eval()(x), gain * x / (square + 0.01).sqrt() + bias)
+    norm.train()(x[:0])
+    torch.testing.assert_close(norm.running_square, square)  # which evaluation and no rows leave as it is
+
+
+@BACKENDS
+def test_powernorms_gradient_is_algorithm_2s_where_its_own_derivative_is_asked_for(backend: Any) -> None:
+    norm = PowerNorm(H, warmup=0, backend=backend).double()
+    first, second = (x.requires_grad_() for x in batches(2, 9, H))
+    norm(first).pow(3).sum().backward()  # which moves nu
+    nu, psi = norm.projection.clone(), (norm.running_square + 1e-5).sqrt()
+    assert nu.abs().min() > 0.1
+    y = (second / psi).detach()
+    (gradient,) = torch.autograd.grad(norm(second).pow(3).sum(), second, create_graph=True)
+    torch.testing.assert_close(gradient, (3 * y * y - nu * y) / psi)
+    (found,) = torch.autograd.grad(gradient.sum(), second)  # though nu has moved
+    assert found.isfinite().all()
 
 
 @pytest.mark.parametrize(

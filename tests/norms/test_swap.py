@@ -35,6 +35,20 @@ class FamilyRMSNorm(nn.Module):
         return self.weight * (hidden.float() * scale).to(hidden.dtype)
 
 
+class LessRMSNorm(FamilyRMSNorm):
+    """What libraries have, and a tenth less."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return 0.9 * super().forward(hidden)
+
+
+class GemmaRMSNorm(FamilyRMSNorm):
+    """What is learned is the gain less one."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return super().forward(hidden) / self.weight * (1 + self.weight)
+
+
 class WrittenOutLayerNorm(nn.Module):
     """LayerNorm as somebody else's library may write it, its gain and bias learned."""
 
@@ -120,6 +134,39 @@ def test_globs_choose_sites_and_the_rest_stays() -> None:
         adanorm.swap(model, "adanorm", where="decoder.*")
 
 
+class BareLayerNorm(nn.Module):
+    """Nothing in it says over how many features it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(x, x.shape[-1:])
+
+
+@pytest.mark.parametrize(
+    ("parts", "where", "message"),
+    [
+        ([nn.Linear(4, 4)], "*", r"where='\*': .*; the model's are none$"),
+        ([nn.LayerNorm(4), nn.RMSNorm(4)], "2", r"where='2': .*; the model's are 0, 1$"),
+        ([nn.LayerNorm((2, 4))], "*", "^0: LayerNorm is over 2 axes, not the last alone$"),
+        ([nn.LayerNorm((2, 4))] * 3, "*", "^0: .* alone; none of 2 others can be swapped either$"),
+        ([BareLayerNorm()], "*", "^0: BareLayerNorm is over unknown axes, not the last alone$"),
+    ],
+)
+def test_where_nothing_can_be_swapped_the_reason_is_told(
+    parts: list[nn.Module], where: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        adanorm.swap(nn.Sequential(*parts), "rmsnorm", where=where)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_restored_norms_are_on_the_device_where_the_model_has_moved(affine: bool) -> None:
+    model = nn.Sequential(nn.LayerNorm(4, elementwise_affine=affine), *[nn.Linear(4, 4)] * affine)
+    adanorm.swap(model, "adanorm")
+    model.to("meta")
+    assert adanorm.restore(model) == ("0",)
+    assert all(parameter.is_meta for parameter in model.parameters())
+
+
 def test_kept_gains_and_biases_are_the_same_parameters_behind_the_norm() -> None:
     model = vision_transformer()
     parameters = dict(model.named_parameters())
@@ -170,13 +217,15 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
             "channels": torchvision_models().convnext.LayerNorm2d(8),
             "axes": nn.LayerNorm((4, 8)),
             "shift": NamedSoLayerNorm(8),
+            "less": LessRMSNorm(8).bfloat16(),
+            "gemma": GemmaRMSNorm(8),
             "batch": nn.BatchNorm1d(8),
             "shared": nn.ModuleList([norm := nn.LayerNorm(8), norm]),
         }
     )
     found = adanorm.swap(model, "rmsnorm")
-    assert found.sites == ("rms", "layer", "bf16", "shared.0", "shared.1")
-    assert set(found.left) == {"channels", "axes", "shift"}
+    assert found.sites == ("rms", "layer", "bf16", "gemma", "shared.0", "shared.1")
+    assert set(found.left) == {"channels", "axes", "shift", "less"}
     # One module at two sites stays one.
     assert model.get_submodule("shared.0") is model.get_submodule("shared.1"), (
         "one module at two sites stays one"
@@ -192,6 +241,9 @@ def test_a_norm_over_several_axes_becomes_one_of_the_family_over_the_same() -> N
     nn.init.normal_(gain)
     assert adanorm.swap(model, "adanorm", keep=True).sites == ("0",)
     torch.testing.assert_close(model(x), (AdaNorm(40)(x.flatten(1)).view(x.shape) * gain).flatten(1))
+    for other in ("none", "layernorm"):
+        adanorm.restore(model)
+        assert adanorm.swap(model, other).sites == ("0",)
 
 
 @pytest.mark.parametrize(

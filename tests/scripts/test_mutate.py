@@ -37,7 +37,9 @@ def test_an_unknown_room_is_refused() -> None:
 MODULE = "START = 1\n\n\ndef twice(x):\n    return 2 * x\n\n\ndef half(x):\n    return x / 2 if x else 0\n"
 MODULE += "\n\ndef third(x):\n    return x / 3\n"
 TESTS = """
-from adanorm.small import START, half, twice
+from inspect import getsource
+
+from adanorm.small import START, half, third, twice
 
 def test_twice():
     assert twice(3) == 6
@@ -45,6 +47,7 @@ def test_twice():
 def test_half():
     assert half(4) == 2
     assert START == 1
+    assert getsource(third).startswith("def third(")  # as Triton takes what it runs
 """
 
 

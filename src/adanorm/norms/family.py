@@ -101,8 +101,7 @@ class ClosedFormNorm(Norm):
         backends.check(backend)
         self.normalized_shape = (dim,) if isinstance(dim, int) else tuple(dim)
         features = math.prod(self.normalized_shape)
-        if eps <= 0:
-            raise ValueError(f"eps={eps}: must be above 0")
+        check_eps(eps)
         if numerics not in ("paper", "released"):
             raise ValueError(f"numerics={numerics!r}: choose paper or released")
         if numerics == "released" and features < 2:
@@ -208,6 +207,8 @@ class AdaNorm(ClosedFormNorm):
         super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
         self._set({"k": k, "C": C, **self.settings})
         self.phi_gradient = phi_gradient
+        if phi_gradient:
+            self.row_function = None  # that of the plain one has another gradient
         self.C = nn.Parameter(torch.tensor(float(C))) if learn_C else None
 
     def _rows(self, rows: Tensor) -> Tensor:

@@ -108,7 +108,7 @@ class PartialRmsNorm(RmsNorm):
         self._divide(_Scaled(eps_at, math.ceil(p * dim), eps, backend))
 
 
-class ScaleNorm(Norm):
+class ScaleNorm(Affine):
     """Return g * x/max(||x||, eps) with one gain g for all features, at first sqrt(H).
 
     Nguyen & Salazar 2019, equation 5.
@@ -117,7 +117,7 @@ class ScaleNorm(Norm):
     kernels = ("cpu",)
 
     def __init__(self, dim: int, *, eps: float = 1e-5, backend: Backend = "auto") -> None:
-        super().__init__()
+        super().__init__(dim, gain=False, bias=False)
         check_eps(eps)
         backends.check(backend)
         self.gain, self.backend = nn.Parameter(torch.tensor(math.sqrt(dim))), backend
@@ -125,6 +125,7 @@ class ScaleNorm(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
+        self.check_features(x)
         gain = self.gain.expand(x.shape[-1])
         return computed(self.code, self.backend, x, gain).to(x.dtype)
 

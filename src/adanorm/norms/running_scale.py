@@ -30,7 +30,7 @@ class RunningScale:
         """Return z by a kernel, and what the gradient needs: 1/psi and the mean square."""
         from adanorm.norms.kernels import numba_running
 
-        mask, inverse = as_mask(self.rows, over_batch=True), self.psi.to(x.dtype).reciprocal()
+        mask, inverse = as_mask(self.rows), self.psi.to(x.dtype).reciprocal()
         z, square = numba_running.scaled(x.reshape(-1, x.shape[-1]), gain * inverse, bias, mask)
         self.square = square / self._count(x)
         return z.view(x.shape), (inverse, self.square)
@@ -48,7 +48,7 @@ class RunningScale:
         from adanorm.norms.kernels import numba_running
 
         rows, dz = x.reshape(-1, x.shape[-1]), dz.reshape(-1, x.shape[-1])
-        mask, slope = as_mask(self.rows, over_batch=True), self.projection.to(x.dtype) * inverse.square()
+        mask, slope = as_mask(self.rows), self.projection.to(x.dtype) * inverse.square()
         dx, (plain, counted, others) = numba_running.scaled_gradient(dz, rows, gain * inverse, slope, mask)
         self._move(square * inverse.square(), gain * inverse * counted / self._count(x))
         return dx.view(x.shape), (counted + others) * inverse, plain

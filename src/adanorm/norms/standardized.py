@@ -35,7 +35,7 @@ class Standardized:
         """Return z by a kernel, and what it found."""
         from adanorm.norms.kernels.numba_columns import normalized
 
-        examples, mask = as_examples(x, self.over_batch), as_mask(self.rows, self.over_batch)
+        examples, mask = as_examples(x, self.over_batch), as_mask(self.rows)
         z, found = normalized(examples, gain, bias, mask, self.groups, self.centered, self.eps)
         self.square = found[:, 2]
         return z.view(x.shape), (found,)
@@ -47,7 +47,7 @@ class Standardized:
         from adanorm.norms.kernels.numba_columns import normalized_gradient
 
         examples, dz = as_examples(x, self.over_batch), as_examples(dz, self.over_batch)
-        mask, choices = as_mask(self.rows, self.over_batch), (self.groups, self.centered)
+        mask, choices = as_mask(self.rows), (self.groups, self.centered)
         dx, (dbias, dgain) = normalized_gradient(dz, examples, gain, mask, found, *choices)
         return dx.view(x.shape), None if gain is None else dgain, None if bias is None else dbias
 
@@ -74,8 +74,6 @@ def as_examples(x: Tensor, over_batch: bool) -> Tensor:
     return x.reshape(1 if over_batch else len(x), -1, x.shape[-1]).contiguous()
 
 
-def as_mask(rows: Tensor | None, over_batch: bool) -> Tensor | None:
-    """Return `rows` as bytes (E, P) without gaps."""
-    if rows is None:
-        return None
-    return rows.reshape(1 if over_batch else len(rows), -1).to(torch.uint8).contiguous()
+def as_mask(rows: Tensor | None) -> Tensor | None:
+    """Return `rows` as bytes without gaps."""
+    return None if rows is None else rows.to(torch.uint8).contiguous()
