@@ -45,6 +45,7 @@ def test_the_optimizer_has_the_settings_of_training_weight_decay_among_them() ->
     optimizer = make_optimizer(model, settings)
     (group,) = optimizer.param_groups
     assert (group["lr"], group["betas"], group["eps"]) == (settings.lr, (0.8, 0.95), 1e-3)
+    assert group["fused"], "one pass over memory, whose rounding the records have"
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()

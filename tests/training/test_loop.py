@@ -248,6 +248,30 @@ def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -
     assert outcome.test is None, "although there are weights of the first evaluation"
 
 
+def test_between_evaluations_a_loss_that_is_not_finite_ends_a_run_at_the_next_twentieth_update(
+    smoke: Smoke, tmp_path: Path
+) -> None:
+    experiment = smoke("training.max_epochs=50", "training.evaluate_every=100")
+    outcome, rows = run(scaled(experiment, [1.0] * 22 + [float("inf")]), tmp_path / "c.pt")
+    assert outcome.state.diverged == "loss not finite at update 40"
+    assert rows == []
+    assert outcome.weights == {}
+
+
+def test_between_evaluations_a_checkpoint_comes_when_its_minutes_have_passed_and_not_before(
+    smoke: Smoke, tmp_path: Path
+) -> None:
+    for minutes, updates in ((0.0, 5), (time.monotonic() / 40, 0)):  # much of what the clock already shows
+        stopping, path = Stops(smoke()), tmp_path / f"{updates}" / "checkpoint.pt"
+        stopping.left = 5
+        path.parent.mkdir()
+        with pytest.raises(KillError):
+            run(start(smoke(), stopping, minutes=minutes), path)
+        resumed = start(smoke())
+        resumed.resume(path)
+        assert resumed.state.update == updates
+
+
 def test_a_training_loss_is_the_mean_since_the_last_evaluation_alone() -> None:
     state = State(first_loss=1.0)
     for losses in ((2.0, 3.0, 4.0), (0.5,)):
