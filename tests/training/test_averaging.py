@@ -64,6 +64,7 @@ def test_sgd_is_torchs_and_goes_on_from_its_saved_state(momentum: float | None) 
     weight, bias = (p.detach().clone().requires_grad_() for p in ours.parameters())
     theirs = torch.optim.SGD([weight, bias], lr=0.1, momentum=momentum or 0, weight_decay=0.05, foreach=False)
     optimizer = make_optimizer(ours, settings)
+    assert optimizer.param_groups[0]["fused"]
     for update in range(4):
         if update == 2:  # a run that was stopped and goes on
             saved = optimizer.state_dict()
