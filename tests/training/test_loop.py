@@ -332,6 +332,12 @@ def test_every_norm_starts_from_the_same_weights_and_every_seed_from_others(smok
     assert not torch.equal(none["embedding.weight"], other["embedding.weight"])
 
 
+def test_a_run_has_the_epochs_asked_for_and_an_evaluation_after_each(smoke: Smoke, tmp_path: Path) -> None:
+    outcome, rows = run(start(smoke("training.max_epochs=2")), tmp_path / "c.pt")
+    assert [(row["epoch"], row["update"]) for row in rows] == [(1, 6), (2, 12)]
+    assert (outcome.state.epoch, outcome.state.update) == (2, 12)
+
+
 def test_evaluation_comes_every_so_many_updates(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.evaluate_every=4", "training.max_updates=10")
     _, rows = run(start(experiment), tmp_path / "c.pt")
