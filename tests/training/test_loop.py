@@ -272,6 +272,18 @@ def test_between_evaluations_a_checkpoint_comes_when_its_minutes_have_passed_and
         assert resumed.state.update == updates
 
 
+def test_the_training_loss_logged_is_the_mean_over_the_units_of_an_epochs_updates(
+    smoke: Smoke, tmp_path: Path
+) -> None:
+    outcome, (row,) = run(start(smoke("training.max_epochs=1")), tmp_path / "c.pt")
+    by_hand = start(smoke())
+    by_hand.model.train()
+    losses = [by_hand.update([batch]) for batch in by_hand.task.train_batches(0)]
+    mean = sum(float(loss.total) for loss in losses) / sum(loss.units for loss in losses)
+    assert row["train_loss"] == pytest.approx(mean, rel=1e-9)
+    assert outcome.state.first_loss == pytest.approx(float(losses[0].total) / losses[0].units, rel=1e-9)
+
+
 def test_a_training_loss_is_the_mean_since_the_last_evaluation_alone() -> None:
     state = State(first_loss=1.0)
     for losses in ((2.0, 3.0, 4.0), (0.5,)):
