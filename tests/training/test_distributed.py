@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import islice
 
 import pytest
 import torch
@@ -10,8 +12,9 @@ from torch import distributed as dist
 from torch import nn
 
 from adanorm.config.experiment import Experiment
-from adanorm.runs.setup import prepare
+from adanorm.runs.setup import prepare, start_trainer
 from adanorm.training.distributed import World, init_distributed, is_of_a_lost_process, share, ties_rows, wrap
+from adanorm.training.loop import Trainer
 
 Smoke = Callable[..., Experiment]
 LOST = RuntimeError("[enforce fail at pair.cc] Connection closed by peer [127.0.0.1]:4242")
@@ -37,6 +40,35 @@ def test_the_rows_of_a_batch_stay_together_where_a_norm_is_over_them(
     smoke: Smoke, norm: str, ties: bool
 ) -> None:
     assert ties_rows(prepare(smoke(f"norm={norm}")).model) is ties
+
+
+def trainers(experiment: Experiment) -> tuple[Trainer, Trainer]:
+    """A process alone, and the second of two."""
+    alone, second = (start_trainer(experiment, prepare(experiment)) for _ in range(2))
+    second.context = second.context._replace(world=World(1, 2))
+    second.model.no_sync = nullcontext  # type: ignore[assignment]  # as DistributedDataParallel has it
+    return alone, second
+
+
+def test_each_process_carries_its_rows_on_through_all_batches_of_an_update(smoke: Smoke) -> None:
+    alone, second = trainers(smoke("task=enwik8", "model.dropout=0"))
+    batches = list(islice(alone.task.train_batches(0), 2))
+    for trainer in (alone, second):
+        trainer.backward(batches)
+    assert len(alone.carried) > 0
+    for rows, whole in zip(second.carried, alone.carried, strict=True):
+        torch.testing.assert_close(rows, whole[1::2])
+
+
+@pytest.mark.parametrize("norm", ["layernorm", "batchnorm"])
+def test_a_norm_over_the_batch_has_rows_of_each_batch_in_both_processes(smoke: Smoke, norm: str) -> None:
+    _, second = trainers(smoke(f"norm={norm}"))
+    long, short = islice(second.task.train_batches(0), 2)
+    short = short.shard(0, 4)
+    parts = len(long.targets[1::2]) + len(short.targets[1::2])
+    assert parts != len(short.targets)
+    computed = second.backward([long, short]).units
+    assert computed == (parts if norm == "batchnorm" else len(short.targets))
 
 
 def test_a_model_without_parameters_to_train_has_no_gradients_to_average() -> None:
