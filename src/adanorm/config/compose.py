@@ -52,7 +52,7 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
             _check_choices(key, value)
             prepared.append(override)
         elif key.startswith("norm.params.") and value:
-            outside = by_path or any(":" in norm or norm not in choices("norm") for norm in norms)
+            outside = by_path or any(norm not in choices("norm") for norm in norms)
             prepared.append(f"++{override}" if outside else _of_a_known_parameter(override, norms))
         else:
             prepared.append(quote_place(override, sweep=sweep))
