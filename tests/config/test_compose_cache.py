@@ -13,7 +13,7 @@ from adanorm.config.compose import compose_experiment
 OVERRIDES = ("task=rt", "scale=smoke", "training.lr=0.125")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of what is kept, which does not exist yet."""
     folder = tmp_path / "data" / "composed"
