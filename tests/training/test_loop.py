@@ -255,7 +255,7 @@ def test_between_evaluations_a_loss_that_is_not_finite_ends_a_run_at_the_next_tw
     outcome, rows = run(scaled(experiment, [1.0] * 22 + [float("inf")]), tmp_path / "c.pt")
     assert outcome.state.diverged == "loss not finite at update 40"
     assert rows == []
-    assert outcome.weights == {}
+    assert (outcome.weights, outcome.state.best_update, outcome.state.best_score) == ({}, 0, None)
 
 
 def test_between_evaluations_a_checkpoint_comes_when_its_minutes_have_passed_and_not_before(
