@@ -17,6 +17,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
+import torch
 from filelock import FileLock
 
 from adanorm.cli.command import COMMANDS
@@ -244,16 +245,18 @@ def by_torchrun(*arguments: str) -> list[str]:
 
 def by_forks(*arguments: str) -> list[str]:
     """The same of two processes with the environment that torchrun gives its own."""
-    with socket.create_server(("localhost", 0)) as free:
-        address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
     with TemporaryFile("w+") as errors:
-        places = [{**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
-        both = [
-            commands.start("adanorm", "run", *arguments, errors=errors, environment=place) for place in places
-        ]
-        codes = [process.wait(200) for process in both]
+        codes = [process.wait(200) for process in two(*arguments, errors=errors)]
         errors.seek(0)
         return [errors.read()] if any(codes) else []
+
+
+def two(*arguments: str, **files: Any) -> list[commands.Process]:
+    """Return two processes of a run as they start, the first of which writes the record."""
+    with socket.create_server(("localhost", 0)) as free:
+        address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    places = [{**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+    return [commands.start("adanorm", "run", *arguments, environment=place, **files) for place in places]
 
 
 @pytest.mark.usefixtures("_quick_start")
@@ -291,13 +294,8 @@ def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes
         f"runs={tmp_path}",
     )
     folder = compose_experiment(list(arguments)).folder()
-    with socket.create_server(("localhost", 0)) as free:
-        address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
     with TemporaryFile("w+") as errors:
-        places = [{**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
-        main, other = (
-            commands.start("adanorm", "run", *arguments, errors=errors, environment=place) for place in places
-        )
+        main, other = two(*arguments, errors=errors)
         while not (folder / "checkpoint.pt").exists():
             assert main.poll() is None
             time.sleep(0.02)
@@ -309,6 +307,17 @@ def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes
         )
     assert (folder / "checkpoint.pt").exists()
     assert not (folder / "result.json").exists()
+    done = torch.load(folder / "checkpoint.pt", weights_only=True)["state"]["epoch"]
+    said, epochs = tmp_path / "said", list[str]()
+    with said.open("w") as output:
+        both = two(*arguments, output=output, errors=output)
+    while len(epochs) < 3:  # the last of which may not be whole
+        assert [process.poll() for process in both] == [None, None], said.read_text()
+        time.sleep(0.02)
+        epochs = re.findall(r"epoch +(\d+)", said.read_text())
+    for process in both:
+        process.kill()
+    assert [int(epoch) for epoch in epochs[:2]] == [done + 1, done + 2]
 
 
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb"])

@@ -82,12 +82,14 @@ def test_every_spelling_of_an_import_is_followed_within_the_package(folder: Path
 
 
 def test_modules_in_no_package_count_with_what_lies_beside_them(folder: Path) -> None:
-    write(folder, lone="import beside, json\n" + CLASS, beside="x = 1\n", other="x = 2\n")
+    imports = "import json\nfrom beside import other\n"  # what it has of that name, no module
+    write(folder, lone=imports + CLASS, beside="other = 1\n", other="x = 2\n")
     assert source_of("lone") == {name: (folder / name).read_bytes() for name in ("beside.py", "lone.py")}
 
 
 def test_a_package_without_init_is_one(folder: Path) -> None:
-    write(folder, bare__deep__norms="from bare.kernels import x\n", bare__kernels="x = 1\n")
+    unrun = "from bare.kernels import x\nraise RuntimeError\n"
+    write(folder, bare__deep__norms=unrun, bare__kernels="x = 1\n")
     assert {*source_of("bare.deep.norms")} == {"bare/deep/norms.py", "bare/kernels.py"}
 
 
@@ -95,6 +97,7 @@ def test_a_package_without_init_is_one(folder: Path) -> None:
     ("path", "message"),
     [
         ("nowhere.norms:Own", "no module named 'nowhere.norms'"),
+        ("broken.nowhere:Own", "no module named 'broken.nowhere'"),
         ("builtins:print", "module 'builtins' has no source file"),
         ("broken:Own", "invalid syntax"),
         ("my norms:Own", "write it as package.module:Class"),

@@ -44,6 +44,43 @@ def test_in_a_sweep_a_comma_stands_between_paths() -> None:
     assert prepare_overrides(["-m", "data.train=a ü,b"]) == ["-m", "data.train='a ü',b"]
 
 
+BY_PATH = ["norm=none", "norm.path=my.norms:My"]
+
+
+@pytest.mark.parametrize(
+    ("given", "prepared"),
+    [
+        (["norm=my.norms:My"], BY_PATH),
+        (["norm.path=my.norms:My"], BY_PATH),
+        (["norm=none", "norm.path=my.norms:My"], BY_PATH),
+        (["norm.path=my.norms:My", "norm=layernorm"], BY_PATH),
+        (["norm=my.norms:My", "norm.params.k=1"], [*BY_PATH, "++norm.params.k=1"]),
+        (["norm.path=my.norms:My", "norm.params.k=1"], [*BY_PATH, "++norm.params.k=1"]),
+    ],
+)
+def test_a_norm_of_ones_own_takes_the_place_of_any_other(given: list[str], prepared: list[str]) -> None:
+    assert prepare_overrides(given) == prepared
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["norm=layernorm", "norm=adanorm", "norm.params.k=0.2"],
+        ["norm=adanorm", "norm.path=null"],
+        ["norm.params.gain=false"],
+        ["scale=auto"],
+        ["model.dim=16"],
+    ],
+)
+def test_what_hydra_can_compose_stays_as_it_is(overrides: list[str]) -> None:
+    assert prepare_overrides(overrides) == overrides
+
+
+def test_no_path_is_no_norm_of_ones_own() -> None:
+    plain = compose_experiment(["norm=adanorm", "norm.params.k=0.2"])
+    assert compose_experiment(["norm=adanorm", "norm.params.k=0.2", "norm.path=null"]) == plain
+
+
 @pytest.mark.parametrize("norm", ["layernorm", "adanorm", "rmsnorm", "groupnorm"])
 def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
     from adanorm.norms.registry import parameters_of
@@ -64,6 +101,9 @@ def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
         ),
         (["norm=adanorm", "norm.params.q=1"], "adanorm has no such parameter; it takes k, C"),
         (["norm=my_norm.MyNorm"], "a norm of your own is norm=my_norm:MyNorm; choose from adanorm"),
+        (["norm=foo"], "unknown norm 'foo': choose from adanorm"),
+        (["task=a.b"], "unknown task 'a.b': choose from cifar10"),
+        (["scale=big"], "unknown scale 'big': choose from mini, paper, smoke, auto"),
         (["task_norm=x"], "unknown task_norm 'x': choose from mnist_"),
         (
             ["model.name=ü"],

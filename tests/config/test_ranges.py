@@ -69,7 +69,8 @@ def test_a_fold_is_one_of_five_of_the_sample() -> None:
 def test_seeds_are_at_least_one_and_each_once() -> None:
     seeds = TypeAdapter(Seeds)
     assert seeds.validate_python([3]) == [3]
-    for wrong in ([], [1, 1], [-1]):
+    assert seeds.validate_python([0, 1]) == [0, 1]
+    for wrong in ([], [1, 1], [0, 0], [-1]):
         with pytest.raises(ValidationError):
             seeds.validate_python(wrong)
 

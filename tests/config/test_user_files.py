@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.user_files import batch_files, data_bin_files, penn_files
+from adanorm.config.user_files import IDX_NAMES, batch_files, data_bin_files, penn_files
 
 
 def touched(folder: Path, *names: str) -> Path:
@@ -79,3 +79,27 @@ def test_own_sentences_are_three_files_and_images_four(tmp_path: Path) -> None:
     touched(tmp_path, *kinds, f"{kinds[0]}.gz")
     assert images.data.own_files()[kinds[0]].suffix == ".gz"
     assert {*images.identity()["data"]["files"]} == {*kinds}
+
+
+def test_a_data_bin_and_texts_exclude_each_other(tmp_path: Path) -> None:
+    for key, taken in (("data.train", False), ("data.cache", True)):
+        data = compose_experiment(["task=de-en", f"data.path={tmp_path}", f"{key}={tmp_path}"]).data
+        with pytest.raises(ValueError, match="holds no train" if taken else "exclude each other"):
+            data.own_files()
+
+
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [("cifar10", ("data_batch_1.bin", "test_batch.bin")), ("mnist", IDX_NAMES), ("enwik8", ("text",))],
+)
+def test_files_are_the_users_own_where_a_path_is_given(
+    tmp_path: Path, task: str, names: tuple[str, ...]
+) -> None:
+    touched(tmp_path, *names)
+    path = tmp_path / "text" if task == "enwik8" else tmp_path
+    own = compose_experiment([f"task={task}", f"data.path={path}"]).data.own_files()
+    assert {*own.values()} == {tmp_path / name for name in names}
+    assert compose_experiment([f"task={task}"]).data.own_files() == {}
+    if task == "enwik8":
+        with pytest.raises(ValueError, match=r"data\.path=.*: no such file"):
+            compose_experiment([f"task={task}", f"data.path={tmp_path}"]).data.own_files()

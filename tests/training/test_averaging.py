@@ -45,6 +45,7 @@ def test_the_optimizer_has_the_settings_of_training_weight_decay_among_them() ->
     optimizer = make_optimizer(model, settings)
     (group,) = optimizer.param_groups
     assert (group["lr"], group["betas"], group["eps"]) == (settings.lr, (0.8, 0.95), 1e-3)
+    assert group["fused"], "one pass over memory, whose rounding the records have"
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
@@ -63,6 +64,7 @@ def test_sgd_is_torchs_and_goes_on_from_its_saved_state(momentum: float | None) 
     weight, bias = (p.detach().clone().requires_grad_() for p in ours.parameters())
     theirs = torch.optim.SGD([weight, bias], lr=0.1, momentum=momentum or 0, weight_decay=0.05, foreach=False)
     optimizer = make_optimizer(ours, settings)
+    assert optimizer.param_groups[0]["fused"]
     for update in range(4):
         if update == 2:  # a run that was stopped and goes on
             saved = optimizer.state_dict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,16 @@ def test_a_corrupted_checkpoint_is_refused_with_its_name(
     path.write_bytes(broken(path.read_bytes()))
     with pytest.raises(BrokenError, match=r"checkpoint.pt: corrupted or cut off"):
         checkpoint.load(path, CPU)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1, (2 << 20) + 1])
+def test_a_checksum_is_of_all_that_stands_before_it(tmp_path: Path, size: int) -> None:
+    path, content = tmp_path / "checkpoint.pt", bytes(size)
+    path.write_bytes(content + f"\nsha256 {hashlib.sha256(content).hexdigest()}\n".encode())
+    checkpoint.verify(path)
+    path.write_bytes(content + f"\nsha256 {hashlib.sha256(content + b'x').hexdigest()}\n".encode())
+    with pytest.raises(BrokenError, match=r"checkpoint.pt: corrupted"):
+        checkpoint.verify(path)
 
 
 class Code:

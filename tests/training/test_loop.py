@@ -248,6 +248,42 @@ def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -
     assert outcome.test is None, "although there are weights of the first evaluation"
 
 
+def test_between_evaluations_a_loss_that_is_not_finite_ends_a_run_at_the_next_twentieth_update(
+    smoke: Smoke, tmp_path: Path
+) -> None:
+    experiment = smoke("training.max_epochs=50", "training.evaluate_every=100")
+    outcome, rows = run(scaled(experiment, [1.0] * 22 + [float("inf")]), tmp_path / "c.pt")
+    assert outcome.state.diverged == "loss not finite at update 40"
+    assert rows == []
+    assert (outcome.weights, outcome.state.best_update, outcome.state.best_score) == ({}, 0, None)
+
+
+def test_between_evaluations_a_checkpoint_comes_when_its_minutes_have_passed_and_not_before(
+    smoke: Smoke, tmp_path: Path
+) -> None:
+    for minutes, updates in ((0.0, 5), (time.monotonic() / 40, 0)):  # much of what the clock already shows
+        stopping, path = Stops(smoke()), tmp_path / f"{updates}" / "checkpoint.pt"
+        stopping.left = 5
+        path.parent.mkdir()
+        with pytest.raises(KillError):
+            run(start(smoke(), stopping, minutes=minutes), path)
+        resumed = start(smoke())
+        resumed.resume(path)
+        assert resumed.state.update == updates
+
+
+def test_the_training_loss_logged_is_the_mean_over_the_units_of_an_epochs_updates(
+    smoke: Smoke, tmp_path: Path
+) -> None:
+    outcome, (row,) = run(start(smoke("training.max_epochs=1")), tmp_path / "c.pt")
+    by_hand = start(smoke())
+    by_hand.model.train()
+    losses = [by_hand.update([batch]) for batch in by_hand.task.train_batches(0)]
+    mean = sum(float(loss.total) for loss in losses) / sum(loss.units for loss in losses)
+    assert row["train_loss"] == pytest.approx(mean, rel=1e-9)
+    assert outcome.state.first_loss == pytest.approx(float(losses[0].total) / losses[0].units, rel=1e-9)
+
+
 def test_a_training_loss_is_the_mean_since_the_last_evaluation_alone() -> None:
     state = State(first_loss=1.0)
     for losses in ((2.0, 3.0, 4.0), (0.5,)):
@@ -306,6 +342,12 @@ def test_every_norm_starts_from_the_same_weights_and_every_seed_from_others(smok
     assert none.keys() == ada.keys()
     assert all(torch.equal(none[name], ada[name]) for name in none)
     assert not torch.equal(none["embedding.weight"], other["embedding.weight"])
+
+
+def test_a_run_has_the_epochs_asked_for_and_an_evaluation_after_each(smoke: Smoke, tmp_path: Path) -> None:
+    outcome, rows = run(start(smoke("training.max_epochs=2")), tmp_path / "c.pt")
+    assert [(row["epoch"], row["update"]) for row in rows] == [(1, 6), (2, 12)]
+    assert (outcome.state.epoch, outcome.state.update) == (2, 12)
 
 
 def test_evaluation_comes_every_so_many_updates(smoke: Smoke, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,14 @@ def started(experiment: Experiment, *, batches_ahead: int) -> Trainer:
     trainer = start_trainer(experiment, prepare(experiment))
     trainer.context = trainer.context._replace(batches_ahead=batches_ahead)
     return trainer
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_there_is_a_thread_where_batches_are_asked_for_ahead_and_else_none(smoke: Smoke, count: int) -> None:
+    with closing(started(smoke(), batches_ahead=count).batches()) as batches:
+        next(batches)
+        assert len(threads()) == (1 if count else 0)
+    assert threads() == []
 
 
 @pytest.mark.parametrize("task", ["rt", "mnist", "de-en", "enwik8", "ptb"])

@@ -35,7 +35,7 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     Raises ValueError naming the choices where a task, norm, scale, logger or parameter does not exist.
     """
     prepared: list[str] = []
-    by_path = any(override.startswith("norm.path=") for override in overrides)
+    by_path = any(o.startswith("norm.path=") and o != "norm.path=null" for o in overrides)
     norms = [o.partition("=")[2] for o in overrides if o.startswith("norm=")][-1:]
     sweep = bool({"-m", "--multirun"} & {*overrides})
     for override in overrides:
@@ -52,11 +52,11 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
             _check_choices(key, value)
             prepared.append(override)
         elif key.startswith("norm.params.") and value:
-            outside = by_path or any(":" in norm or norm not in choices("norm") for norm in norms)
+            outside = by_path or any(norm not in choices("norm") for norm in norms)
             prepared.append(f"++{override}" if outside else _of_a_known_parameter(override, norms))
         else:
             prepared.append(quote_place(override, sweep=sweep))
-    return ["norm=none", *prepared] if by_path and "norm=none" not in prepared else prepared
+    return ["norm=none", *prepared] if by_path else prepared
 
 
 def _plugged(group: str) -> list[str]:

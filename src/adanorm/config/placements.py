@@ -57,11 +57,11 @@ class Placement(NamedTuple):
 
     attention: Branch
     ffn: Branch
-    norm_scale: float = 1.0  # s
-    skip_scale: float = 1.0  # a
-    init_gain: float | None = None  # DeepNorm's beta
-    in_heads: tuple[str, ...] = ()
-    over: Heads = "head"  # what a norm of queries, keys or values is over
+    norm_scale: float  # s
+    skip_scale: float  # a
+    init_gain: float | None  # DeepNorm's beta
+    in_heads: tuple[str, ...]
+    over: Heads  # what a norm of queries, keys or values is over
 
 
 def placements(

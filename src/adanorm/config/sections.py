@@ -22,8 +22,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 def _each_once(entries: list[Any]) -> list[Any]:
     """Return a list as it is; raises ValueError where something is named twice: it would count double."""
-    if twice := next((entry for entry in entries if entries.count(entry) > 1), None):
-        raise ValueError(f"{twice!r} is named twice")
+    if twice := [entry for entry in entries if entries.count(entry) > 1]:
+        raise ValueError(f"{twice[0]!r} is named twice")
     return entries
 
 

@@ -1,0 +1,130 @@
+"""What a person sees while a run trains: a bar on a terminal, in a log one line of a long time left."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from adanorm.config.experiment import Experiment
+from adanorm.training.progress import Progress, planned_updates
+from adanorm.training.state import State
+
+Smoke = Callable[..., Experiment]
+
+
+class Terminal(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def line(self) -> str:
+        """Return the line as it stands."""
+        return self.getvalue().rpartition("\r")[2]
+
+
+class Clock:
+    """A clock that is put forward by hand; it has run for a while, as a machine's."""
+
+    now = 1000.0
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        reads = SimpleNamespace(monotonic=lambda: self.now)
+        monkeypatch.setattr("adanorm.training.progress.time", reads)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "updates", "planned"), [(3, None, 9), (3, 7, 7), (3, 20, 9), (None, 20, 20)]
+)
+def test_a_run_ends_after_its_epochs_or_its_updates_whichever_come_first(
+    smoke: Smoke, epochs: int | None, updates: int | None, planned: int
+) -> None:
+    given = {"max_epochs": epochs, "max_updates": updates, "accumulate": 2}
+    settings = smoke().training.model_copy(update=given)
+    assert planned_updates(settings, 5) == planned, "an epoch of 5 batches, two an update, has 3 updates"
+
+
+def test_a_log_says_once_after_half_a_minute_how_long_a_long_run_takes(
+    smoke: Smoke, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = smoke("training.max_updates=10050").training.model_copy(update={"max_epochs": None})
+    with Progress(settings, 6, "accuracy", shown=True) as progress:
+        clock.now += 60
+        progress.show(State(update=40))  # of a run that goes on; the time that this one took is not reckoned
+        for update, seconds in ((41, 20.0), (49, 9.9)):
+            clock.now += seconds
+            progress.show(State(update=update))
+        assert capsys.readouterr() == ("", "")
+        clock.now += 0.1
+        progress.show(State(update=50))
+        # 10 updates in 30 seconds, and 10,000 are left.
+        said = "about 8.3 hours left: 10,000 updates of 3 s, and evaluations\n"
+        assert capsys.readouterr() == (said, "")
+        clock.now += 60
+        progress.show(State(update=60))
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("update", "shown"), [(1, True), (11, True), (11, False)])
+def test_a_log_says_nothing_of_a_short_time_left_nor_of_an_update_alone_nor_where_none_is_shown(
+    smoke: Smoke, clock: Clock, capsys: pytest.CaptureFixture[str], update: int, shown: bool
+) -> None:
+    last = 100_000 if update == 1 or not shown else 610
+    settings = smoke(f"training.max_updates={last}").training.model_copy(update={"max_epochs": None})
+    with Progress(settings, 6, "accuracy", shown=shown) as progress:
+        progress.show(State(update=1))
+        clock.now += 30
+        progress.show(State(update=update))  # 3 s an update: 1797 s are left
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_second(
+    smoke: Smoke, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    settings = smoke("training.max_updates=40").training.model_copy(update={"max_epochs": None})
+    state = State(update=30)
+    with Progress(settings, 6, "accuracy", shown=True) as progress:
+        progress.show(state)
+        assert re.search(r" 30/40 \[00:00<\?, \?update/s", terminal.line()), "no rate of updates done before"
+        state.update, state.loss_sum, state.loss_units = 31, 5.0, 2
+        clock.now += 0.4
+        progress.show(state)
+        assert " 30/40 " in terminal.line(), "not yet"
+        clock.now += 0.1
+        progress.show(state)
+        assert " 31/40 " in terminal.line()
+        assert terminal.line().rstrip().endswith("loss 2.500]")
+        state.best_score, state.loss_sum = 75.0, 3.0
+        clock.now += 0.5
+        progress.show(state)
+        assert terminal.line().rstrip().endswith("loss 1.500, best accuracy 75.00]")
+        state.loss_sum, state.loss_units = 0.0, 0  # as after an evaluation
+        clock.now += 0.5
+        progress.show(state)
+        assert terminal.line().rstrip().endswith("loss 1.500, best accuracy 75.00]"), "the last one is left"
+        clock.now += 60
+        state.update = 32
+        progress.show(state)
+        assert all(len(line) <= 80 for line in terminal.getvalue().split("\r"))
+    assert terminal.line().strip() == "", "a bar leaves nothing behind"
+    assert capsys.readouterr().out == "", "and a terminal needs no line of the time left"
+
+
+def test_where_none_is_shown_a_terminal_has_no_bar(smoke: Smoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress(smoke().training, 6, "accuracy", shown=False) as progress:
+        progress.show(State(update=1))
+    assert terminal.getvalue() == ""
