@@ -193,7 +193,10 @@ class ByteTextConfig(DataConfig):
 
 
 class TreebankConfig(DataConfig):
-    """Sentences with their dependency trees, and what a parser is told of them."""
+    """Sentences with their dependency trees, and what a parser is told of them.
+
+    The Penn Treebank under `path` and trees of the user's own count for more than `source`.
+    """
 
     kind = "parsing"
     reader: Literal["trees"]
@@ -215,7 +218,10 @@ class TreebankConfig(DataConfig):
     def _source_has_what_is_asked(self) -> TreebankConfig:
         if self.fold is not None and self.source != "ptb-sample":
             raise ValueError(f"data.fold={self.fold}: data.source={self.source} has no folds, ptb-sample has")
-        if self.source == "penn" and self.path is not None and not self.conversion:
+        named = {"data.path": self.path, "data.train": self.train, "data.fold": self.fold}
+        if len(given := [key for key, value in named.items() if value is not None]) > 1:
+            raise ValueError(f"{' and '.join(given)} exclude each other: each says which trees are read")
+        if self.path is not None and not self.conversion:
             raise ValueError(
                 "data.conversion: name what made dependencies of the Penn Treebank, such as"
                 " stanford-3.3.0 or penn2malt: it moves UAS"
@@ -241,7 +247,7 @@ class TreebankConfig(DataConfig):
     def local_files(self) -> dict[str, list[Path]]:
         """Return the user's treebank files by split, and the word vectors."""
         files = super().local_files()
-        if self.source == "penn" and self.path is not None and not files:
+        if self.path is not None:
             files = penn_files(Path(self.path))
         if self.vectors is not None:
             if not Path(self.vectors).is_file():

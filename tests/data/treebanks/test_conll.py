@@ -142,19 +142,23 @@ def penn(folder: Path, *, skip: str = "") -> Path:
     return folder
 
 
-def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", [(), ("scale=mini",), ("scale=smoke",)])
+def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the_run(
+    tmp_path: Path, scale: tuple[str, ...]
+) -> None:
+    """At every scale: a smaller one has other trees only where none are named."""
     folder = penn(tmp_path / "wsj")
-    chosen = parser(f"data.path={folder}", "data.conversion=stanford-3.3.0")
+    chosen = parser(f"data.path={folder}", "data.conversion=stanford-3.3.0", *scale)
     trees, checksums = load_treebank(chosen.data)  # type: ignore[arg-type]
     assert {split: len(found) for split, found in trees.items()} == {"train": 2, "valid": 1, "test": 1}
     assert list(checksums) == ["penn, train, 2 files", "penn, valid, 1 files", "penn, test, 1 files"]
     assert not chosen.own_data, "it stands beside the paper's number"
     digest = chosen.digest()
-    assert parser(f"data.path={folder}", "data.conversion=penn2malt").digest() != digest
+    assert parser(f"data.path={folder}", "data.conversion=penn2malt", *scale).digest() != digest
     moved = folder.rename(tmp_path / "elsewhere")
-    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0").digest() == digest
+    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0", *scale).digest() == digest
     next(moved.rglob("wsj_2101*")).write_text(row(1, 2) + row(2, 0))
-    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0").digest() != digest
+    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0", *scale).digest() != digest
 
 
 @pytest.mark.parametrize(
@@ -163,6 +167,9 @@ def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the
         ([], "the Penn Treebank is licensed: name the folder of your own"),
         (["data.path={}"], "data.conversion: name what made dependencies"),
         (["data.path={}", "data.conversion=x"], "holds no file wsj_SSNN.* of the sections for valid"),
+        (["scale=mini", "data.path={}"], "data.conversion: name what made dependencies"),
+        (["data.path={}", "data.train={}/a"], "data.path and data.train exclude each other"),
+        (["scale=mini", "data.fold=2", "data.train={}/a"], "data.train and data.fold exclude each other"),
         (["data.source=wsj"], "trees come from penn, ptb-sample or synthetic"),
         (["data.train={}/a"], "data.valid, data.test is not set"),
         (["data.vectors={}/v"], "no such file"),

@@ -40,8 +40,7 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
             split: read_treebank(packed.content(own[split]), own[split].name, data.tags) for split in SPLITS
         }
         return trees, {f"{split}/{path.name}": sha256(path) for split, path in own.items()}
-    if data.source == "penn":
-        assert data.path is not None, "lacks() says otherwise"
+    if data.path is not None:
         files = penn_files(Path(data.path))
         return (
             {split: [t for path in files[split] for t in _read_file(path, data.tags)] for split in SPLITS},
