@@ -97,6 +97,8 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
         ("norm=batch", "unknown norm 'batch': choose from adanorm"),
         ("scale=big", "unknown scale 'big': choose from mini, paper, smoke, auto"),
         ("training.lrr=1", "unknown key 'training.lrr': did you mean training.lr"),
+        ("norm=", "norm=: names no norm; choose from adanorm"),
+        ("~norm", "~norm: names no norm; choose from adanorm"),
         ("task=rt data.path=x", "unknown key 'data.path': did you mean data.cache, data.test, data.valid"),
         ("training.lr=fast", "training.lr='fast': input should be a valid number"),
         ("training.lr=-1", "training.lr=-1: input should be greater than 0"),

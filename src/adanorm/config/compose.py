@@ -23,6 +23,7 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
 
 GROUPS = ("task", "norm", "scale", "preset", "logger", "task_norm", "task_scale")
+REQUIRED = {"task", "norm", "scale"}  # choices that every run has
 SHARED = {"task", "norm", "scale", "preset"}  # choices that are composed for all norms at once
 
 
@@ -40,7 +41,10 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     sweep = bool({"-m", "--multirun"} & {*overrides})
     for override in overrides:
         key, _, value = override.partition("=")
-        if key.lstrip("+~") == "task.name":
+        group = key.lstrip("+~")
+        if group in REQUIRED and (key.startswith("~") or not value):
+            raise ValueError(f"{override}: names no {group}; choose from {', '.join(choices(group))}")
+        if group == "task.name":
             raise ValueError(f"{override}: choose with task=NAME; a new one is a file in conf/task")
         if key == "norm" and by_path:
             continue  # the parameters of a norm of ours are none of another's
