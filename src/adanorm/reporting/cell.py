@@ -49,6 +49,14 @@ class Cell:
         """Whether no run diverged or failed to learn: scores that are left of others are the better ones."""
         return not self.unlearned and not self.count("diverged")
 
+    @property
+    def setback(self) -> str:
+        """How many runs diverged, or did not learn; nothing where none did."""
+        ended, diverged = len(self.results), self.count("diverged")
+        if diverged:
+            return f"diverged {diverged}/{ended}"
+        return f"did not learn {len(self.unlearned)}/{ended}" if self.unlearned else ""
+
     def count(self, status: Status) -> int:
         """Return how many runs ended with a status."""
         return sum(result.status == status for result in self.results)

@@ -87,6 +87,29 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer(tmp_path
     )
 
 
+def test_a_row_with_a_run_that_diverged_or_did_not_learn_is_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "title: t\nrows: [adanorm, layernorm]\ncolumns: [rt, sst5, mnist]\nscale: mini\nseeds: [1, 2, 3]\n"
+        "rule:\n  families: {all: [[adanorm, layernorm]]}\n"
+        "  conclusions: [{says: the paper is right, where: [adanorm, layernorm], found: better}]\n"
+    )
+    study = load_study(str(path))
+    grid = study_grid(study, runs=str(tmp_path / "runs"))
+    for (row, task), cell in grid.items():
+        for run in cell.runs if task != "mnist" else ():
+            if (row, task, run.seed) == ("layernorm", "rt", 2):
+                record(run, status="diverged", valid=None, test=None)
+            else:
+                unlearned = (row, task, run.seed) == ("adanorm", "sst5", 3)
+                record(run, **score(5.0 if unlearned else 80.0 + NOISE[run.seed]))
+    _, family, conclusion = rule_notes(Table(study, grid))
+    assert "RT not compared (LayerNorm diverged 1/3)" in family
+    assert "SST5 not compared (AdaNorm did not learn 1/3)" in family
+    assert "MNIST no scores to compare" in family
+    assert conclusion.endswith("not compared on RT, SST5; not run on MNIST.")
+
+
 def test_a_conclusion_is_drawn_from_what_a_family_compares() -> None:
     with pytest.raises(ValueError, match=r"conclusion 'so': no family compares \['b', 'a'\]"):
         Rule(

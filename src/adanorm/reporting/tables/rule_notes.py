@@ -36,11 +36,11 @@ def rule_notes(table: Table) -> list[str]:
         f" interval lies within the margin ({_margins(columns)}); else *open*."
     )
     found = decide(rule, columns)
-    if all(d.read is None for decisions in found.values() for d in decisions):
+    every = [decision for decisions in found.values() for decision in decisions]
+    if all(d.read is None and not d.not_compared for d in every):
         return [f"{lead} No runs yet that it could be applied to."]
     paragraphs = [_family(name, decisions, rule) for name, decisions in found.items()]
     paragraphs += [_replicated(*pair, columns) for pair in rule.not_worse]
-    every = [decision for decisions in found.values() for decision in decisions]
     return [lead, *paragraphs, *(_concluded(each, every) for each in rule.conclusions)]
 
 
@@ -61,8 +61,15 @@ def _columns(table: Table, rule: Rule) -> list[Column]:
             }
             if rule.folds_overlap is not None:
                 scores = _by_fold(each.study, scores)
-            found.append(Column(task, each.study.scale, scores, margin, rule.folds_overlap or 0.0))
+            overlap = rule.folds_overlap or 0.0
+            found.append(Column(task, each.study.scale, scores, margin, overlap, _not_compared(each, task)))
     return found
+
+
+def _not_compared(table: Table, task: str) -> dict[str, str]:
+    """Return what became of the runs of a column's rows of which one diverged or did not learn."""
+    cells = {row: cell for (row, column), cell in table.cells.items() if column == task and cell is not None}
+    return {row: cell.setback for row, cell in cells.items() if not cell.all_learned}
 
 
 def _by_fold(study: Study, scores: Scores) -> Scores:
@@ -101,7 +108,8 @@ def _compared(rows: tuple[str, ...]) -> str:
 def _decision(decision: Decision) -> str:
     read, task = decision.read, title(decision.column.task)
     if read is None:
-        return f"{task} no scores to compare"
+        why = ", ".join(f"{title(row)} {setback}" for row, setback in decision.not_compared.items())
+        return f"{task} not compared ({why})" if why else f"{task} no scores to compare"
     low, high = read.interval
     return f"{task} {read.gap:+.2f} [{low:+.2f}, {high:+.2f}] p {decision.p:.3f} *{decision.answer}*"
 
@@ -118,12 +126,13 @@ def _replicated(first: str, second: str, columns: list[Column]) -> str:
 
 
 def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
-    """Return on which columns the sentence is borne out, on which not, and which have no runs."""
+    """Return on which columns the sentence is borne out, on which not, and which say nothing."""
     of = [decision for decision in decisions if decision.compared == conclusion.where]
     by_state = {
         "borne out on": [d for d in of if d.answer == conclusion.found],
         "not shown on": [d for d in of if d.answer not in (conclusion.found, None)],
-        "not run on": [d for d in of if d.answer is None],
+        "not compared on": [d for d in of if d.answer is None and d.not_compared],
+        "not run on": [d for d in of if d.answer is None and not d.not_compared],
     }
     said = [
         f"{state} {', '.join(title(d.column.task) for d in them)}" for state, them in by_state.items() if them

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from adanorm.reporting.verdicts.comparison import Answer, Comparison
 from adanorm.reporting.verdicts.conjunction import corrected
@@ -17,7 +17,8 @@ from adanorm.studies.rule import Rule
 class Column:
     """Scores of a column by row and seed, larger ones being better, and the difference that matters.
 
-    Of folds, by norm and fold; `overlap` is then the rule's.
+    Of folds, by norm and fold; `overlap` is then the rule's. `not_compared` has the rows with a run that
+    diverged or did not learn, and how many did: what is left of their scores would flatter them.
     """
 
     task: str
@@ -25,6 +26,7 @@ class Column:
     scores: Scores
     margin: float
     overlap: float = 0.0
+    not_compared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,12 @@ class Decision:
     read: Comparison | None
     p: float = 1.0
     beyond_margin: bool = False
+
+    @property
+    def not_compared(self) -> dict[str, str]:
+        """The rows with a run that diverged or did not learn, and how many did."""
+        known = self.column.not_compared
+        return {row: known[row] for row in self.compared if row in known}
 
     @property
     def answer(self) -> Answer | None:
