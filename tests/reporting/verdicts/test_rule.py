@@ -14,9 +14,9 @@ from adanorm.reporting.tables.rule_notes import rule_notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.paired import of_gaps
 from adanorm.reporting.verdicts.rule import Column, decide, improvement, not_worse
-from adanorm.studies.grid import study_grid
+from adanorm.studies.grid import StudyGrid, study_grid
 from adanorm.studies.rule import Rule
-from adanorm.studies.study import load_study
+from adanorm.studies.study import Study, load_study
 from tests.reporting.records import record, score
 
 BASE = (70.0, 71.0, 70.5, 69.5, 70.2)
@@ -68,15 +68,19 @@ def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:
     assert improvement(decide(rule, [up, column(a=0.0)])["all"], 2) is False
 
 
-def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
+def with_a_conclusion(folder: Path) -> tuple[Study, StudyGrid]:
+    path = folder / "mine.yaml"
     path.write_text(
         "title: t\nrows: [adanorm, layernorm]\ncolumns: [rt, sst5, mnist]\nscale: mini\nseeds: [1, 2, 3]\n"
         "rule:\n  families: {all: [[adanorm, layernorm]]}\n"
         "  conclusions: [{says: the paper is right, where: [adanorm, layernorm], found: better}]\n"
     )
     study = load_study(str(path))
-    grid = study_grid(study, runs=str(tmp_path / "runs"))
+    return study, study_grid(study, runs=str(folder / "runs"))
+
+
+def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer(tmp_path: Path) -> None:
+    study, grid = with_a_conclusion(tmp_path)
     for (row, task), cell in grid.items():
         for run in cell.runs if task != "mnist" else ():
             lead = NOISE[run.seed] + (3 if task == "rt" else 0) if row == "adanorm" else 0
@@ -88,14 +92,7 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer(tmp_path
 
 
 def test_a_row_with_a_run_that_diverged_or_did_not_learn_is_not_compared(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(
-        "title: t\nrows: [adanorm, layernorm]\ncolumns: [rt, sst5, mnist]\nscale: mini\nseeds: [1, 2, 3]\n"
-        "rule:\n  families: {all: [[adanorm, layernorm]]}\n"
-        "  conclusions: [{says: the paper is right, where: [adanorm, layernorm], found: better}]\n"
-    )
-    study = load_study(str(path))
-    grid = study_grid(study, runs=str(tmp_path / "runs"))
+    study, grid = with_a_conclusion(tmp_path)
     for (row, task), cell in grid.items():
         for run in cell.runs if task != "mnist" else ():
             if (row, task, run.seed) == ("layernorm", "rt", 2):
