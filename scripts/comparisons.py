@@ -2,8 +2,8 @@
 
 Claims allow for the noise of test examples where two norms have been compared on them (`adanorm compare`). A
 new seed or another setting, such as a tuned C, leaves such a comparison behind, and a verdict without that
-noise may be another. Comparisons that lack or are of other seeds are made, which needs the task's data;
-those of settings that no table has any more are removed. scripts/regenerate begins with this.
+noise may be another. Comparisons that lack or are of other seeds are made, which needs the task's data; those
+that are spoiled, or of settings that no table has any more, are removed. scripts/regenerate begins with this.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ from adanorm.reporting.verdicts.claims import SCALES
 from scripts.command_line import ended_by_mistakes, parse_keys
 
 FOLDER = PROJECT / "results" / "comparisons"
+CELLS = [(task, scale) for task in choices("task") for scale in SCALES]
 
 
 def lacking() -> dict[tuple[str, str], list[Norms]]:
     """Return the pairs of norms, by task and scale, whose comparison lacks or is of other seeds."""
-    cells = [(task, scale) for task in choices("task") for scale in SCALES]
-    found = {(task, scale): out_of_date(task, scale, claimed_pairs(task)) for task, scale in cells}
+    found = {(task, scale): out_of_date(task, scale, claimed_pairs(task)) for task, scale in CELLS}
     return {cell: pairs for cell, pairs in found.items() if pairs}
 
 
 def unread() -> list[Path]:
-    """Return the comparisons of settings that no table has any more."""
+    """Return the comparisons that nothing reads: spoiled, or of settings that no table has any more."""
     return [path for path in sorted(FOLDER.rglob("*.json")) if not _is_current(path)]
 
 
 def _is_current(path: Path) -> bool:
-    record = comparison_of(path.read_bytes())
+    try:
+        record = comparison_of(path.read_bytes())
+    except ValueError:
+        return False
     settings = [f"task={record.task}", f"scale={record.scale}"]
     return path == comparison_path(*(cached_experiment([*settings, f"norm={norm}"]) for norm in record.norms))
 
@@ -48,9 +51,9 @@ def main(arguments: Sequence[str]) -> None:
     parse_keys(arguments, {})
     for path in unread():
         path.unlink()
-        print(f"{path.relative_to(PROJECT)}: removed, of settings that are no more")
-    for (task, scale), pairs in lacking().items():
-        for found in bring_up_to_date(task, scale, pairs):
+        print(f"{path.relative_to(PROJECT)}: removed, as nothing reads it")
+    for task, scale in CELLS:
+        for found in bring_up_to_date(task, scale, claimed_pairs(task)):
             worse, better = found.record.norms
             print(f"{task} {scale}: {better} over {worse}, {len(found.gaps)} seeds")
 

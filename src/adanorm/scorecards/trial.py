@@ -61,6 +61,9 @@ class Trial:
         """Return the records of a column, the norms compared on its test examples before."""
         pairs = [(other, self.card.norm) for other in self.card.against]
         bring_up_to_date(column.task, column.scale, pairs, folder=self.runs)
+        return self._records(column)
+
+    def _records(self, column: Column) -> Evidence:
         return evidence(column.task, column.scale, runs=self.runs, norms=self.norms)
 
     def _has_planned_seeds(self, column: Column) -> bool:
@@ -140,7 +143,7 @@ class Trial:
 
     def _seconds(self, runs: Sequence[Run]) -> float:
         """Return about how long runs take: by the records of their norm, else of others, else as declared."""
-        found, known = 0.0, {column.task: self.evidence(column).norms for column in self.card.columns}
+        found, known = 0.0, {column.task: self._records(column).norms for column in self.card.columns}
         declared = {column.task: run_seconds(column.hours) for column in self.card.columns}
         for run in runs:
             sides = known[run.task]

@@ -107,7 +107,7 @@ def compare_by_example(
     for pair, common in shared.items():
         sides = [np.array([values[norm, seed] for seed in common]) for norm in pair]
         record = _record(first, pair, metric, common, sides)
-        is_whole = common == shared_seeds(runs, pair)
+        is_whole = seeds is None or common == shared_seeds(runs, pair)
         if is_whole and metric == first.task.metric:
             write_comparison(comparison_path(*(runs[norm] for norm in pair)), record)
         gaps = [sign * float(gap) + 0.0 for gap in (sides[1] - sides[0]).mean(1)]
