@@ -100,7 +100,8 @@ def run_until_decided(
     comparisons = followed(rows)
     pairs: dict[str, list[Norms]] = defaultdict(list)
     for found in comparisons:
-        pairs[found.task] += [(found.worse, found.better)] if found.quantity == "test" else []
+        if found.quantity == "test":
+            pairs[found.task].append((found.worse, found.better))
     plan = Plan(comparisons, seeds=study.seeds, most=most, at_once=at_once)
     _say(f"until decided: {len(comparisons)} comparisons of claims, at most {most} seeds of each")
     reported: dict[Followed, str] = {}

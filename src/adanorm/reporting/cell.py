@@ -47,7 +47,7 @@ class Cell:
     @property
     def all_learned(self) -> bool:
         """Whether no run diverged or failed to learn: scores that are left of others are the better ones."""
-        return not self.unlearned and not self.count("diverged")
+        return not self.setback
 
     @property
     def setback(self) -> str:
