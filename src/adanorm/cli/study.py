@@ -1,7 +1,8 @@
 """Run what a study lacks and print its table.
 
 A study is a grid of runs, conf/study/NAME.yaml or a file of your own. Completed runs are skipped;
-a run that fails stops no other, and the exit code is then 1.
+a run that fails stops no other, and the exit code is then 1. At its end the norms that claims
+compare are compared on the test examples, whose noise a verdict allows for.
 
 With until=decided the study goes on after its own seeds: of the comparisons that
 claims make among its rows, the one that a seed brings nearest to its decision a
@@ -37,6 +38,7 @@ from adanorm.records.folder import shown
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.by_example import bring_up_to_date, claimed_pairs
 from adanorm.runs.auto_scale import in_words
 from adanorm.runs.duration import seconds_left
 from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
@@ -101,6 +103,7 @@ def main(arguments: Arguments) -> int:
                 runs=runs_folder,
                 run=lambda chosen: run_all([by_run[run] for run in chosen], launch, next(logs)),
             )
+    _compare_by_example(study, runs_folder)
     table = Table(study, grid)
     paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))
@@ -108,6 +111,17 @@ def main(arguments: Arguments) -> int:
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _compare_by_example(study: Study, runs_folder: str | None) -> None:
+    """Bring the comparisons that claims make of the study's norms up to date, and say what could not be."""
+    norms = {row.norm for row in study.rows.values()}
+    for task in study.columns:
+        pairs = [pair for pair in claimed_pairs(task) if norms.issuperset(pair)]
+        try:
+            bring_up_to_date(task, study.scale, pairs, folder=runs_folder)
+        except ValueError as error:
+            print(f"{task}: not compared on the test examples: {error}", file=sys.stderr)
 
 
 def _duration(runs: Sequence[Experiment], launch: Launch) -> str:

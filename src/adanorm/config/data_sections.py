@@ -9,14 +9,13 @@ from pydantic import Field, model_validator
 
 from adanorm.config.sections import Config, EachOnce, Fraction, Positive
 from adanorm.config.user_files import (
-    IDX_NAMES,
     SPLITS,
-    _idx_file,
-    _three_files,
     batch_files,
     data_bin_files,
+    idx_files,
     pair_files,
     penn_files,
+    three_files,
 )
 
 PositiveFloat = Annotated[float, Field(gt=0)]
@@ -65,7 +64,7 @@ class ImagesConfig(DataConfig):
         """
         if self.path is None:
             return {}
-        return {name: _idx_file(Path(self.path), name) for name in IDX_NAMES}
+        return idx_files(Path(self.path))
 
 
 class ColorImagesConfig(DataConfig):
@@ -128,7 +127,7 @@ class TextConfig(DataConfig):
 
         Raises ValueError where only some are given or one does not exist.
         """
-        return _three_files({split: getattr(self, split) for split in SPLITS})
+        return three_files({split: getattr(self, split) for split in SPLITS})
 
 
 class ParallelConfig(DataConfig):
@@ -233,7 +232,7 @@ class TreebankConfig(DataConfig):
 
         Raises ValueError where only some are given or one does not exist.
         """
-        return _three_files({split: getattr(self, split) for split in SPLITS})
+        return three_files({split: getattr(self, split) for split in SPLITS})
 
     def lacks(self) -> str | None:
         """Return what to name for the Penn Treebank, which is licensed, where it is not named."""

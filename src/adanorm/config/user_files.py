@@ -6,13 +6,20 @@ from pathlib import Path
 
 SPLITS = ("train", "valid", "test")
 
-
 IDX_NAMES = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
+
+
+def idx_files(folder: Path) -> dict[str, Path]:
+    """Return the four IDX files of images and labels by name, each with or without `.gz`.
+
+    Raises ValueError where one is missing.
+    """
+    return {name: _idx_file(folder, name) for name in IDX_NAMES}
 
 
 def _idx_file(folder: Path, name: str) -> Path:
@@ -31,7 +38,7 @@ def _none_or_all(given: dict[str, str | None]) -> dict[str, str]:
     return named
 
 
-def _three_files(given: dict[str, str | None]) -> dict[str, Path]:
+def three_files(given: dict[str, str | None]) -> dict[str, Path]:
     """Return the user's files by split, none or all three.
 
     Raises ValueError where only some are given or one does not exist.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from adanorm import tasks
+from adanorm.cli.command import dispatch
 from adanorm.cli.study_until import compared_in, run_until_decided
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
@@ -83,3 +84,14 @@ def test_seeds_until_decided_allow_for_the_noise_of_examples(
     comparison = read_comparison(*(run_of(norm, tmp_path / "with") for norm in PAIR))
     assert comparison is not None
     assert comparison.seeds == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_study_ends_with_its_norms_compared_on_the_examples(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        write(tmp_path / "runs", seed)
+    study = tmp_path / "two.yaml"
+    study.write_text("title: two\nrows: [adanorm, layernorm]\ncolumns: [rt]\nscale: smoke\nseeds: [1, 2]\n")
+    assert dispatch(["study", str(study), f"runs={tmp_path / 'runs'}"]) == 0
+    comparison = read_comparison(*(run_of(norm, tmp_path / "runs") for norm in PAIR))
+    assert comparison is not None
+    assert (comparison.seeds, comparison.example_error > 0) == ([1, 2], True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adanorm.reporting.names import title
-from adanorm.reporting.tables.formats import _run
+from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import SCALES, ClaimResult
@@ -34,7 +34,7 @@ def answers(judgements: Sequence[ClaimResult]) -> str:
 def summary_table(table: Table) -> str:
     """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
     study = table.study
-    tasks = _run(table)
+    tasks = tasks_with_runs(table)
     header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in tasks)]
     rows = [
         [title(norm), *(f"{table.ours(norm, task)}{_in_brackets(table.paper(norm, task))}" for task in tasks)]

@@ -50,7 +50,11 @@ def baseline_text(table: Table, task: str) -> str:
 
 def validated_tasks(table: Table) -> list[str]:
     """Return the tasks of which some norm has a validation curve."""
-    return [task for task in _run(table) if any(table.validation(norm, task) for norm in table.study.rows)]
+    return [
+        task
+        for task in tasks_with_runs(table)
+        if any(table.validation(norm, task) for norm in table.study.rows)
+    ]
 
 
 def validation_rows(table: Table, tasks: Sequence[str]) -> list[list[str]]:
@@ -97,7 +101,7 @@ def table_markdown(table: Table) -> str:
     return "\n".join([*lines, "", *_validation(table), "\n\n".join(notes(table)), ""])
 
 
-def _run(table: Table) -> list[str]:
+def tasks_with_runs(table: Table) -> list[str]:
     """Return the tasks of which some run has ended."""
     ended = {task for (_, task), found in table.cells.items() if found is not None and found.results}
     return [task for task in table.study.columns if task in ended]
@@ -192,7 +196,7 @@ def table_text(table: Table) -> str:
     study = table.study
     lines = [study.title]
     for task in study.columns:
-        if task not in _run(table):
+        if task not in tasks_with_runs(table):
             continue
         lines.append(f"{title(task)}, test {table.metric_of(task).label}, {table.study.scale}")
         for norm in study.rows:
@@ -203,7 +207,7 @@ def table_text(table: Table) -> str:
                 lines += textwrap.wrap(label, WIDTH, initial_indent="  ", subsequent_indent="    ")
                 label = ""
             lines.append(f"  {label:<{LABEL}} {table.ours(norm, task):<24} {quoted}".rstrip())
-    empty = [task for task in study.columns if task not in _run(table)]
+    empty = [task for task in study.columns if task not in tasks_with_runs(table)]
     if empty:
         lines.append(f"no runs yet: {', '.join(map(title, empty))}")
     return "\n".join(lines)
