@@ -258,6 +258,17 @@ def test_norms_over_channels_are_told_from_those_over_all_units(tmp_path: Path) 
     assert "MNIST has norms of two kinds in one column" in table_markdown(table)
 
 
+def test_a_table_says_which_scores_are_those_of_averaged_weights(tmp_path: Path) -> None:
+    study = load_study("averaging")
+    grid = study_grid(study, runs=str(tmp_path))
+    for (row, task), plan in grid.items():
+        if task == "rt" and row in ("AdaNorm", "AdaNorm, averaged"):
+            record(plan.runs[0], **score(75.0))
+    said = [line for line in table_markdown(Table(study, grid)).splitlines() if "of the weights" in line]
+    over = "the mean of the weights of the last 3 evaluations"
+    assert said == [f"RT: the test score is that of {over}, of AdaNorm, averaged."]
+
+
 def test_improvement_means_lower_for_bits_per_character(table: Table) -> None:
     assert table.improvement("layernorm", "adanorm", "enwik8") == ("-", "+0.00")
     study = load_study("table2")

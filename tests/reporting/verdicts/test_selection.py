@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adanorm.config.compose_cache import cached_experiment
-from adanorm.reporting.verdicts.epoch_choice import Run, epoch_choice, tracked
+from adanorm.reporting.verdicts.epoch_choice import Run, epoch_choice, steadier, tracked
 from adanorm.reporting.verdicts.selection import expected_best, level, luck_of_choice
 from tests.reporting.records import record
 
@@ -54,15 +54,39 @@ def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_t
     assert found is not None
     assert (found.runs, found.df) == (600, 597)
     assert found.sd_chosen == pytest.approx((0.3**2 + 1.2**2) ** 0.5, rel=0.06)
-    assert found.sd_level == pytest.approx((0.3**2 + 1.2**2 / 4) ** 0.5, rel=0.06)
-    assert found.seeds_for_ten == pytest.approx(10 * (found.sd_level / found.sd_chosen) ** 2)
+    assert found.level.sd == pytest.approx((0.3**2 + 1.2**2 / 4) ** 0.5, rel=0.06)
+    assert found.level.variance_ratio == pytest.approx((found.level.sd / found.sd_chosen) ** 2)
+    assert found.averaged is None
     assert found.won_on_test == pytest.approx(1.2 * expected_best(12), rel=0.06)
     two = epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])]])
     assert two is not None
-    assert two[2:] == pytest.approx((2, 1, 0.5**0.5, 4.5**0.5, 1.0))
+    assert (two.runs, two.df) == (2, 1)
+    assert (two.sd_chosen, two.level.sd, two.won_on_test) == pytest.approx((0.5**0.5, 4.5**0.5, 1.0))
+    assert two.level[1:] == pytest.approx((9.0, 0.0, np.inf)), "two runs are too few for an interval"
     alone = [Run(1.0, [1.0])]
     assert epoch_choice("rt", "paper", [alone, []]) is None, "one seed has no deviation"
     assert epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])], alone]) == two, "nor any part"
+
+
+def test_runs_that_averaged_weights_are_compared_with_their_own_chosen_epochs() -> None:
+    group = [Run(70.0, [70.0, 71.0], 71.0), Run(74.0, [74.0, 73.0], 73.0)]
+    found = epoch_choice("rt", "paper", [group], over="last 3")
+    assert found is not None
+    assert (found.over, found.won_by_averaging) == ("last 3", 0.0)
+    assert found.averaged is not None
+    assert found.averaged[:2] == pytest.approx((2**0.5, 0.25))
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
+def test_the_interval_of_a_ratio_of_variances_covers_it_as_often_as_it_says(correlation: float) -> None:
+    random = np.random.default_rng(3)
+    true, covered = 0.5, 0
+    cov = [[1.0, correlation * true**0.5], [correlation * true**0.5, true]]
+    for scores in random.multivariate_normal([0, 0], cov, (2000, 2, 7)):  # two groups of seven runs
+        found = steadier([*(scores[..., 0] + [[70], [80]])], [*(scores[..., 1] + [[60], [90]])])
+        assert found.low < found.variance_ratio < found.high
+        covered += found.low < true < found.high
+    assert covered / 2000 == pytest.approx(0.95, abs=0.02)
 
 
 @pytest.mark.parametrize(("task", "metric", "sign"), [("rt", "accuracy", 1), ("enwik8", "bpc", -1)])
@@ -82,3 +106,12 @@ def test_tracked_runs_are_those_of_all_seeds_that_are_done_and_have_test_scores(
         seed: Run(sign * (1.0 + seed), [sign * 2.0, sign * 3.0, sign * (1.5 + seed)]) for seed in (1, 4)
     }, "of seed 3 no test scores, and seed 2 diverged"
     assert tracked([first.model_copy(update={"seed": 5})])[4].chosen == sign * 5.0
+
+
+def test_the_chosen_epoch_of_a_run_that_averaged_weights_is_that_of_its_best_step(tmp_path: Path) -> None:
+    run = cached_experiment(["task=rt", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
+    run.folder().mkdir(parents=True)
+    rows = [{"update": update, "test_accuracy": 50.0 + update} for update in (10, 20, 30)]
+    (run.folder() / "test_metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    record(run, rows=[{}, {}, {}], test={"accuracy": 64.0}, best_step=20, averaged=[20, 30])
+    assert tracked([run]) == {run.seed: Run(70.0, [60.0, 70.0, 80.0], 64.0)}

@@ -6,39 +6,76 @@ from collections.abc import Sequence
 
 from adanorm.reporting.names import task_metric, title
 from adanorm.reporting.tables.markdown import markdown_table
-from adanorm.reporting.verdicts.epoch_choice import EpochChoice
+from adanorm.reporting.verdicts.epoch_choice import EpochChoice, Steadier
 
 COLUMNS = (
     "task", "scale", "runs", "degrees of freedom", "s of the chosen epoch's score", "s of the level",
     "seeds of levels for 10", "won by choosing on the test set",
+)  # fmt: skip
+OF_AVERAGES = (
+    "task", "scale", "weights averaged", "runs", "degrees of freedom", "s of the chosen epoch's score",
+    "s of the level", "s of the averaged weights' score", "seeds of levels for 10",
+    "seeds of averages for 10", "won by averaging",
 )  # fmt: skip
 NOTE = (
     "Of runs whose test score was taken at every evaluation; no choice was made by it. *s* is the standard"
     " deviation over seeds, pooled over groups of runs that differ in their seed alone: of the test score at"
     " the epoch with the best validation score, which the tables show, and of the level, the mean test score"
     " of the last third of the evaluations. *Seeds of levels for 10*: how many seeds of levels tell as much"
-    " as ten of chosen epochs. *Won by choosing on the test set*: by how much the best epoch of the test set"
-    " is better than the chosen one, on average, in the task's unit: what a paper gains that chooses so."
+    " as ten of chosen epochs, with the 95 % interval of the ratio of two variances in the same runs (Pitman"
+    " 1939, Morgan 1939). *Won by choosing on the test set*: by how much the best epoch of the test set is"
+    " better than the chosen one, on average, in the task's unit: what a paper gains that chooses so."
+)
+NOTE_OF_AVERAGES = (
+    "The same of runs whose test score is that of the mean of the weights of the last, or the best,"
+    " evaluations, where the chosen epoch's score is that of the same run. *Won by averaging*: by how much"
+    " the averaged weights' score is better than the chosen epoch's, on average."
 )
 
 
 def epoch_choice_markdown(found: Sequence[EpochChoice]) -> str:
-    """Return the numbers in Markdown, a line a task and scale."""
+    """Return the numbers in Markdown, a line a task and scale; those of averaged weights apart."""
     lines = ["# What choosing one epoch costs", ""]
     if not found:
         return "\n".join([*lines, "No task has two seeds of runs that tracked their test score.", ""])
-    return "\n".join([*lines, *markdown_table(COLUMNS, map(_row, found)), "", NOTE, ""])
+    alone = [choice for choice in found if choice.averaged is None]
+    lines += [*markdown_table(COLUMNS, map(_row, alone)), "", NOTE, ""]
+    if averaged := [_row_of_averages(choice) for choice in found if choice.averaged is not None]:
+        lines += ["## Averaged weights", "", *markdown_table(OF_AVERAGES, averaged), "", NOTE_OF_AVERAGES, ""]
+    return "\n".join(lines)
 
 
 def _row(choice: EpochChoice) -> list[str]:
-    metric = task_metric(choice.task)
     return [
-        f"{title(choice.task)} ({metric.label})",
-        choice.scale,
+        *_named(choice),
         str(choice.runs),
         str(choice.df),
         f"{choice.sd_chosen:.3f}",
-        f"{choice.sd_level:.3f}",
-        f"{choice.seeds_for_ten:.1f}",
+        f"{choice.level.sd:.3f}",
+        _seeds_for_ten(choice.level),
         f"{choice.won_on_test:+.3f}",
     ]
+
+
+def _row_of_averages(choice: EpochChoice) -> list[str]:
+    averaged, won = choice.averaged, choice.won_by_averaging
+    assert averaged is not None
+    assert won is not None
+    return [
+        *_named(choice),
+        choice.over,
+        str(choice.runs),
+        str(choice.df),
+        *(f"{sd:.3f}" for sd in (choice.sd_chosen, choice.level.sd, averaged.sd)),
+        *(_seeds_for_ten(score) for score in (choice.level, averaged)),
+        f"{won:+.3f}",
+    ]
+
+
+def _named(choice: EpochChoice) -> list[str]:
+    return [f"{title(choice.task)} ({task_metric(choice.task).label})", choice.scale]
+
+
+def _seeds_for_ten(score: Steadier) -> str:
+    """Return how many seeds of a score tell as much as ten of chosen epochs, if their gaps are the same."""
+    return f"{10 * score.variance_ratio:.1f} ({10 * score.low:.1f} to {10 * score.high:.1f})"

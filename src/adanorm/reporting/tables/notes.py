@@ -21,7 +21,8 @@ def notes(table: Table) -> list[str]:
     study = table.study
     found = [
         "Test score at the best validation step, mean ± standard deviation over all seeds on record (planned:"
-        f" {', '.join(map(str, study.seeds))}); `-`: not run. Scale: {study.scale}."
+        f" {', '.join(map(str, study.seeds))}); `-`: not run. Scale: {study.scale}.",
+        *_averages(table),
     ]
     if any(table.metric_of(task) == METRICS["bleu"] for task in study.columns):
         found.append(
@@ -55,6 +56,21 @@ def notes(table: Table) -> list[str]:
             f"{UNCONFIRMED} from a recollection of the paper; no public source confirms the row{verdict}."
         )
     return found
+
+
+def _averages(table: Table) -> list[str]:
+    """Return which cells with runs have the score of averaged weights in place of the best step's."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for (row, task), plan in table.grid.items():
+        entry = table.cells[row, task]
+        average = plan.runs[0].training.average if entry and entry.results else None
+        if average is not None:
+            rows.setdefault((task, f"{average.of} {average.count}"), []).append(title(row))
+    return [
+        f"{title(task)}: the test score is that of the mean of the weights of the {over} evaluations, of"
+        f" {', '.join(of)}."
+        for (task, over), of in rows.items()
+    ]
 
 
 def _splits(table: Table) -> list[str]:
