@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from adanorm.reporting.cell import cell
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
 from adanorm.reporting.pages.readme import answers, summary_table, update_readme
+from adanorm.reporting.pages.report import report_page
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.reporting.tables.files import write_table
@@ -355,7 +357,9 @@ def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -
         for run, accuracy in zip(runs, valid, strict=True):
             record(run, valid={"accuracy": accuracy}, test={"accuracy": test})
     record(high[0], valid={"accuracy": 80.0}, test={"accuracy": 70.0})
-    assert Table(study, grid).ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001, of 2/3 done]"
+    lacking = Table(study, grid)
+    assert lacking.ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001, of 2/3 done]"
+    assert "| AdaNorm | training.lr=0.003 | 80.00, 1/2 seeds |" in table_markdown(lacking)
     record(high[1], status="diverged", valid=None, test=None)
     whole = Table(study, grid)
     assert whole.ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001]"
@@ -364,6 +368,15 @@ def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -
     )
     (row,) = csv.DictReader(io.StringIO(table_csv(whole)))
     assert (row["chosen"], row["mean"]) == ("lr=0.001", "60.0000")
+    _, tried = table_markdown(whole).split("setting that was tried\n\n")
+    assert tried.splitlines()[2:5] == [
+        "| AdaNorm | training.lr=0.0003 | 70.50 |",
+        "| AdaNorm | training.lr=0.001 | **72.50** |",
+        "| AdaNorm | training.lr=0.003 | 80.00, 1 diverged |",
+    ]
+    page = report_page({"fair": whole}, ())
+    assert "5 runs done, 1 diverged" in page, "those of settings that were not chosen are on record too"
+    assert len(re.findall(r'<td><a( class="best")? href="#runs-', page)) == 3
 
 
 def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: Path) -> None:

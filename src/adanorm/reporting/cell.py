@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 from adanorm.config.compose_cache import papers_sources
 from adanorm.config.experiment import Experiment
@@ -145,6 +146,40 @@ def unlike_the_papers(run: Experiment) -> str | None:
     return None if source in papers_sources(run.task.name) else f"data.source={source}"
 
 
+class Tried(NamedTuple):
+    """A setting that was tried: the results of its runs, None of those not ended, and validation scores."""
+
+    candidate: Candidate
+    results: tuple[Result | None, ...]
+    valid: tuple[float, ...]  # the best evaluation's, of the runs that ended well
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no seed is left to run."""
+        return None not in self.results
+
+    @property
+    def text(self) -> str:
+        """The mean validation score, with the runs that lack it; `-` where no run has ended."""
+        ended = [result for result in self.results if result is not None]
+        metric = METRICS[self.candidate.runs[0].task.selection_metric]
+        facts = [metric.text(fmean(self.valid))] if self.valid else []
+        for status in ("diverged", "failed"):
+            if count := sum(result.status == status for result in ended):
+                facts.append(f"{count} {status}")
+        if facts and not self.has_ended:
+            facts.append(f"{len(ended)}/{len(self.results)} seeds")
+        return ", ".join(facts) or "-"
+
+
+def tried(candidate: Candidate) -> Tried:
+    """Return what the validation set says of a candidate of a cell; no test score is looked at."""
+    target = candidate.runs[0].task
+    results = tuple(reader.result(run.folder()) for run in candidate.runs)
+    done = (result for result in results if result is not None and result.status == "done")
+    return Tried(candidate, results, tuple(result.valid_score(target.selection_metric) for result in done))
+
+
 def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
     """Return the candidate with the best mean validation score, and how many candidates have ended.
 
@@ -152,15 +187,9 @@ def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
     which some did not, and that better than one not ended. No test score is looked at.
     """
     scores: list[tuple[bool, bool, float]] = []
-    for candidate in candidates:
-        runs = candidate.runs
-        results = [reader.result(run.folder()) for run in runs]
-        target = runs[0].task
-        valid = [
-            r.valid_score(target.selection_metric) for r in results if r is not None and r.status == "done"
-        ]
-        sign = 1 if target.selects_highest else -1
-        mean = sign * fmean(valid) if valid else -math.inf
-        scores.append((None not in results, len(valid) == len(runs), mean))
+    for one in map(tried, candidates):
+        sign = 1 if one.candidate.runs[0].task.selects_highest else -1
+        mean = sign * fmean(one.valid) if one.valid else -math.inf
+        scores.append((one.has_ended, len(one.valid) == len(one.results), mean))
     index = max(range(len(scores)), key=scores.__getitem__)
     return candidates[index], sum(ended for ended, _, _ in scores)

@@ -60,6 +60,8 @@ def report_page(
         reproducibility_note=NOTE.replace("*", ""),
         tables=shown,
         validation=formats.VALIDATION,
+        tries=formats.TRIES,
+        tries_note=formats.TRIES_NOTE.replace("*", ""),
         level_note=formats.LEVEL_NOTE,
         figures=[figure for figure in figures if not figure.name.startswith(OF_CLAIMS)],
         claim_figures=[figure for figure in figures if figure.name.startswith(OF_CLAIMS)],
@@ -103,9 +105,26 @@ def _table(name: str, table: Table, groups: RunGroups) -> dict[str, Any]:
         "rows": rows,
         "validated": [formats.validation_label(table, task) for task in tasks],
         "validation": formats.validation_rows(table, tasks) if tasks else [],
+        "tries": _tries(table, groups),
         "baselines": [formats.baseline_text(table, task) for task in study.columns],
         "notes": [note.replace("*", "").replace("`", "") for note in notes(table)],
     }
+
+
+def _tries(table: Table, groups: RunGroups) -> dict[str, Any]:
+    """Return the settings of a budget that were tried, a row each, with validation scores by task."""
+    tasks, rows = formats.tasks_with_runs(table), []
+    for (norm, setting), of in table.tries().items():
+        cells = [
+            {
+                "text": of[task].text,
+                "best": bool(of[task].valid) and table.is_shown(norm, task, of[task].candidate),
+                "anchor": groups.of_try(table, norm, of[task]) if any(of[task].results) else None,
+            }
+            for task in tasks
+        ]
+        rows.append({"title": title(norm), "setting": setting, "cells": cells})
+    return {"columns": [formats.validation_label(table, task) for task in tasks], "rows": rows}
 
 
 def _claims(judgements: Sequence[ClaimResult], groups: RunGroups) -> list[dict[str, Any]]:

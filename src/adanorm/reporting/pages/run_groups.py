@@ -12,6 +12,7 @@ from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.result import Result
+from adanorm.reporting.cell import Cell, Tried, cell
 from adanorm.reporting.figures.svg_path import Segment, written
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
@@ -39,13 +40,22 @@ class RunGroups:
         """Return the anchor of a cell's runs, described now if no table had them before."""
         found = table.cells[norm, task]
         assert found is not None, "cells with runs have an anchor"
+        return self._group(table, norm, found, table.lines[norm, task])
+
+    def of_try(self, table: Table, norm: str, tried: Tried) -> str:
+        """Return the anchor of the runs of a setting that was tried, one of them at least ended."""
+        runs, line = tried.candidate.runs, tried.candidate.overrides
+        return self._group(table, norm, cell(runs, metric=table.metric), line)
+
+    def _group(self, table: Table, norm: str, found: Cell, line: Sequence[str]) -> str:
         first = str(found.folders[0])
         if first not in self._anchors:
             anchor = f"runs-{found.folders[0].name.rpartition('-')[2]}"
             self._anchors |= {str(folder): anchor for folder in found.folders}
+            task = found.task
             criterion = table.grid[norm, task].runs[0].task.selection_metric
             runs = [
-                _run(folder, result, table.lines[norm, task], criterion, found.metric)
+                _run(folder, result, line, criterion, found.metric)
                 for folder, result in zip(found.folders, found.results, strict=True)
             ]
             # What all have in common stands once.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from adanorm.metrics.table import METRICS
+from adanorm.reporting.cell import Tried
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.notes import notes
@@ -78,10 +79,36 @@ def _validation(table: Table) -> list[str]:
     return [*lines, "", LEVEL_NOTE, ""]
 
 
+def _tries(table: Table) -> list[str]:
+    """Return the validation scores of a budget's settings in Markdown."""
+    if not (tries := table.tries()):
+        return []
+    tasks = tasks_with_runs(table)
+    header = ["Model", "setting", *(validation_label(table, task) for task in tasks)]
+    rows = [
+        [title(row), setting, *(_tried(table, row, task, of.get(task)) for task in tasks)]
+        for (row, setting), of in tries.items()
+    ]
+    return [f"## {TRIES}", "", *markdown_table(header, rows), "", TRIES_NOTE, ""]
+
+
+def _tried(table: Table, row: str, task: str, found: Tried | None) -> str:
+    if found is None:
+        return "-"
+    is_shown = table.is_shown(row, task, found.candidate) and found.valid
+    return f"**{found.text}**" if is_shown else found.text
+
+
 VALIDATION = "Validation scores: the best evaluation, and the level"
 LEVEL_NOTE = (
     "Means over seeds: of the best evaluation, whose weights are tested, and of the last third of the"
     " evaluations. Where the two order norms differently, the best evaluation is the best of a swing."
+)
+TRIES = "Validation scores of every setting that was tried"
+TRIES_NOTE = (
+    "Means over the study's seeds, of the best evaluation. **Bold**: the setting whose test score stands"
+    " above. One with all its seeds goes before one that lacks some, one whose runs all ended well before one"
+    " with a run that diverged."
 )
 
 
@@ -98,7 +125,7 @@ def table_markdown(table: Table) -> str:
     study = table.study
     header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in study.columns)]
     lines = [f"# {study.title}", "", *markdown_table(header, _grid(table, bold="**{}**"))]
-    return "\n".join([*lines, "", *_validation(table), "\n\n".join(notes(table)), ""])
+    return "\n".join([*lines, "", *_validation(table), *_tries(table), "\n\n".join(notes(table)), ""])
 
 
 def tasks_with_runs(table: Table) -> list[str]:

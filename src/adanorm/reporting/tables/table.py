@@ -10,14 +10,14 @@ from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
-from adanorm.reporting.cell import Cell, best, cell
+from adanorm.reporting.cell import Cell, Tried, best, cell, tried
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.verdicts.evidence import Evidence, evidence
 from adanorm.reporting.verdicts.paired import significantly_best
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.selection import level
 from adanorm.reporting.verdicts.variance import TaskVariance
-from adanorm.studies.grid import StudyGrid
+from adanorm.studies.grid import Candidate, StudyGrid
 from adanorm.studies.study import Study
 
 
@@ -51,6 +51,23 @@ class Table:
                     self.chosen[place] = f"{key.rpartition('.')[2]}={value}{of}"
         if metric is not None and all(c is None or c.metric != metric for c in self.cells.values()):
             raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
+
+    def tries(self) -> dict[tuple[str, str], dict[str, Tried]]:
+        """Return what was tried, by row and setting of the budget and then by task.
+
+        Settings of which no run has ended are left out.
+        """
+        found: dict[tuple[str, str], dict[str, Tried]] = {}
+        for row in self.study.rows:
+            for task in self.study.columns:
+                for candidate in self.grid[row, task].candidates:
+                    if candidate.setting is not None:
+                        found.setdefault((row, candidate.setting), {})[task] = tried(candidate)
+        return {place: of for place, of in found.items() if any(any(one.results) for one in of.values())}
+
+    def is_shown(self, norm: str, task: str, candidate: Candidate) -> bool:
+        """Return whether a candidate of the budget is the one whose test score a cell shows."""
+        return self.lines.get((norm, task)) == candidate.overrides
 
     def metric_of(self, task: str) -> Metric:
         """Return the metric shown of a task: the table's own where its runs have it, else the task's."""
