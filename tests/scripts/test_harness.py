@@ -145,7 +145,7 @@ def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path:
     study = load_study("beyond")
     table = Table(study, study_grid(study, runs=str(tmp_path)))
     marks = "<!-- facts: rmsnorm -->\n<!-- /facts -->"
-    text = update_norm_guide(marks, table, costs=costs, invariances={})
+    text = update_norm_guide(marks, [table], costs=costs, invariances={})
     assert "as a multiple of LayerNorm's: " in text
     assert "at (4096, 512)" in text
     draw(costs)

@@ -46,7 +46,11 @@ def test_the_facts_are_the_records_the_bench_and_the_invariances(tmp_path: Path)
     costs = tmp_path / "norms.csv"
     costs.write_text(COSTS)
     changed = {"rmsnorm": ["weight matrix re-scaling"], "layernorm": []}
-    text = update_norm_guide(TEXT, Table(study, grid), costs=costs, invariances=changed)
+    heirs = load_study("heirs")
+    of_heirs = study_grid(heirs, runs=str(tmp_path))
+    record(of_heirs["rmsnorm", "rt"].runs[0], **score(75.0))
+    tables = [Table(heirs, of_heirs), Table(study, grid), Table(heirs, of_heirs)]
+    text = update_norm_guide(TEXT, tables, costs=costs, invariances=changed)
     assert text.splitlines() == [
         "# One",
         "<!-- facts: rmsnorm -->",
@@ -54,17 +58,16 @@ def test_the_facts_are_the_records_the_bench_and_the_invariances(tmp_path: Path)
         "- indifferent to: weight matrix re-scaling",
         "- time, forward and backward, as a multiple of LayerNorm's: 1.50 at (4096, 512),"
         " 0.88 at (4096, 128)",
-        "- RT: 69.00 ± 1.05, -2.00 to LayerNorm: lost (p 0.002)",
-        "- SST5: 41.00 ± 2.00, +1.00 to LayerNorm: undecided (p 0.48)",
-        "- MNIST: -",
+        "- RT, `paper`: 75.00 (1/5 seeds)",
+        "- RT, `mini`: 69.00 ± 1.05, -2.00 to LayerNorm: lost (p 0.002)",
+        "- SST5, `mini`: 41.00 ± 2.00, +1.00 to LayerNorm: undecided (p 0.48)",
         "<!-- /facts -->",
         "between",
         "<!-- facts: layernorm -->",
         "**Here**",
         "- indifferent to: none of the six changes measured",
-        "- RT: 71.00 ± 1.00",
-        "- SST5: 40.00 ± 0.00",
-        "- MNIST: -",
+        "- RT, `mini`: 71.00 ± 1.00",
+        "- SST5, `mini`: 40.00 ± 0.00",
         "<!-- /facts -->",
     ]
-    assert update_norm_guide(text, Table(study, grid), costs=costs, invariances=changed) == text
+    assert update_norm_guide(text, tables, costs=costs, invariances=changed) == text

@@ -15,7 +15,7 @@ from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.paired import corrected_by, paired
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import study_of_role
+from adanorm.studies.study import load_studies
 
 GUIDE = PROJECT / "docs" / "norms.md"
 BASELINE = "layernorm"
@@ -23,12 +23,13 @@ MARKED = re.compile(r"(<!-- facts: (\S+) -->\n).*?(<!-- /facts -->)", re.DOTALL)
 
 
 def update_norm_guide(
-    text: str, table: Table, *, costs: Path, invariances: Mapping[str, Sequence[str]]
+    text: str, tables: Sequence[Table], *, costs: Path, invariances: Mapping[str, Sequence[str]]
 ) -> str:
     """Return the guide with the facts of each norm between its marks.
 
-    `table` is that of a study whose rows are norms, `costs` the bench's CSV, `invariances` what a
-    norm's output does not see, where it was measured.
+    `tables` are those of studies whose rows are norms; of a task that two have at one scale, the first
+    counts. `costs` is the bench's CSV, `invariances` what a norm's output does not see, where it was
+    measured.
     """
     times = _times(costs)
 
@@ -37,7 +38,7 @@ def update_norm_guide(
         lines = [
             *([_invariance(invariances[name])] if name in invariances else []),
             *([times[name]] if name in times else []),
-            *(_scores(table, name) or [f"no runs at `{table.study.scale}` scale on record yet"]),
+            *(_scores(tables, name) or ["no runs on record yet"]),
         ]
         return f"{mark[1]}**Here**\n{''.join(f'- {line}{chr(10)}' for line in lines)}{mark[3]}"
 
@@ -62,27 +63,36 @@ def _times(path: Path) -> dict[str, str]:
     }
 
 
-def _scores(table: Table, norm: str) -> list[str]:
-    """Return a line a task: the score, and how it differs from LayerNorm's."""
-    if norm not in table.study.rows:
-        return []
-    compared = {}
-    for task in table.study.columns:
+def _scores(tables: Sequence[Table], norm: str) -> list[str]:
+    """Return a line a task and scale with runs: the score, and how it differs from LayerNorm's."""
+    lines: dict[tuple[str, str], str] = {}
+    for table in tables:
+        for task, line in _of_table(table, norm).items():
+            lines.setdefault((task, table.study.scale), f"{title(task)}, `{table.study.scale}`: {line}")
+    return list(lines.values())
+
+
+def _of_table(table: Table, norm: str) -> dict[str, str]:
+    """Return by task what a table says of a norm."""
+    compared, shown = {}, []
+    for task in table.study.columns if norm in table.study.rows else ():
         ours, base = table.cells[norm, task], table.cells[BASELINE, task]
-        if ours is None or base is None or norm == BASELINE or not (ours.all_learned and base.all_learned):
+        if ours is None or not ours.results:
+            continue
+        shown.append(task)
+        if base is None or norm == BASELINE or not (ours.all_learned and base.all_learned):
             continue
         seeds = sorted(ours.by_seed.keys() & base.by_seed.keys())
         if seeds:
             compared[task] = paired([base.by_seed[s] for s in seeds], [ours.by_seed[s] for s in seeds])
     corrected = corrected_by({task: found.p for task, found in compared.items()})
-    lines = []
-    for task in table.study.columns:
-        line = f"{title(task)}: {table.ours(norm, task)}"
+    lines = {}
+    for task in shown:
+        lines[task] = table.ours(norm, task)
         if task in compared:
             gap, p = compared[task].mean, corrected.get(task)
             verdict = _verdict(gap, p, better_below=not table.metric_of(task).higher_is_better)
-            line += f", {gap:+.2f} to LayerNorm: {verdict}"
-        lines.append(line)
+            lines[task] += f", {gap:+.2f} to LayerNorm: {verdict}"
     return lines
 
 
@@ -96,9 +106,9 @@ def _verdict(gap: float, p: float | None, *, better_below: bool) -> str:
 
 def guide(runs: str | None = None) -> str:
     """Return docs/norms.md with what the records in a folder say of each norm."""
-    study = study_of_role("norm-guide")
-    table = Table(study, study_grid(study, runs=runs))
+    studies = [study for study in load_studies().values() if "norm-guide" in study.roles]
+    tables = [Table(study, study_grid(study, runs=runs)) for study in studies]
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
     unseen = unchanged_with(analysis, analysis_grid(analysis, runs=runs))
-    return update_norm_guide(GUIDE.read_text("utf-8"), table, costs=costs, invariances=unseen)
+    return update_norm_guide(GUIDE.read_text("utf-8"), tables, costs=costs, invariances=unseen)
