@@ -8,10 +8,11 @@ import pytest
 
 from adanorm.cli import status
 from adanorm.cli.command import parse_arguments
+from adanorm.reporting.names import title
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_studies, load_study
 from tests.reporting.records import record, score
 
 LONG = "AdaNorm behind the last layer of the encoder and nowhere else, with a larger share of the factor"
@@ -38,6 +39,17 @@ def test_what_needs_a_gpu_is_said_with_its_hours_there(
     hours = sum(run.cost.cuda_hours for run in runs)
     assert lines[-1] == f"need a GPU: De-En 2 runs, about {hours:,.0f} hours on one"
     assert lines[-2].startswith("time left: about ")
+
+
+def test_the_labels_of_our_studies_stand_whole_and_longer_ones_are_cut(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status.main(parse_arguments("status", status.USAGE, [str(own), f"runs={tmp_path}"]))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "AdaNorm behind the last lay..." in [line[: status.LABEL].strip() for line in lines]
+    rows = [row for study in load_studies().values() for row in study.rows]
+    assert max(len(f"  {title(row)}") for row in rows) <= status.LABEL
 
 
 def test_a_long_label_has_lines_of_its_own(own: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from adanorm.runs.duration import needs_gpu, seconds_left
 from adanorm.studies.grid import plan_runs, study_grid
 
 STATES = ("done", "running", "diverged", "failed", "missing")
-
+LABEL, FIELD = 32, 9  # columns of a row's label, and of a count
 
 USAGE = Usage(
     name="STUDY", choices=study_names, fewest=1, most=1, keys=STUDY_KEYS,
@@ -40,10 +40,12 @@ def main(arguments: Arguments) -> None:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
         if not cells:
             continue
-        print(f"{title(task):<22}" + "".join(f"{state:>10}" for state in STATES))
+        print(f"{title(task):<{LABEL}}" + "".join(f"{state:>{FIELD}}" for state in STATES))
         for row, cell in cells.items():
             count = Counter(states[run.folder()] for run in cell)
-            print(f"  {title(row)[:20]:<20}" + "".join(f"{count[state] or '-':>10}" for state in STATES))
+            label = f"  {title(row)}"
+            label = label if len(label) <= LABEL else f"{label[: LABEL - 3]}..."
+            print(f"{label:<{LABEL}}" + "".join(f"{count[state] or '-':>{FIELD}}" for state in STATES))
     if here := sum(seconds for folder, seconds in left.items() if folder not in slow):
         print(f"time left: about {in_words(here / 3600 / workers)} with {workers} worker(s)")
     if slow:
