@@ -91,14 +91,16 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         lines[task] = table.ours(norm, task)
         if task in compared:
             gap, p = compared[task].mean, corrected.get(task)
-            verdict = _verdict(gap, p, better_below=not table.metric_of(task).higher_is_better)
+            verdict = _verdict(
+                gap, p, compared[task].pairs, better_below=not table.metric_of(task).higher_is_better
+            )
             lines[task] += f", {gap:+.2f} to LayerNorm: {verdict}"
     return lines
 
 
-def _verdict(gap: float, p: float | None, *, better_below: bool) -> str:
+def _verdict(gap: float, p: float | None, seeds: int, *, better_below: bool) -> str:
     if p is None:
-        return "one seed cannot tell"
+        return "one seed cannot tell" if seeds == 1 else "undecided, alike in every seed"
     if p >= preregistration().level:
         return f"undecided (p {p:.2f})"
     return f"{'won' if (gap < 0) == better_below else 'lost'} (p {p:.3f})"
