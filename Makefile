@@ -49,7 +49,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(call
 
 # Only what the user set: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
-GRID = $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
+GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
 .PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms docs check format test nightly clean
 

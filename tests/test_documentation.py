@@ -198,6 +198,7 @@ def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.Ca
         arguments = [entry for entry in arguments if not entry.startswith("launcher")]
     if command in ("study", "status"):
         arguments[0] = small_study(workplace, arguments[0])
+        arguments = ["task=mnist" if entry.startswith("task=") else entry for entry in arguments]
     if command in (
         "run",
         "study",

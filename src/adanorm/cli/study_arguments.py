@@ -1,4 +1,4 @@
-"""What names a study on the command line: its name or file, its scale, its seeds and its records."""
+"""What names a study on the command line: its name or file, its tasks, scale and seeds, its records."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {
+    "task": Key("one or more of its columns, such as rt,sst5 (default: all)", also=("tasks",)),
     "scale": Key("paper, mini or smoke (default: the study's own)"),
     "seeds": Key("such as 1,2,3 (default: the study's own)", also=("seed",)),
     "runs": Key("folder of the records and tables (default: results/)"),
@@ -25,8 +26,9 @@ study_names = partial(choices, "study")
 class ChosenStudy(NamedTuple):
     """A study as a command line has it: its name and that of its table.
 
-    The table's name is that of a study of conf/study for its own table alone: at another scale, of
-    other seeds or from another file it is another, so that none takes the place of a committed one.
+    The table's name is that of a study of conf/study for its own table alone: of fewer tasks, at another
+    scale, of other seeds or from another file it is another, so that none takes the place of a committed
+    one.
     """
 
     name: str
@@ -35,9 +37,10 @@ class ChosenStudy(NamedTuple):
 
 
 def chosen_study(arguments: Arguments) -> ChosenStudy:
-    """Return the study that a command line names, with its scale and seeds.
+    """Return the study that a command line names, with its tasks, scale and seeds.
 
-    Raises ValueError for an unknown study or scale and for seeds that are none.
+    Of fewer tasks it has no rule, which is for all of them. Raises ValueError for an unknown study or
+    scale, for a task that is not the study's, and for seeds that are none.
     """
     given = arguments.keys
     study = load_study(arguments.names[0])
@@ -50,12 +53,40 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
     name = name if scale == study.scale else f"{name}-{scale}"
     seeds = seed_list(given["seeds"]) if given["seeds"] else study.seeds
     table = name
+    tasks = given["task"].split(",") if given["task"] else study.columns
+    if sorted(tasks) != sorted(study.columns):
+        study = _of_tasks(study, tasks)
+        table += f"-{'-'.join(study.columns)}"
     if sorted(seeds) == sorted(study.seeds):
         seeds = study.seeds
     else:
         listed = "-".join(map(str, seeds))
         table += f"-seeds-{listed if len(listed) <= MOST else digest_of({'seeds': seeds})}"
     return ChosenStudy(name, study.model_copy(update={"scale": scale, "seeds": seeds}), table)
+
+
+def _of_tasks(study: Study, tasks: list[str]) -> Study:
+    """Return the columns of a study that are named, in its own order, with the rows that have runs there."""
+    for task in tasks:
+        if task not in study.columns:
+            raise ValueError(
+                f"task={task}: not a column of the study: choose from {', '.join(study.columns)}"
+            )
+        if tasks.count(task) > 1:
+            raise ValueError(f"task={','.join(tasks)}: {task} is named twice")
+    rows = {
+        label: row
+        for label, row in study.rows.items()
+        if row.only is None or not set(tasks).isdisjoint(row.only)
+    }
+    return study.model_copy(
+        update={
+            "columns": [task for task in study.columns if task in tasks],
+            "rows": rows,
+            "improvements": tuple(pair for pair in study.improvements if rows.keys() >= {*pair}),
+            "rule": None,
+        }
+    )
 
 
 def workers_of(arguments: Arguments) -> int | None:
