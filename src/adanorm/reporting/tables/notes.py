@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from adanorm.metrics.table import METRICS
 from adanorm.records.arithmetic import arithmetic
 from adanorm.records.baselines import best_baseline
@@ -121,8 +123,7 @@ def _arithmetics(table: Table) -> list[str]:
                     seeds.setdefault(computed, {}).setdefault(title(row), []).append(result.seed)
         if len(seeds) > 1:
             said = [
-                f"{computed}: "
-                + ", ".join(f"{row} {', '.join(map(str, sorted(of)))}" for row, of in rows.items())
+                f"{computed}: {', '.join(f'{row} {_in_spans(of)}' for row, of in rows.items())}"
                 for computed, rows in seeds.items()
             ]
             found.append(
@@ -130,6 +131,19 @@ def _arithmetics(table: Table) -> list[str]:
                 f" does ({'; '.join(said)})."
             )
     return found
+
+
+def _in_spans(seeds: Iterable[int]) -> str:
+    """Return seeds in order, three or more neighbors as the first and the last: `1, 3 to 28`."""
+    spans: list[list[int]] = []
+    for seed in sorted(seeds):
+        if spans and seed == spans[-1][-1] + 1:
+            spans[-1].append(seed)
+        else:
+            spans.append([seed])
+    return ", ".join(
+        f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(map(str, span)) for span in spans
+    )
 
 
 def _verdicts(table: Table) -> list[str]:
