@@ -71,7 +71,7 @@ def _hypothesis(claim: Claim) -> list[str]:
         rows.append([f"[{title(task)}](../tasks/{task}.md)", f"{better} {relation} {worse}", f"{margin:g}"])
     quantity = "test score" if claim.quantity == "test" else claim.quantity.replace("_", " ")
     return [
-        f"The claim is that this holds of the {quantity} on at least {claim.needed} of"
+        f"The claim is that this holds of the {quantity} on at least {claim.needed('paper')} of"
         f" {len(claim.tasks)} data sets:",
         "",
         *markdown_table(("data set", "hypothesis", "margin"), rows),

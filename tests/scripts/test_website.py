@@ -76,7 +76,7 @@ def test_a_claim_has_a_page_with_its_text_and_its_hypothesis(pages: Pages) -> No
     for claim in preregistration().claims:
         page = pages[f"docs/reference/claims/{claim.id}.md"]
         assert page.startswith(f"# {plain(claim.text)}\n")
-        assert f"at least {claim.needed} of {len(claim.tasks)} data sets" in page
+        assert f"at least {claim.needed('paper')} of {len(claim.tasks)} data sets" in page
         assert page.count("../tasks/") == len(claim.tasks)
         assert page.count("Not run: no task has runs of both norms.") == len(SCALES)
     for finding in load_findings():

@@ -63,7 +63,7 @@ def compared_in(study: Study, grid: StudyGrid, runs: str | None) -> dict[tuple[s
             own = cached_experiment([f"task={task}", f"norm={norm}", f"scale={study.scale}"], runs=runs)
             if own.model_copy(update={"seed": study.seeds[0]}).folder() == plan.runs[0].folder():
                 rows.setdefault((task, norm), row)
-    if not followed(rows):
+    if not followed(rows, study.scale):
         raise ValueError(
             "until=decided: no claim compares two norms of the study, with the settings they have"
         )
@@ -97,7 +97,7 @@ def run_until_decided(
     `run` makes runs and returns those that failed. The next seeds follow from the records alone, so that
     an interrupted plan goes on as it would have.
     """
-    comparisons = followed(rows)
+    comparisons = followed(rows, study.scale)
     pairs: dict[str, list[Norms]] = defaultdict(list)
     for found in comparisons:
         if found.quantity == "test":

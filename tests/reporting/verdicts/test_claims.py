@@ -139,6 +139,31 @@ def test_a_claim_on_two_of_three_survives_one_task(tmp_path: Path) -> None:
     assert judged(ADANORM, tmp_path).verdict == "no difference", "equivalent on one of the three claimed"
 
 
+def test_a_claim_is_read_where_a_scale_can_show_it_and_of_the_settings_that_it_names(tmp_path: Path) -> None:
+    longer = "training.max_epochs=21"
+    values = ADANORM.model_dump() | {"at": {"paper": {"tasks": ["rt"], "overrides": {"rt": [longer]}}}}
+    claim = Claim.model_validate(values)
+    column(tmp_path, "rt", 75.0, -3.0)
+    column(tmp_path, "sst5", 40.0, -3.0)
+    assert answers(judged(claim, tmp_path)) == {"all": "not run", "rt": "not run"}
+    for norm, gap in (("layernorm", 0.0), ("adanorm", 3.0)):
+        for seed, noise in enumerate(NOISE, 1):
+            overrides = ["task=rt", f"norm={norm}", "scale=paper", longer]
+            run = cached_experiment(overrides, runs=str(tmp_path)).model_copy(update={"seed": seed})
+            record(run, status="done", test={"accuracy": 75 + gap + noise * gap / 3}, seconds=360.0)
+    found = judged(claim, tmp_path)
+    assert answers(found) == {"all": "supported", "rt": "better"}, "its one task, of these runs"
+    assert claim_sentence(found) == (
+        "Supported: AdaNorm is shown to be better than LayerNorm on one of one data set (RT), where one is"
+        f" claimed. Read on RT of runs with `{longer}`, and not on SST5 and Enwiki8, where no run of this"
+        " scale can show it."
+    )
+    assert f"| accuracy ({longer}) |" in claims_markdown([found])
+    assert [*claim_evidence(claim, "paper", str(tmp_path))] == ["rt"]
+    elsewhere = answers(evaluated([claim], "mini", runs=str(tmp_path))[0])
+    assert elsewhere == {"all": "not run", "rt": "not run", "sst5": "not run", "enwik8": "not run"}
+
+
 def test_the_evidence_of_a_claim_is_of_tasks_on_which_both_norms_have_runs(tmp_path: Path) -> None:
     for task, norms in (("rt", ("adanorm", "layernorm")), ("sst5", ("adanorm",))):
         for norm in norms:

@@ -87,3 +87,15 @@ def test_a_claim_cannot_need_more_tasks_than_it_names() -> None:
     claim = preregistration().claims[0].model_dump() | {"at_least": 9}
     with pytest.raises(ValidationError, match="at_least 9, of 8 tasks"):
         Claim.model_validate(claim)
+    mini = {"at_least": 2, "at": {"mini": {"tasks": ["rt"]}}}
+    with pytest.raises(ValidationError, match="at_least 2, of 1 tasks"):
+        Claim.model_validate(preregistration().claims[0].model_dump() | mini)
+
+
+def test_where_a_claim_can_be_shown_is_among_its_tasks() -> None:
+    claim = next(claim for claim in preregistration().claims if claim.at)
+    for shown in ({"tasks": ["rt"]}, {"tasks": ["ptb"], "overrides": {"rt": ["seed=2"]}}):
+        with pytest.raises(ValidationError, match="rt at mini, of enwik8, de-en, ptb"):
+            Claim.model_validate(claim.model_dump() | {"at": {"mini": shown}})
+    assert claim.needed("paper") == 3
+    assert claim.needed("mini") == 2

@@ -14,6 +14,7 @@ from adanorm.reporting.verdicts.answers import pair
 from adanorm.reporting.verdicts.comparison import PaperGap
 from adanorm.reporting.verdicts.evidence import evidence
 from adanorm.reporting.verdicts.planning import Prospect
+from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.until_decided import Followed, Plan, Progress, Run, followed
 from tests.reporting.records import record, score
 
@@ -69,10 +70,22 @@ ADANORM = [Followed(task, "adanorm", "layernorm", "test", no_worse=False) for ta
 
 
 def test_comparisons_are_those_of_claims_between_rows_of_the_study() -> None:
-    found = followed([("rt", "layernorm"), ("rt", "adanorm"), ("mnist", "adanorm")])
+    found = followed([("rt", "layernorm"), ("rt", "adanorm"), ("mnist", "adanorm")], "paper")
     assert found == [Followed("rt", "adanorm", "layernorm", "test", no_worse=False)]
-    simple = followed([("sst5", "layernorm"), ("sst5", "layernorm-simple")])
+    simple = followed([("sst5", "layernorm"), ("sst5", "layernorm-simple")], "paper")
     assert [c.no_worse for c in simple] == [True, False], "a claim asks for less than the other"
+
+
+def test_a_claim_that_is_read_of_other_runs_is_not_followed() -> None:
+    def losses(task: str, scale: str) -> list[str]:
+        found = followed([(task, norm) for norm in preregistration().norms], scale)
+        return [comparison.quantity for comparison in found if comparison.quantity != "test"]
+
+    both = ["last_train_loss", "last_valid_loss"]
+    assert losses("de-en", "paper") == both
+    assert losses("de-en", "mini") == [], "read of runs of 20 epochs"
+    assert losses("enwik8", "mini") == [], "not read there"
+    assert losses("ptb", "mini") == both
 
 
 def test_a_comparison_that_is_decided_gets_no_further_seed(tmp_path: Path) -> None:

@@ -91,6 +91,8 @@ def claim_row(task: TaskResult) -> list[str]:
         if task.claim.quantity == "test"
         else task.claim.quantity.replace("_", " ")
     )
+    if overrides := task.claim.overrides(pair.scale, task.task):
+        metric = f"{metric} ({', '.join(overrides)})"
     remark = f" ({pair.remark})" if pair.remark else ""
     row = [title(task.task), metric, *map(title, pair.norms)]
     if read is None:

@@ -87,9 +87,10 @@ class ClaimResult:
 
         A claim on at least u of n tasks is contradicted where its contrary is true on n - u + 1.
         """
-        contrary = len(self.tasks) - self.claim.needed + 1
+        needed = self.claim.needed(self.scale)
+        contrary = len(self.tasks) - needed + 1
         return (
-            partial_conjunction([task.p_support for task in self.tasks], self.claim.needed),
+            partial_conjunction([task.p_support for task in self.tasks], needed),
             partial_conjunction([task.p_against for task in self.tasks], contrary),
             partial_conjunction([task.p_no_gain for task in self.tasks], contrary),
         )
@@ -144,7 +145,7 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
     """Return what the records of a scale say of claims, each corrected for their number."""
     read = cache(partial(evidence, scale=scale, runs=runs))  # claims share tasks
     found = [
-        ClaimResult(claim, scale, tuple(_task_result(claim, t, read) for t in claim.tasks))
+        ClaimResult(claim, scale, tuple(_task_result(claim, t, scale, read) for t in claim.tasks_at(scale)))
         for claim in claims
     ]
     begun = [index for index, result in enumerate(found) if result.run]
@@ -154,14 +155,14 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
     return found
 
 
-def _task_result(claim: Claim, task: str, read: Callable[..., Evidence]) -> TaskResult:
+def _task_result(claim: Claim, task: str, scale: str, read: Callable[..., Evidence]) -> TaskResult:
     better, worse = claim.norms(task)
-    found = _read(claim, task, read)
+    found = _read(claim, task, scale, read)
     result = TaskResult(claim, task, claimed_pair(claim, found))
     if claim.quantity != "test":
         return result
     margin = _margin(claim, task)
-    seen = [_read(claim, task, read, quantity) for quantity in SEEN]
+    seen = [_read(claim, task, scale, read, quantity) for quantity in SEEN]
     best_epoch, level = (pair(shown, better, worse, margin=margin) for shown in seen)
     return replace(result, best_epoch=best_epoch, level=level)
 
@@ -171,8 +172,8 @@ def claim_evidence(
 ) -> dict[str, Evidence]:
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
     found = {}
-    for task in claim.tasks:
-        read = _read(claim, task, partial(read_evidence, scale=scale, runs=runs))
+    for task in claim.tasks_at(scale):
+        read = _read(claim, task, scale, partial(read_evidence, scale=scale, runs=runs))
         both = claimed_pair(claim, read)
         if both is not None and both.answer != "not run":
             found[task] = read
@@ -182,15 +183,17 @@ def claim_evidence(
 def claimed_pair(claim: Claim, found: Evidence) -> Pair | None:
     """Return the two norms of a claim on a task, by what is on record of it; None where that is nothing."""
     better, worse = claim.norms(found.task)
-    margin, paper = _margin(claim, found.task), paper_gap(found, better, worse)
-    return pair(found, better, worse, margin=margin, paper=paper)
+    is_own = not claim.overrides(found.scale, found.task)  # the paper's gap is one of its own settings
+    paper = paper_gap(found, better, worse) if is_own else None
+    return pair(found, better, worse, margin=_margin(claim, found.task), paper=paper)
 
 
 def _read(
-    claim: Claim, task: str, read: Callable[..., Evidence], quantity: Quantity | None = None
+    claim: Claim, task: str, scale: str, read: Callable[..., Evidence], quantity: Quantity | None = None
 ) -> Evidence:
     others = tuple(norm for norm in claim.norms(task) if norm not in preregistration().norms)
-    return read(task, quantity=quantity or claim.quantity, norms=others)
+    overrides = claim.overrides(scale, task)
+    return read(task, quantity=quantity or claim.quantity, norms=others, overrides=overrides)
 
 
 def _margin(claim: Claim, task: str) -> float:

@@ -95,26 +95,28 @@ def lower_is_better(run: Experiment, quantity: Quantity) -> bool:
 
 
 def evidence(
-    task: str, scale: str, quantity: Quantity = "test", *, runs: str | None = None, norms: Sequence[str] = ()
+    task: str,
+    scale: str,
+    quantity: Quantity = "test",
+    *,
+    runs: str | None = None,
+    norms: Sequence[str] = (),
+    overrides: Sequence[str] = (),
 ) -> Evidence:
-    """Return what the records of a folder say of a task at a scale, its settings as they come.
+    """Return what the records of a folder say of a task at a scale.
 
-    The variance is that of the registered norms, and of others that are named.
+    Its settings are as they come but for `overrides`. The variance is that of the registered norms, and of
+    others that are named.
     """
     chosen = tuple(dict.fromkeys([*preregistration().norms, *norms]))
     if task not in choices("task"):
         return Evidence(task, scale, quantity, {}, TaskVariance({}, preregistration().prior_df_at_most))
-    return _evidence(task, scale, quantity, runs, chosen)
-
-
-def _evidence(
-    task: str, scale: str, quantity: Quantity, runs: str | None, norms: tuple[str, ...]
-) -> Evidence:
     found = {
         norm: norm_runs(
-            cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"], runs=runs), quantity
+            cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}", *overrides], runs=runs),
+            quantity,
         )
-        for norm in norms
+        for norm in chosen
     }
     return Evidence(task, scale, quantity, found, variance_of(found, quantity))
 

@@ -16,8 +16,18 @@ from adanorm.config.yaml_file import read_yaml_file
 Above = Annotated[float, Field(gt=0)]
 
 
+class Shown(Config):
+    """The tasks on which a scale's runs can show a claim; of which settings, where not of the scale's own."""
+
+    tasks: Annotated[list[str], Field(min_length=1)]
+    overrides: dict[str, list[str]] | None = None
+
+
 class Claim(Config):
-    """One claim: `better` does better than `worse` on at least so many of `tasks`; null: on all."""
+    """One claim: `better` does better than `worse` on at least so many of `tasks`; null: on all.
+
+    `at` is by scale where it can be shown; a scale that it does not name shows it on all tasks.
+    """
 
     id: str
     text: str
@@ -28,21 +38,36 @@ class Claim(Config):
     quantity: Literal["test", "last_train_loss", "last_valid_loss"] = "test"
     tasks: Annotated[list[str], Field(min_length=1)]
     at_least: Positive | None = None
+    at: dict[str, Shown] | None = None
+
+    def tasks_at(self, scale: str) -> list[str]:
+        """Return the tasks on which the runs of a scale can show the claim."""
+        shown = (self.at or {}).get(scale)
+        return self.tasks if shown is None else shown.tasks
+
+    def overrides(self, scale: str, task: str) -> tuple[str, ...]:
+        """Return what the runs that can show it on a task differ in from the scale's own."""
+        shown = (self.at or {}).get(scale)
+        return () if shown is None else tuple((shown.overrides or {}).get(task, ()))
 
     def norms(self, task: str) -> tuple[str, str]:
         """Return the norm that is claimed to be better on a task, and the worse."""
         better, worse = (n if isinstance(n, str) else n[task] for n in (self.better, self.worse))
         return better, worse
 
-    @property
-    def needed(self) -> int:
-        """On how many of its tasks the claim must hold."""
-        return self.at_least or len(self.tasks)
+    def needed(self, scale: str) -> int:
+        """Return on how many of a scale's tasks the claim must hold."""
+        return self.at_least or len(self.tasks_at(scale))
 
     @model_validator(mode="after")
-    def _needs_no_more_tasks_than_it_has(self) -> Claim:
-        if self.needed > len(self.tasks):
-            raise ValueError(f"claim {self.id}: at_least {self.at_least}, of {len(self.tasks)} tasks")
+    def _names_tasks_that_it_has(self) -> Claim:
+        for scale, shown in (self.at or {}).items():
+            for task in (*shown.tasks, *(shown.overrides or ())):
+                if task not in self.tasks:
+                    raise ValueError(f"claim {self.id}: {task} at {scale}, of {', '.join(self.tasks)}")
+        for tasks in (self.tasks, *(shown.tasks for shown in (self.at or {}).values())):
+            if (self.at_least or 1) > len(tasks):
+                raise ValueError(f"claim {self.id}: at_least {self.at_least}, of {len(tasks)} tasks")
         return self
 
 

@@ -10,7 +10,7 @@ from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.names import task_metric, title
 from adanorm.reporting.verdicts.answers import Pair, published_gap
 from adanorm.reporting.verdicts.claims import ClaimResult, TaskResult
-from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
@@ -25,6 +25,11 @@ def count(number: int) -> str:
     return NUMBERS[number] if number < len(NUMBERS) else str(number)
 
 
+def data_sets(number: int) -> str:
+    """Return how many data sets, in words."""
+    return f"{count(number)} data {'set' if number == 1 else 'sets'}"
+
+
 def claim_sentence(found: ClaimResult) -> str:
     """Return what is shown of a claim, in one sentence."""
     claim = found.claim
@@ -36,10 +41,12 @@ def claim_sentence(found: ClaimResult) -> str:
     worse = title(worse) if worse else "the other"
     relation = "no worse than" if claim.bound == "no_worse" else "better than"
     holds = [title(task.task) for task in found.run if task.holds]
+    needed = claim.needed(found.scale)
     first = (
         f"{found.verdict.capitalize()}: {better} is shown to be {relation} {worse} on"
-        f" {count(len(holds))} of {count(len(found.tasks))} data sets"
-        f"{f' ({listed(holds)})' if holds else ''}, where {count(claim.needed)} are claimed"
+        f" {count(len(holds))} of {data_sets(len(found.tasks))}"
+        f"{f' ({listed(holds)})' if holds else ''}, where"
+        f" {count(needed)} {'is' if needed == 1 else 'are'} claimed"
     )
     parts = [first]
     for answer, words in (
@@ -53,7 +60,18 @@ def claim_sentence(found: ClaimResult) -> str:
     parts += [f"the paper's own gap is excluded on {listed(excluded)}"] if excluded else []
     missing = len(found.tasks) - len(found.run)
     parts += [f"{count(missing)} without runs"] if missing else []
-    return "; ".join(parts) + "."
+    return "; ".join(parts) + "." + conditions(claim, found.scale)
+
+
+def conditions(claim: Claim, scale: str) -> str:
+    """Return on which runs of a scale a claim is read, as a sentence to follow another; perhaps nothing."""
+    parts = []
+    for task in claim.tasks_at(scale):
+        if overrides := claim.overrides(scale, task):
+            parts.append(f"on {title(task)} of runs with {listed([f'`{o}`' for o in overrides])}")
+    left_out = [title(task) for task in claim.tasks if task not in claim.tasks_at(scale)]
+    parts += [f"not on {listed(left_out)}, where no run of this scale can show it"] if left_out else []
+    return f" Read {', and '.join(parts)}." if parts else ""
 
 
 def _excluded(task: TaskResult) -> bool:

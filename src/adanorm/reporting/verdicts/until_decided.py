@@ -69,13 +69,17 @@ class Progress:
     batch: Batch | None
 
 
-def followed(cells: Collection[tuple[str, str]]) -> list[Followed]:
-    """Return the comparisons of claims of two norms among cells (task, norm), in their order."""
+def followed(cells: Collection[tuple[str, str]], scale: str) -> list[Followed]:
+    """Return the comparisons of claims of two norms among cells (task, norm), in their order.
+
+    Of cells whose settings are the scale's own: a claim that is read of other settings is not followed.
+    """
     found = []
     for claim in preregistration().claims:
-        for task in claim.tasks:
+        for task in claim.tasks_at(scale):
             better, worse = claim.norms(task)
-            if (task, better) in cells and (task, worse) in cells:
+            own = not claim.overrides(scale, task)
+            if own and (task, better) in cells and (task, worse) in cells:
                 no_worse = claim.bound == "no_worse"
                 found.append(Followed(task, better, worse, claim.quantity, no_worse))
     return list(dict.fromkeys(found))
