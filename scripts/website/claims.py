@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adanorm.config.paths import PROJECT
-from adanorm.reporting.names import title
+from adanorm.reporting.names import quantity_title, title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, claim_row, over_tasks, registered_note
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.verdicts.claims import ClaimResult
@@ -69,7 +69,7 @@ def _hypothesis(claim: Claim) -> list[str]:
         better, worse = (f"[{title(norm)}](../norms/{norm}.md)" for norm in claim.norms(task))
         margin = registered.margin(task, claim.quantity)
         rows.append([f"[{title(task)}](../tasks/{task}.md)", f"{better} {relation} {worse}", f"{margin:g}"])
-    quantity = "test score" if claim.quantity == "test" else claim.quantity.replace("_", " ")
+    quantity = quantity_title(claim.quantity)
     return [
         f"The claim is that this holds of the {quantity} on at least {claim.needed('paper')} of"
         f" {len(claim.tasks)} data sets:",

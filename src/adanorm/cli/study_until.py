@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from adanorm.cli.command import Arguments, Key
 from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import cached_experiment
-from adanorm.reporting.names import title
+from adanorm.reporting.names import quantity_title, title
 from adanorm.reporting.verdicts.by_example import Norms, bring_up_to_date
 from adanorm.reporting.verdicts.evidence import evidence
 from adanorm.reporting.verdicts.preregistration import preregistration
@@ -126,7 +126,7 @@ def run_until_decided(
 
 def _named(standing: Standing) -> str:
     found = standing.comparison
-    of = "" if found.quantity == "test" else f", {found.quantity.replace('_', ' ')}"
+    of = "" if found.quantity == "test" else f", {quantity_title(found.quantity)}"
     return f"{title(found.task)}, {title(found.better)} beside {title(found.worse)}{of}"
 
 

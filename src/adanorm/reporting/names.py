@@ -28,3 +28,15 @@ def _titles() -> dict[str, str]:
 def task_metric(task: str) -> Metric:
     """Return the test metric of a task; raises ValueError for an unknown task."""
     return METRICS[cached_experiment([f"task={task}"]).task.metric]
+
+
+def quantity_title(quantity: str) -> str:
+    """Return what claims call a quantity that they compare, such as the last validation loss."""
+    return _QUANTITIES[quantity]
+
+
+_QUANTITIES = {
+    "test": "test score",
+    "last_train_loss": "last training loss",
+    "last_valid_loss": "last validation loss",
+}

@@ -120,7 +120,22 @@ def test_the_sentences_of_a_task_have_the_answer_the_lead_its_interval_and_the_p
     sst5 = judged(ADANORM, tmp_path).tasks[1]
     assert task_sentences(sst5) == (
         "**open**: AdaNorm's lead over LayerNorm is -0.50 accuracy (1 seed each); one seed, and no variance;"
-        " in the paper +1.31. It would take a second seed."
+        " in the paper +1.31. What would close it: a second seed."
+    )
+
+
+def test_the_sentences_of_a_loss_are_in_nats_and_quote_no_gap_of_scores(tmp_path: Path) -> None:
+    claim = next(claim for claim in preregistration().claims if claim.quantity == "last_valid_loss")
+    for norm, losses in (("adanorm", (0.24, 0.23, 0.26)), ("layernorm", (0.25, 0.25, 0.27))):
+        first = cached_experiment(["task=ptb", f"norm={norm}", "scale=mini"], runs=str(tmp_path))
+        for seed, loss in enumerate(losses, 1):
+            run = first.model_copy(update={"seed": seed})
+            scores = {"uas": 87.0, "las": 85.0}
+            record(run, rows=[{"valid_loss": loss}], status="done", test=scores, seconds=360.0)
+    (ptb,) = evaluated([claim], "mini", runs=str(tmp_path))[0].run
+    lead = "AdaNorm's lead over LayerNorm is +0.0133 nats of the last validation loss (95 % interval "
+    assert re.fullmatch(
+        r"\*\*\w+\*\*: " + re.escape(lead) + r"[-+.\d to]+, 3 seeds each\)\..*", task_sentences(ptb)
     )
 
 
@@ -217,16 +232,16 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     assert sst5 is not None
     assert (sst5.comparison, sst5.remark) == (None, "one seed, and no variance")
     closing = claim_closing(found)
-    assert "at the margin" in closing
+    assert "to show equivalence" in closing
     assert "SST5: a second seed; runs of Enwiki8" in closing
     left = (rt.prospect.to_equate or 0) - 3
-    margin = f"{left} more seeds ({0.2 * left:.1f} h) at the margin"
+    margin = f"to show equivalence {left} more seeds ({0.2 * left:.1f} h)"
     assert f"RT: {margin}" in closing
     assert claim_sentence(found) == (
         "Open: AdaNorm is shown to be better than LayerNorm on none of three data sets, where three are"
         " claimed; open on RT and SST5; one without runs."
     )
-    assert lacking(rt) == f"{margin}, {more(rt, rt.prospect.to_find)} at the paper's gap"
+    assert lacking(rt) == f"{margin}, to find the paper's gap {more(rt, rt.prospect.to_find)}"
     for paper in (None, PaperGap(99.0, 0.0, confirmed=True)):  # none, and one that is excluded
         assert lacking(replace(rt, comparison=replace(rt.comparison, paper=paper))) == margin
 
@@ -243,7 +258,7 @@ def test_what_would_close_a_comparison_counts_what_is_there_and_ends_with_the_pl
     assert more(found, most) == f"{most - 3} more seeds ({0.2 * (most - 3):.1f} h)"
     assert more(found, most + 1) == f"{most - 2} more seeds ({0.2 * (most - 2):.1f} h), beyond the plan"
     assert more(replace(found, hours_a_seed=None), 5) == "2 more seeds"
-    assert more(found, None) == "no number of seeds"
+    assert more(found, None) == "no number of seeds is enough"
     assert [count(number) for number in (0, 8, 9)] == ["none", "eight", "9"]
     assert [listed(["a", "b", "c"][:names]) for names in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
 
@@ -373,7 +388,7 @@ def test_a_norm_is_not_compared_by_the_better_of_its_seeds(tmp_path: Path, lost:
     assert found.improvement is None
     said = task_sentences(found.tasks[0])
     assert "lead" not in said
-    assert said.endswith("It would take runs that learn." if lost else "It would take more seeds.")
+    assert said.endswith(f"What would close it: {'runs that learn' if lost else 'more seeds'}.")
 
 
 def test_examples_on_record_widen_the_interval(tmp_path: Path) -> None:

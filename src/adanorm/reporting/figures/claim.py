@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, figure_style
-from adanorm.reporting.names import title
+from adanorm.reporting.names import quantity_title, title
 from adanorm.reporting.verdicts.answers import Pair
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 
@@ -111,7 +111,7 @@ def _extent(pair: Pair, margin: float) -> list[float]:
 
 
 def _caption(claim: Claim, scales: Mapping[str, Sequence[Pair]]) -> str:
-    quantity = "" if claim.quantity == "test" else f", by {claim.quantity.replace('_', ' ')}"
+    quantity = "" if claim.quantity == "test" else f", by {quantity_title(claim.quantity)}"
     sentences = [
         f"{claim.text} By how much the norm that is claimed to be better is better{quantity}, in units of the"
         " smallest difference that matters, which stands beside the task: the mean over shared seeds with the"

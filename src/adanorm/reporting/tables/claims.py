@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.names import task_metric, title
+from adanorm.reporting.names import quantity_title, task_metric, title
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.verdicts.answers import Pair
 from adanorm.reporting.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
@@ -87,9 +87,7 @@ def claim_row(task: TaskResult) -> list[str]:
     assert pair is not None, "of tasks with runs"
     read = pair.comparison
     metric = (
-        task_metric(task.task).label
-        if task.claim.quantity == "test"
-        else task.claim.quantity.replace("_", " ")
+        task_metric(task.task).label if task.claim.quantity == "test" else quantity_title(task.claim.quantity)
     )
     if overrides := task.claim.overrides(pair.scale, task.task):
         metric = f"{metric} ({', '.join(overrides)})"

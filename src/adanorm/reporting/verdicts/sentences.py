@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.names import task_metric, title
+from adanorm.reporting.names import quantity_title, task_metric, title
 from adanorm.reporting.verdicts.answers import Pair, published_gap
 from adanorm.reporting.verdicts.claims import ClaimResult, TaskResult
 from adanorm.reporting.verdicts.preregistration import Claim, preregistration
@@ -93,26 +93,26 @@ def closing_of(pair: Pair) -> str:
 
 
 def lacking(pair: Pair) -> str:
-    """Return what closes a comparison: seeds at its margin, and at the paper's gap."""
+    """Return what closes a comparison: seeds that show equivalence, and that find the paper's gap."""
     if pair.comparison is None or pair.prospect is None:
         if any(side.unlearned for side in pair.sides):
             return "runs that learn"
         return "a second seed" if len(pair.seeds) == 1 else "more seeds"
-    parts = [f"{more(pair, pair.prospect.to_equate)} at the margin"]
+    parts = [f"to show equivalence {more(pair, pair.prospect.to_equate)}"]
     if pair.comparison.paper is not None and not pair.comparison.paper_excluded:
-        parts.append(f"{more(pair, pair.prospect.to_find)} at the paper's gap")
+        parts.append(f"to find the paper's gap {more(pair, pair.prospect.to_find)}")
     return ", ".join(parts)
 
 
 def task_sentences(found: TaskResult) -> str:
-    """Return what is shown of a claim on a task with runs, in the task's own unit.
+    """Return what is shown of a claim on a task with runs, in the unit of its score; of a loss in nats.
 
     The answer, by how much the norm that is claimed to be better is, the paper's gap, and what would close
     it.
     """
     pair = found.pair
     assert pair is not None, "of tasks with runs"
-    read, metric = pair.comparison, task_metric(found.task)
+    claim, read = found.claim, pair.comparison
     digits = max(2, 1 - math.floor(math.log10(read.margin))) if read else 2
     seeds = f"{len(pair.seeds)} {'seed' if len(pair.seeds) == 1 else 'seeds'} each"
     parts = []
@@ -123,21 +123,24 @@ def task_sentences(found: TaskResult) -> str:
             looks = "" if read.levels.difference == read.level else " of all looks"
             interval = f"95 % interval{looks} {low} to {high}, "
         better, worse = map(title, pair.norms)
-        effect = f"{fmean(pair.gaps):+.{digits}f} {metric.label}"
+        unit = f"nats of the {quantity_title(claim.quantity)}"
+        unit = task_metric(found.task).label if claim.quantity == "test" else unit
+        effect = f"{fmean(pair.gaps):+.{digits}f} {unit}"
         parts.append(f"{better}'s lead over {worse} is {effect} ({interval}{seeds})")
     if pair.remark:
         parts.append(pair.remark)
-    if gap := published_gap(found.task, *pair.norms):
+    of_losses = read.paper if read else None
+    if gap := published_gap(found.task, *pair.norms) if claim.quantity == "test" else of_losses:
         mark = "" if gap.confirmed else UNCONFIRMED
         parts.append(f"in the paper {gap.value + 0.0:+.{digits}f}{mark}")  # no -0.00
-    closing = f" It would take {lacking(pair)}." if pair.answer == "open" else ""
+    closing = f" What would close it: {lacking(pair)}." if pair.answer == "open" else ""
     return f"**{pair.answer}**: {'; '.join(parts)}.{closing}"
 
 
 def more(pair: Pair, seeds: int | None) -> str:
     """Return how many seeds more of both norms a number of seeds takes, and their core-hours."""
     if seeds is None:
-        return "no number of seeds"
+        return "no number of seeds is enough"
     left = seeds - len(pair.seeds)
     if left <= 0:
         return f"more seeds than these ({seeds} usually do)"
