@@ -9,6 +9,7 @@ import pytest
 from adanorm.cli import plan as command
 from adanorm.cli.command import parse_arguments
 from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
 from adanorm.runs import duration, probe
 from adanorm.runs.duration import seconds_left
 from adanorm.runs.plan import plan
@@ -64,3 +65,19 @@ def test_a_run_takes_what_finished_ones_took_in_the_median(probes: Path, tmp_pat
         )
     assert seconds_left(run, "missing") == 40.0
     assert seconds_left(run, "done") == 0.0
+
+
+def test_a_run_of_more_epochs_takes_as_much_longer(probes: Path, tmp_path: Path) -> None:
+    def run_of(epochs: int, seed: int, *settings: str) -> Experiment:
+        chosen = ["task=rt", "scale=mini", f"training.max_epochs={epochs}", f"seed={seed}", *settings]
+        return compose_experiment([*chosen, f"runs={tmp_path}"])
+
+    for seed, seconds in enumerate((30.0, 40.0, 50.0), 1):
+        record(run_of(4, seed), **score(75.0), seconds=seconds)
+    assert seconds_left(run_of(4, 9), "missing") == 40.0
+    assert seconds_left(run_of(20, 9), "missing") == 200.0
+    record(run_of(20, 1), **score(75.0), seconds=90.0)
+    assert seconds_left(run_of(20, 9), "missing") == 90.0, "of its own settings there is one"
+    assert seconds_left(run_of(4, 9), "missing") == 40.0
+    other = seconds_left(run_of(20, 9, "training.lr=0.1"), "missing")
+    assert other == pytest.approx((150 + 200) / 2), "of 150, 200, 250 and 90"

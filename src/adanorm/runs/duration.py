@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
+from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 from adanorm.runs.auto_scale import LONGEST_CPU_HOURS, on_cuda
 
@@ -18,20 +23,14 @@ def needs_gpu(run: Experiment) -> bool:
 def seconds_left(run: Experiment, state: str) -> float:
     """Return about how long a run still takes, in seconds.
 
-    As long as a finished run of its task and scale takes, in the median, whatever its norm and
-    settings; where there is none, as long as `adanorm plan` measured that its updates take here; else
-    as long as its configuration says of one CPU core, or of a GPU where it needs one.
+    As long as finished runs of its task and scale take in the median, whatever their norm: those of its
+    data, model and training, else all, each in proportion to its epochs or updates. Where there is
+    none, as long as `adanorm plan` measured that its updates take here; else as long as its
+    configuration says of one CPU core, or of a GPU where it needs one.
     """
     if state in ("done", "diverged"):
         return 0.0
-    finished = [
-        result.seconds
-        for path in run.folder().parents[1].glob(f"*/{run.scale}-seed*/result.json")
-        if (result := reader.result(path.parent)) is not None
-        and result.status == "done"
-        and result.seconds is not None
-    ]
-    whole = median(finished) if finished else _measured(run) or 3600 * _configured_hours(run)
+    whole = _recorded(run) or _measured(run) or 3600 * _configured_hours(run)
     if state != "running" or not (run.folder() / "metrics.jsonl").exists():
         return whole
     try:
@@ -39,6 +38,35 @@ def seconds_left(run: Experiment, state: str) -> float:
     except ValueError:  # its last line is being written
         return whole
     return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
+
+
+def _recorded(run: Experiment) -> float | None:
+    """Return the seconds of a whole run by the finished ones of its task and scale; None without any."""
+    own = run.identity()
+    alike, scaled = [], []
+    for path in run.folder().parents[1].glob(f"*/{run.scale}-seed*/result.json"):
+        result = reader.result(path.parent)
+        if result is None or result.status != "done" or result.seconds is None:
+            continue
+        other = _identity(path.parent)
+        scaled.append(result.seconds * _times_as_long(own["training"], other["training"]))
+        if all(own.get(part) == other.get(part) for part in ("data", "model", "training")):
+            alike.append(result.seconds)
+    found = alike or scaled
+    return median(found) if found else None
+
+
+@cache
+def _identity(folder: Path) -> dict[str, Any]:
+    return dict(read_yaml_file(folder / "config.yaml"))
+
+
+def _times_as_long(training: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    """Return the ratio of two runs' epochs, or updates; 1 where they do not say the same of the two."""
+    for length in ("max_epochs", "max_updates"):
+        if training.get(length) and other.get(length):
+            return float(training[length] / other[length])
+    return 1.0
 
 
 def _configured_hours(run: Experiment) -> float:
