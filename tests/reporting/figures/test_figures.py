@@ -120,6 +120,24 @@ def test_translation_is_drawn_in_bits_below_it_the_papers_curves(tmp_path: Path)
     assert "not of the paper's data" in found.caption
 
 
+def test_a_long_curves_steep_start_is_left_out_of_the_frame(tmp_path: Path) -> None:
+    run = compose_experiment(["task=de-en", "norm=adanorm", "scale=mini", f"runs={tmp_path}"])
+    late = [2.8, 2.7, 2.65, 2.6, 2.6, 2.61, 2.62, 2.62]
+    for start, is_steep in (([5.0, 4.0], True), ([2.9, 2.8], False)):
+        record(run, rows=evaluations(*start, *late))
+        found = curves("curves-de-en-mini", {"adanorm": [run]})
+        assert found is not None
+        assert ("steep start" in found.caption) is is_steep
+        axes = found.figure.axes[0]
+        low, high = axes.get_ylim()
+        shown = [low < y < high for y in ys(axes.lines[0])]
+        assert shown == [not is_steep, not is_steep, *[True] * len(late)]
+    record(run, rows=evaluations(5.0, *late))
+    few = curves("curves-de-en-mini", {"adanorm": [run]})
+    assert few is not None
+    assert few.figure.axes[0].get_ylim()[1] > 5.0 / 0.693147, "of nine evaluations all are shown"
+
+
 def test_the_papers_curves_are_those_it_reports() -> None:
     def curve(task: str, norm: str, part: str) -> list[float]:
         found = curves_of_the_paper(task)

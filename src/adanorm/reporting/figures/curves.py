@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PARTS = {"train": "training", "valid": "validation"}
 
 
+LONG = 10  # evaluations of a curve whose start may be left out
 PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where it may differ from ours
 
 
@@ -86,6 +87,7 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> NamedFigure 
         figure.suptitle(f"{title(task)}, {run.scale} scale", fontsize=8, fontweight="bold")
         grid = figure.subplots(len(rows), len(PARTS), squeeze=False)
         handles: dict[str, Line2D] = {}
+        cut: list[bool] = []
         for (source, (shown, label)), row in zip(rows.items(), grid, strict=True):
             for (part, whole), axes in zip(PARTS.items(), row, strict=True):
                 for norm in cells:
@@ -93,10 +95,12 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> NamedFigure 
                         handles[title(norm)] = _draw(axes, seeds, look[norm])
                 axes.set_title(f"{whole}, {source}" if theirs else whole)
                 axes.set_xlabel(shown.over)
-                _scale(axes)
+                cut.append(_scale(axes))
             row[0].set_ylabel(label)
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
-    return NamedFigure(name, _caption(run, cells, ours, theirs), figure)
+    caption = _caption(run, cells, ours, theirs)
+    start = " A steep start, the first fifth, is left out of the frame." if any(cut) else ""
+    return NamedFigure(name, caption + start, figure)
 
 
 def _draw(axes: Axes, seeds: Sequence[Curve], look: NormStyle) -> Line2D:
@@ -113,18 +117,41 @@ def _draw(axes: Axes, seeds: Sequence[Curve], look: NormStyle) -> Line2D:
     return line
 
 
-def _scale(axes: Axes) -> None:
-    """Make the scale logarithmic where values span more than a factor of ten, and ticks few."""
+def _after_a_steep_start(axes: Axes) -> tuple[float, float] | None:
+    """Return the range of values after the first fifth, where the start has most of the whole range."""
+    import numpy as np
+
+    lines = [np.asarray(line.get_xydata(), float) for line in axes.lines]
+    if max(map(len, lines), default=0) < LONG:
+        return None
+    points = np.concatenate(lines)
+    first, last = axes.dataLim.intervalx
+    late = points[points[:, 0] >= first + (last - first) / 5, 1]
+    low, high = axes.dataLim.intervaly
+    return (float(late.min()), float(late.max())) if np.ptp(late) < (high - low) / 3 else None
+
+
+def _scale(axes: Axes) -> bool:
+    """Make the scale logarithmic where values span more than a factor of ten, and ticks few.
+
+    Elsewhere a steep start is left out of the frame; return whether it was.
+    """
     from matplotlib import ticker
 
     low, high = axes.dataLim.intervaly
-    if low > 0 and high / low > 10:
+    is_wide = low > 0 and high / low > 10
+    late = None if is_wide else _after_a_steep_start(axes)
+    if is_wide:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_locator(ticker.NullLocator())
         axes.yaxis.set_major_formatter("{x:g}")
+    if late:
+        margin = 0.05 * (late[1] - late[0])
+        axes.set_ylim(late[0] - margin, late[1] + margin)
     axes.xaxis.set_major_locator(ticker.MaxNLocator(3, integer=True))
     axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))  # 400k updates
+    return late is not None
 
 
 def _caption(
