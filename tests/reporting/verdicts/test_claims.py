@@ -170,7 +170,7 @@ def test_a_claim_is_read_where_a_scale_can_show_it_and_of_the_settings_that_it_n
     assert answers(found) == {"all": "supported", "rt": "better"}, "its one task, of these runs"
     assert claim_sentence(found) == (
         "Supported: AdaNorm is shown to be better than LayerNorm on one of one data set (RT), where one is"
-        f" claimed. Read on RT of runs with `{longer}`, and not on SST5 and Enwiki8, where no run of this"
+        f" claimed. Read on RT of runs with {longer}, and not on SST5 and Enwiki8, where no run of this"
         " scale can show it."
     )
     assert f"| accuracy ({longer}) |" in claims_markdown([found])

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from adanorm.config.digest import digest_of
-from adanorm.config.paths import choices
+from adanorm.config.paths import PROJECT, choices
 from adanorm.records.published import published_tasks
 from adanorm.reporting.verdicts.preregistration import Claim, Preregistration, preregistration
 
@@ -34,6 +34,11 @@ def test_a_margin_moved_after_the_fact_changes_the_digest() -> None:
     values["margins"]["rt"]["test"] = 2.0
     assert Preregistration.model_validate(values).digest != registered.digest
     assert Preregistration.model_validate(registered.model_dump()).digest == registered.digest
+
+
+def test_a_change_of_what_was_registered_is_told() -> None:
+    """The page on verdicts says what a new digest changed, and when: it names the digest that holds."""
+    assert preregistration().digest in (PROJECT / "docs" / "verdicts.md").read_text("utf-8")
 
 
 def test_what_is_left_out_of_the_file_is_no_part_of_its_digest() -> None:

@@ -68,7 +68,7 @@ def conditions(claim: Claim, scale: str) -> str:
     parts = []
     for task in claim.tasks_at(scale):
         if overrides := claim.overrides(scale, task):
-            parts.append(f"on {title(task)} of runs with {listed([f'`{o}`' for o in overrides])}")
+            parts.append(f"on {title(task)} of runs with {listed(overrides)}")
     left_out = [title(task) for task in claim.tasks if task not in claim.tasks_at(scale)]
     parts += [f"not on {listed(left_out)}, where no run of this scale can show it"] if left_out else []
     return f" Read {', and '.join(parts)}." if parts else ""
