@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -19,6 +19,8 @@ def _two_or_four(rows: tuple[str, ...]) -> tuple[str, ...]:
 # [a, b]: a's lead over b. [a, b, c, d]: by how much a's lead over b is above c's lead over d.
 Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
 
+Compares: TypeAlias = Literal["test", "last_train_loss", "last_valid_loss"]
+
 
 class Conclusion(Config):
     """A sentence that the runs bear out on a column where a comparison has that answer there."""
@@ -32,7 +34,8 @@ class Rule(Config):
     """What is compared, and what counts: see reporting.verdicts.rule.
 
     `families` are comparisons whose p-values are corrected together, over all columns, by a name;
-    `with_columns_of` names studies whose columns are part of them. `beyond_margin`: better and worse need
+    `quantities` has those that compare no test score. `with_columns_of` names studies whose columns are
+    part of them. `beyond_margin`: better and worse need
     an estimate beyond the margin. `not_worse` are pairs of which the first must not be worse by the margin
     in any column. `conclusions` say what answers to comparisons of the families amount to. With
     `folds_overlap` rows are folds of a data set, one a place `at`; norms are named and paired by fold, and
@@ -40,6 +43,7 @@ class Rule(Config):
     """
 
     families: dict[str, Annotated[tuple[Compared, ...], Field(min_length=1)]]
+    quantities: dict[str, Compares] = Field(default_factory=dict)
     beyond_margin: bool = False
     with_columns_of: tuple[str, ...] = ()
     improves_on: Positive | None = None  # columns on which a row is better, and worse on none: an improvement
@@ -48,7 +52,9 @@ class Rule(Config):
     folds_overlap: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
-    def _conclude_from_families(self) -> Self:
+    def _speak_of_families(self) -> Self:
+        if unknown := {*self.quantities} - {*self.families}:
+            raise ValueError(f"quantities: no family {', '.join(map(repr, sorted(unknown)))}")
         compared = {rows for family in self.families.values() for rows in family}
         for conclusion in self.conclusions:
             if conclusion.where not in compared:
@@ -56,6 +62,10 @@ class Rule(Config):
                     f"conclusion {conclusion.says!r}: no family compares {list(conclusion.where)}"
                 )
         return self
+
+    def quantity_of(self, family: str) -> Compares:
+        """Return what the comparisons of a family are of."""
+        return self.quantities.get(family, "test")
 
     def rows(self) -> Iterator[str]:
         """Yield every row that is named."""

@@ -91,6 +91,37 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer(tmp_path
     )
 
 
+def test_a_family_may_compare_losses_of_which_the_lower_leads(tmp_path: Path) -> None:
+    study = load_study("over-fitting")
+    grid = study_grid(study, runs=str(tmp_path))
+    losses = {
+        "adanorm": (2.60, 2.61, 2.64),
+        "layernorm": (2.70, 2.72, 2.73),
+        "layernorm-simple": (2.7, 2.7, 2.7),
+    }
+    for (row, _), cell in grid.items():
+        for run in cell.runs if row != "layernorm-simple" else ():
+            record(
+                run,
+                rows=[{"valid_loss": 3.0}, {"valid_loss": losses[row][run.seed - 1]}],
+                test={"bleu": 40.0},
+            )
+    lead, of_losses, of_scores = rule_notes(Table(study, grid))
+    assert "(De-En 0.01 of the last validation loss, De-En 0.5)" in lead
+    assert "in nats, is by how much it is the lower" in lead
+    gaps = [b - a for a, b in zip(losses["adanorm"], losses["layernorm"], strict=True)]
+    p = ttest_rel(losses["layernorm"], losses["adanorm"]).pvalue
+    assert f"AdaNorm over LayerNorm: De-En {fmean(gaps):+.3f} [" in of_losses
+    assert f"p {1 - (1 - p) ** 2:.3f} *better*" in of_losses, "of two comparisons, the other without runs"
+    assert "LayerNorm-simple over LayerNorm: De-En no scores to compare" in of_losses
+    assert "AdaNorm over LayerNorm: De-En no scores to compare" in of_scores, "all gaps are alike"
+
+
+def test_quantities_are_of_families() -> None:
+    with pytest.raises(ValueError, match="quantities: no family 'b'"):
+        Rule(families={"a": (("x", "y"),)}, quantities={"b": "last_valid_loss"})
+
+
 def test_a_row_with_a_run_that_diverged_or_did_not_learn_is_not_compared(tmp_path: Path) -> None:
     study, grid = with_a_conclusion(tmp_path)
     for (row, task), cell in grid.items():

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
-from adanorm.reporting.names import title
+from adanorm.records import reader
+from adanorm.reporting.names import quantity_title, title
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.evidence import grouped
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.rule import Column, Decision, decide, improvement, not_worse
 from adanorm.reporting.verdicts.variance import Scores
 from adanorm.studies.grid import study_grid
-from adanorm.studies.rule import Conclusion, Rule
+from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.studies.study import Study, load_study
 
 
@@ -21,7 +24,8 @@ def rule_notes(table: Table) -> list[str]:
     rule = table.study.rule
     if rule is None:
         return []
-    columns = _columns(table, rule)
+    quantities = dict.fromkeys(map(rule.quantity_of, rule.families))
+    columns = {quantity: _columns(table, rule, quantity) for quantity in quantities}
     pairs = "on the seeds that both share, with its 95 % interval (Student's paired t)"
     if rule.folds_overlap is not None:
         pairs = (
@@ -34,17 +38,24 @@ def rule_notes(table: Table) -> list[str]:
         f" (Holm 1979, after Šidák), is below {preregistration().level:g}"
         f"{' and the lead is beyond the margin' if rule.beyond_margin else ''}; *equivalent* where the"
         f" interval lies within the margin ({_margins(columns)}); else *open*."
+        f"{_OF_LOSSES if rule.quantities else ''}"
     )
-    found = decide(rule, columns)
+    found: dict[str, list[Decision]] = {}
+    for name, family in rule.families.items():
+        alone = rule.model_copy(update={"families": {name: family}})
+        found |= decide(alone, columns[rule.quantity_of(name)])
     every = [decision for decisions in found.values() for decision in decisions]
     if all(d.read is None and not d.not_compared for d in every):
         return [f"{lead} No runs yet that it could be applied to."]
     paragraphs = [_family(name, decisions, rule) for name, decisions in found.items()]
-    paragraphs += [_replicated(*pair, columns) for pair in rule.not_worse]
+    paragraphs += [_replicated(*pair, columns["test"]) for pair in rule.not_worse]
     return [lead, *paragraphs, *(_concluded(each, every) for each in rule.conclusions)]
 
 
-def _columns(table: Table, rule: Rule) -> list[Column]:
+_OF_LOSSES = " A lead in a loss, in nats, is by how much it is the lower."
+
+
+def _columns(table: Table, rule: Rule, quantity: Compares) -> list[Column]:
     """Return the columns of the study and of those that the rule takes with it, its planned seeds alone."""
     folder = next((plan.runs[0].runs for plan in table.grid.values() if plan.runs), None)
     others = [load_study(name) for name in rule.with_columns_of]
@@ -53,16 +64,28 @@ def _columns(table: Table, rule: Rule) -> list[Column]:
     for each in tables:
         planned = {*each.study.seeds}
         for task in each.study.columns:
-            margin = preregistration().margin(task, "test")
+            margin = preregistration().margin(task, quantity)
             assert margin is not None, "of the tasks of studies with a rule"
+            every = each.variance(task).scores if quantity == "test" else _losses(each, task, quantity)
             scores: Scores = {
                 row: {seed: score for seed, score in of.items() if seed in planned}
-                for row, of in each.variance(task).scores.items()
+                for row, of in every.items()
             }
             if rule.folds_overlap is not None:
                 scores = _by_fold(each.study, scores)
             overlap = rule.folds_overlap or 0.0
             found.append(Column(task, each.study.scale, scores, margin, overlap, _not_compared(each, task)))
+    return found
+
+
+def _losses(table: Table, task: str, quantity: Compares) -> Scores:
+    """Return a column's losses by row and seed, negated: larger is better; of rows whose runs all learned."""
+    found = {}
+    for (row, column), plan in table.grid.items():
+        results = ((run, reader.result(run.folder())) for run in (plan.runs if column == task else ()))
+        side = grouped(((run, result) for run, result in results if result is not None), quantity)
+        if side.scores and side.all_learned:
+            found[row] = side.scores
     return found
 
 
@@ -82,8 +105,12 @@ def _by_fold(study: Study, scores: Scores) -> Scores:
     return found
 
 
-def _margins(columns: list[Column]) -> str:
-    return ", ".join(f"{title(column.task)} {column.margin:g}" for column in columns)
+def _margins(columns: Mapping[Compares, Sequence[Column]]) -> str:
+    said = []
+    for quantity, of in columns.items():
+        what = "" if quantity == "test" else f" of the {quantity_title(quantity)}"
+        said += [f"{title(column.task)} {column.margin:g}{what}" for column in of]
+    return ", ".join(said)
 
 
 def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
@@ -110,8 +137,9 @@ def _decision(decision: Decision) -> str:
     if read is None:
         why = ", ".join(f"{title(row)} {setback}" for row, setback in decision.not_compared.items())
         return f"{task} not compared ({why})" if why else f"{task} no scores to compare"
-    low, high = read.interval
-    return f"{task} {read.gap:+.2f} [{low:+.2f}, {high:+.2f}] p {decision.p:.3f} *{decision.answer}*"
+    digits = max(2, 1 - math.floor(math.log10(read.margin)))
+    gap, low, high = (f"{value:+.{digits}f}" for value in (read.gap, *read.interval))
+    return f"{task} {gap} [{low}, {high}] p {decision.p:.3f} *{decision.answer}*"
 
 
 def _replicated(first: str, second: str, columns: list[Column]) -> str:
