@@ -24,6 +24,7 @@ from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
 from adanorm.runs.execute import execute
+from adanorm.training.distributed import LOST
 from tests import commands
 from tests.conftest import Command
 from tests.defined import corners
@@ -248,7 +249,7 @@ def by_torchrun(*arguments: str) -> list[str]:
 def by_forks(*arguments: str) -> list[str]:
     """The same of two processes with the environment that torchrun gives its own."""
     with TemporaryFile("w+") as errors:
-        codes = [process.wait(200) for process in two(*arguments, errors=errors)]
+        codes = [process.wait(200) for process in two("adanorm", "run", *arguments, errors=errors)]
         errors.seek(0)
         return [errors.read()] if any(codes) else []
 
@@ -258,7 +259,7 @@ def two(*arguments: str, **files: Any) -> list[commands.Process]:
     with socket.create_server(("localhost", 0)) as free:
         address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
     places = [{**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
-    return [commands.start("adanorm", "run", *arguments, environment=place, **files) for place in places]
+    return [commands.start(*arguments, environment=place, **files) for place in places]
 
 
 @pytest.mark.usefixtures("_quick_start")
@@ -288,14 +289,15 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str)
 
 
 def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes(tmp_path: Path) -> None:
-    arguments = (
+    settings = (
         "task=gaussian",
         "norm=adanorm",
         "scale=smoke",
         "training.max_epochs=2000",
         f"runs={tmp_path}",
     )
-    folder = compose_experiment(list(arguments)).folder()
+    folder = compose_experiment(list(settings)).folder()
+    arguments = ("adanorm", "run", *settings)
     with TemporaryFile("w+") as errors:
         main, other = two(*arguments, errors=errors)
         while not (folder / "checkpoint.pt").exists():
@@ -320,6 +322,33 @@ def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes
     for process in both:
         process.kill()
     assert [int(epoch) for epoch in epochs[:2]] == [done + 1, done + 2]
+
+
+WAITS = """
+from pathlib import Path
+from threading import Event
+
+import torch
+
+from adanorm.training.distributed import init_distributed
+
+with init_distributed(torch.device("cpu")) as world:
+    Path(f"{world.rank}.joined").touch()
+    Event().wait()
+"""
+
+
+def test_a_process_that_waits_where_it_hears_of_no_other_ends_after_one_was_lost(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    with TemporaryFile("w+") as errors:
+        main, other = two("waits", cwd=tmp_path, errors=errors)
+        while len([*tmp_path.glob("*.joined")]) < 2:
+            assert (main.poll(), other.poll()) == (None, None)
+            time.sleep(0.02)
+        main.kill()
+        assert other.wait(60) == 2
+        errors.seek(0)
+        assert errors.read() == f"error: {LOST}\n"
 
 
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb"])

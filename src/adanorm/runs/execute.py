@@ -19,13 +19,11 @@ from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import weights
-from adanorm.training.distributed import World, broadcast, init_distributed, is_of_a_lost_process
+from adanorm.training.distributed import LOST, World, broadcast, init_distributed, is_of_a_lost_process
 from adanorm.training.loop import Trainer
 from adanorm.training.memory import peak_memory
 from adanorm.training.progress import Progress, planned_updates
 from adanorm.training.state import Outcome, Row
-
-RESUMES = "the next start resumes from the last checkpoint"
 
 
 def execute(experiment: Experiment) -> None:
@@ -55,7 +53,7 @@ def execute(experiment: Experiment) -> None:
                 if is_out_of_memory(error):
                     raise  # as well
                 if is_of_a_lost_process(error, world):
-                    raise ConnectionError(f"another process of this run has ended: {RESUMES}") from None
+                    raise ConnectionError(LOST) from None
                 if record is not None:
                     message = f"{type(error).__name__}: {error}"
                     record.result = Result(status="failed", **facts, error=message)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -28,6 +32,9 @@ class World(NamedTuple):
 
 ALONE = World(0, 1)
 
+LOST = "another process of this run has ended: the next start resumes from the last checkpoint"
+SECONDS_TO_NOTICE = 5.0
+
 # Groups that were left, to the process's end. Were DistributedDataParallel's reducer the last to know one, it
 # would join the group's threads under the interpreter's lock, for which they wait where a process was lost.
 _LEFT: list[Any] = []
@@ -35,18 +42,48 @@ _LEFT: list[Any] = []
 
 @contextmanager
 def init_distributed(device: torch.device) -> Iterator[World]:
-    """Join the processes that torchrun started, if it did, for the duration of a block."""
+    """Join the processes that torchrun started, if it did, for the duration of a block.
+
+    Within it this process ends, with exit code 2 and one line, soon after another of the run on this machine.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield ALONE
         return
     # The others wait while the first evaluates: decoding a test set may take long.
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(hours=6))
+    world, left = World(dist.get_rank(), dist.get_world_size()), Event()
+    _end_with_others(world, left)
     try:
-        yield World(dist.get_rank(), dist.get_world_size())
+        yield world
     finally:
+        left.set()
         _LEFT.append(dist.group.WORLD)
         dist.destroy_process_group()
+
+
+def _end_with_others(world: World, left: Event) -> None:
+    """Have this process end once another on this machine has, unless it does so itself or has `left`.
+
+    A collective notices that a process was lost, but for gloo's (PyTorch 2.13): a message that it writes to a
+    connection just closed it takes for pending, and waits for it to be sent until the group's timeout.
+    """
+    if not hasattr(os, "pidfd_open"):  # Linux alone has it
+        return
+    machine = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8"), os.readlink("/proc/self/ns/pid")
+    processes = all_gather((machine, os.getpid()), world)
+    ends = select.poll()
+    for place, (where, process) in enumerate(processes):
+        if where == machine and place != world.rank:
+            ends.register(os.pidfd_open(process), select.POLLIN)
+
+    def watch() -> None:
+        ends.poll()
+        if not left.wait(SECONDS_TO_NOTICE):
+            print(f"error: {LOST}", file=sys.stderr, flush=True)
+            os._exit(2)  # the main thread may wait where no exception reaches it
+
+    Thread(target=watch, name="other processes", daemon=True).start()
 
 
 # What gloo says of a connection whose other end has gone; NCCL has an error of its own.
