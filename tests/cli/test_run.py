@@ -339,7 +339,7 @@ with init_distributed(torch.device("cpu")) as world:
 
 
 def test_a_process_that_waits_where_it_hears_of_no_other_ends_after_one_was_lost(tmp_path: Path) -> None:
-    (tmp_path / "waits.py").write_text(WAITS)
+    (tmp_path / "waits.py").write_text(WAITS, encoding="utf-8")
     with TemporaryFile("w+") as errors:
         main, other = two("waits", cwd=tmp_path, errors=errors)
         while len([*tmp_path.glob("*.joined")]) < 2:

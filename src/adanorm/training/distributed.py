@@ -70,7 +70,8 @@ def _end_with_others(world: World, left: Event) -> None:
     """
     if not hasattr(os, "pidfd_open"):  # Linux alone has it
         return
-    machine = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8"), os.readlink("/proc/self/ns/pid")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
+    machine = (boot, os.readlink("/proc/self/ns/pid"))
     processes = all_gather((machine, os.getpid()), world)
     ends = select.poll()
     for place, (where, process) in enumerate(processes):
