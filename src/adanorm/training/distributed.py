@@ -70,7 +70,7 @@ def _end_with_others(world: World, left: Event) -> None:
     """
     if not hasattr(os, "pidfd_open"):  # Linux alone has it
         return
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8")
     machine = (boot, os.readlink("/proc/self/ns/pid"))
     processes = all_gather((machine, os.getpid()), world)
     ends = select.poll()
