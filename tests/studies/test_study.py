@@ -140,6 +140,10 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
             "rows: {a: {norm: adanorm, overrides: [+task=rt]}}",
             r"rows\.a\.overrides: \+task=rt: may not change",
         ),
+        (
+            "rows: {a: {norm: adanorm, at: 2}, b: {norm: adanorm, at: 2}}\nover: size",
+            "rows 'a' and 'b': one norm at size 2: give each a panel",
+        ),
         ("rows: {a: {norm: adanorm, overrides: ['norm=ü']}}", "cannot be read; a value of other characters"),
     ],
 )

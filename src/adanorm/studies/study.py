@@ -45,6 +45,7 @@ class StudyRow(Config):
     overrides: Overrides = ()
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
+    panel: str | None = None  # what sets the rows of one panel of that figure apart from those of another
     undefined: str | None = None  # why there can be no runs of it
     budget: Budget = ()  # overrides tried in its cells, as many as in every row that has its own
     compared: bool = True  # with the paper's numbers; false: only shown in a table of them
@@ -83,10 +84,16 @@ class Study(Config):
         return rows
 
     @model_validator(mode="after")
-    def _every_row_is_at_a_value(self) -> Study:
-        for label, row in self.rows.items():
-            if self.over is not None and row.at is None:
+    def _every_row_is_at_a_value_of_its_own(self) -> Study:
+        places: dict[object, str] = {}
+        for label, row in self.rows.items() if self.over is not None else ():
+            if row.at is None:
                 raise ValueError(f"row {label!r}: lacks `at`, its {self.over}")
+            other = places.setdefault((row.norm, row.at, row.panel), label)
+            if other != label:
+                raise ValueError(
+                    f"rows {other!r} and {label!r}: one norm at {self.over} {row.at:g}: give each a panel"
+                )
         return self
 
     @model_validator(mode="after")

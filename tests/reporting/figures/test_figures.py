@@ -22,6 +22,7 @@ from adanorm.reporting.figures.catalogue import draw_figure, figure_names
 from adanorm.reporting.figures.curves import curves, curves_of_the_paper
 from adanorm.reporting.figures.intervals import norm_scores
 from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, svg, write_figure
+from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import Candidate, CellPlan, study_grid
 from adanorm.studies.study import load_study
@@ -199,6 +200,38 @@ def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
     assert [len(axes.lines) for axes in drawing.figure.axes] == [2, 2, 2, 2]
     released = grid["AdaNorm on De-En", "de-en"].runs[0]
     assert (released.norm.params["C"], released.training.max_updates) == (2, 90000)
+
+
+def test_scores_over_a_setting_have_a_panel_for_what_sets_rows_of_one_norm_apart(tmp_path: Path) -> None:
+    study = load_study("depth").model_copy(update={"columns": ["rt"], "seeds": (1,)})
+    grid = study_grid(study, runs=str(tmp_path))
+    scores = {"LayerNorm pre, 2": 73.0, "LayerNorm pre, 8": 74.0, "LayerNorm post, 2": 72.0}
+    for row, found in scores.items():
+        record(grid[row, "rt"].runs[0], test={"accuracy": found})
+    record(grid["LayerNorm post, 16", "rt"].runs[0], status="diverged", test=None)
+    drawn = over_setting("norms-depth", Table(study, grid))
+    assert drawn is not None
+    first, second = drawn.figure.axes
+    assert first.get_title() == "RT: norms in front of a branch"
+    assert second.get_title() == "RT: norms behind the sum"
+    solid = NORM_STYLES["layernorm"].color
+    lines = [[(xs(x), ys(x)) for x in axes.lines if x.get_color() == solid] for axes in (first, second)]
+    assert lines[0] == [([2, 8], [73, 74])]
+    assert lines[1][0] == ([2], [72])
+    assert [x for x, _ in lines[1][1:]] == [[16]], "a cross"
+    (legend,) = drawn.figure.legends
+    drawn.figure.draw_without_rendering()
+    assert legend.get_window_extent().x0 > 0, "within the figure"
+
+
+def test_evenly_spaced_values_stand_evenly(tmp_path: Path) -> None:
+    for name, scale in (("ptb-folds", "linear"), ("depth", "log")):
+        study = load_study(name)
+        grid = study_grid(study, runs=str(tmp_path))
+        record(next(iter(grid.values())).runs[0])
+        drawn = over_setting(f"norms-{name}", Table(study, grid))
+        assert drawn is not None
+        assert drawn.figure.axes[0].get_xscale() == scale
 
 
 def test_curves_of_one_norm_are_not_told_apart(tmp_path: Path) -> None:

@@ -1,21 +1,30 @@
-"""Test scores over a setting, such as the batch size: a panel a task, a line a norm."""
+"""Test scores over a setting, such as the batch size: a panel a task, or several, a line a norm."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product, starmap
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from adanorm.reporting.cell import Cell
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
+from adanorm.studies.study import StudyRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
 Point = tuple[float, Cell]
+
+
+class _Panel(NamedTuple):
+    """What is drawn in one panel."""
+
+    task: str
+    rows: str | None  # those of the study that are in it, by their `panel`
 
 
 def over_setting(name: str, table: Table) -> NamedFigure | None:
@@ -25,35 +34,45 @@ def over_setting(name: str, table: Table) -> NamedFigure | None:
     circle where the norm is undefined.
     """
     study = table.study
-    ended = [task for (_, task), cell in table.cells.items() if cell is not None and cell.results]
-    tasks = [task for task in study.columns if task in ended]
-    if not tasks:
-        return None
+    of_rows = dict.fromkeys(row.panel for row in study.rows.values())
     norms = list(dict.fromkeys(row.norm for row in study.rows.values()))
+    panels = [
+        panel
+        for panel in starmap(_Panel, product(study.columns, of_rows))
+        if any(cell and cell.results for norm in norms for _, cell in _placed(table, norm, panel))
+    ]
+    if not panels:
+        return None
     look = norm_styles(norms)
     with figure_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(WIDTH, 0.8 + 1.9 * len(tasks)))
+        figure = Figure(figsize=(WIDTH, 0.8 + 1.9 * len(panels)))
         figure.suptitle(f"Test scores, {study.scale} scale", fontsize=8, fontweight="bold")
         handles: dict[str, Line2D] = {}
-        for task, axes in zip(tasks, figure.subplots(len(tasks), squeeze=False).flat, strict=True):
+        for panel, axes in zip(panels, figure.subplots(len(panels), squeeze=False).flat, strict=True):
             for norm in norms:
-                handles[title(norm)] = _draw(axes, _points(table, norm, task), look[norm])
+                handles[title(norm)] = _draw(axes, _points(table, norm, panel), look[norm])
             for index, norm in enumerate(norms):
-                _mark_scoreless(axes, table, norm, task, look[norm], height=0.03 + 0.05 * index)
-            _label(axes, table, task)
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(norms))
+                _mark_scoreless(axes, table, norm, panel, look[norm], height=0.03 + 0.05 * index)
+            _label(axes, table, panel)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
     return NamedFigure(name, _caption(table), figure)
 
 
-def _points(table: Table, norm: str, task: str) -> list[Point]:
-    """Return where a norm has scores, from the lowest value of the setting on."""
-    found = []
+def _placed(table: Table, norm: str, panel: _Panel) -> Iterator[tuple[StudyRow, Cell | None]]:
+    """Yield a norm's rows in a panel, each with its cell."""
     for label, row in table.study.rows.items():
-        cell = table.cells[label, task]
-        if row.norm == norm and row.at is not None and cell is not None and cell.scores:
-            found.append((row.at, cell))
+        if (row.norm, row.panel) == (norm, panel.rows):
+            yield row, table.cells[label, panel.task]
+
+
+def _points(table: Table, norm: str, panel: _Panel) -> list[Point]:
+    """Return where a norm has scores, from the lowest value of the setting on."""
+    placed = _placed(table, norm, panel)
+    found = [
+        (row.at, cell) for row, cell in placed if row.at is not None and cell is not None and cell.scores
+    ]
     return sorted(found, key=lambda point: point[0])
 
 
@@ -67,12 +86,11 @@ def _draw(axes: Axes, points: Sequence[Point], look: NormStyle) -> Line2D:
 
 
 def _mark_scoreless(
-    axes: Axes, table: Table, norm: str, task: str, look: NormStyle, *, height: float
+    axes: Axes, table: Table, norm: str, panel: _Panel, look: NormStyle, *, height: float
 ) -> None:
-    for label, row in table.study.rows.items():
-        cell = table.cells[label, task]
+    for row, cell in _placed(table, norm, panel):
         broke = cell is not None and cell.results and not cell.scores
-        if row.norm != norm or row.at is None or not (broke or row.undefined):
+        if row.at is None or not (broke or row.undefined):
             continue
         marker = "o" if row.undefined else "x"
         axes.plot(
@@ -81,14 +99,15 @@ def _mark_scoreless(
         )  # fmt: skip
 
 
-def _label(axes: Axes, table: Table, task: str) -> None:
+def _label(axes: Axes, table: Table, panel: _Panel) -> None:
     from matplotlib import ticker
 
     values = sorted({row.at for row in table.study.rows.values() if row.at is not None})
-    axes.set_title(title(task))
-    axes.set_ylabel(table.metric_of(task).axis)
+    axes.set_title(": ".join([title(panel.task), *([panel.rows] if panel.rows else [])]))
+    axes.set_ylabel(table.metric_of(panel.task).axis)
     axes.set_xlabel(table.study.over or "")
-    if values[0] > 0:
+    steps = {after - before for before, after in pairwise(values)}
+    if values[0] > 0 and len(steps) > 1:
         axes.set_xscale("log", base=2)
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.xaxis.set_minor_locator(ticker.NullLocator())
