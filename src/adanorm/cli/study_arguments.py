@@ -10,6 +10,7 @@ from adanorm.cli.command import Arguments, Key
 from adanorm.cli.values import folder_of, seed_list, whole_number
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF, choices
+from adanorm.reporting.tables.rule_notes import check_margins
 from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {
@@ -40,7 +41,7 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
     """Return the study that a command line names, with its tasks, scale and seeds.
 
     Of fewer tasks it has no rule, which is for all of them. Raises ValueError for an unknown study or
-    scale, for a task that is not the study's, and for seeds that are none.
+    scale, for a task that is not the study's, for seeds that are none, and for a rule without a margin.
     """
     given = arguments.keys
     study = load_study(arguments.names[0])
@@ -57,6 +58,7 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
     if sorted(tasks) != sorted(study.columns):
         study = _of_tasks(study, tasks)
         table += f"-{'-'.join(study.columns)}"
+    check_margins(study)
     if sorted(seeds) == sorted(study.seeds):
         seeds = study.seeds
     else:

@@ -22,6 +22,18 @@ Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
 Compares: TypeAlias = Literal["test", "last_train_loss", "last_valid_loss"]
 
 
+class Margin(Config):
+    """The smallest difference that matters on a task: of its test score, and of a loss in nats."""
+
+    test: Annotated[float, Field(gt=0)]
+    loss: Annotated[float, Field(gt=0)] | None = None
+    reason: str
+
+    def of(self, quantity: str) -> float | None:
+        """Return that of the test score (`test`), of a loss for every other quantity."""
+        return self.test if quantity == "test" else self.loss
+
+
 class Conclusion(Config):
     """A sentence that the runs bear out on a column where a comparison has that answer there."""
 
@@ -34,16 +46,18 @@ class Rule(Config):
     """What is compared, and what counts: see reporting.verdicts.rule.
 
     `families` are comparisons whose p-values are corrected together, over all columns, by a name;
-    `quantities` has those that compare no test score. `with_columns_of` names studies whose columns are
-    part of them. `beyond_margin`: better and worse need
-    an estimate beyond the margin. `not_worse` are pairs of which the first must not be worse by the margin
-    in any column. `conclusions` say what answers to comparisons of the families amount to. With
-    `folds_overlap` rows are folds of a data set, one a place `at`; norms are named and paired by fold, and
-    the variance is that of folds that share training data, this many tested examples an example trained on.
+    `quantities` has those that compare no test score. `margins` are of tasks that conf/claims/paper.yaml
+    has none of. `with_columns_of` names studies whose columns are part of the families. `beyond_margin`:
+    better and worse need an estimate beyond the margin. `not_worse` are pairs of which the first must not
+    be worse by the margin in any column. `conclusions` say what answers to comparisons of the families
+    amount to. With `folds_overlap` rows are folds of a data set, one a place `at`; norms are named and
+    paired by fold, and the variance is that of folds that share training data, this many tested examples
+    an example trained on.
     """
 
     families: dict[str, Annotated[tuple[Compared, ...], Field(min_length=1)]]
     quantities: dict[str, Compares] = Field(default_factory=dict)
+    margins: dict[str, Margin] = Field(default_factory=dict)
     beyond_margin: bool = False
     with_columns_of: tuple[str, ...] = ()
     improves_on: Positive | None = None  # columns on which a row is better, and worse on none: an improvement

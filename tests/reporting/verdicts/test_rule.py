@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from statistics import fmean
 
@@ -10,13 +11,14 @@ import pytest
 from baycomp.single import CorrelatedTTest
 from scipy.stats import ttest_rel
 
-from adanorm.reporting.tables.rule_notes import rule_notes
+from adanorm.reporting.tables.rule_notes import check_margins, rule_notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.paired import of_gaps
 from adanorm.reporting.verdicts.rule import Column, decide, improvement, not_worse
 from adanorm.studies.grid import StudyGrid, study_grid
 from adanorm.studies.rule import Rule
 from adanorm.studies.study import Study, load_study
+from tests.conftest import Command
 from tests.reporting.records import record, score
 
 BASE = (70.0, 71.0, 70.5, 69.5, 70.2)
@@ -89,6 +91,45 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer(tmp_path
     assert said == (
         "By the rule, “the paper is right”: borne out on RT; not shown on SST5; not run on MNIST."
     )
+
+
+def test_a_rule_brings_the_margins_that_the_plan_lacks(tmp_path: Path) -> None:
+    margin = {"test": 0.3, "reason": "30 of 10,000 images"}
+    families = {"a": [["adanorm", "layernorm"]]}
+    study = Study.model_validate(
+        {"title": "t", "rows": ["adanorm", "layernorm"], "columns": ["cifar10"], "scale": "mini"}
+        | {"seeds": [1, 2, 3], "rule": {"families": families, "margins": {"cifar10": margin}}}
+    )
+    check_margins(study)
+    grid = study_grid(study, runs=str(tmp_path))
+    for (row, _), cell in grid.items():
+        for run in cell.runs:
+            ahead = 0.1 + 0.01 * run.seed if row == "adanorm" else 0.0
+            record(run, test={"accuracy": 80.0 + run.seed + ahead})
+    lead, found = rule_notes(Table(study, grid))
+    assert "within the margin (CIFAR-10 0.3)" in lead
+    assert "+0.12 [+0.10, +0.14] p 0.002 *equivalent*" in found
+
+
+@pytest.mark.parametrize(
+    ("column", "quantities", "lacks"),
+    [
+        ("cifar10", {}, "cifar10 has no margin of the test score"),
+        ("rt", {"a": "last_train_loss"}, "rt has no margin of the last training loss"),
+    ],
+)
+def test_a_rule_without_a_margin_is_told_before_any_run(
+    tmp_path: Path, command: Command, column: str, quantities: dict[str, str], lacks: str
+) -> None:
+    content = {
+        "title": "t", "rows": ["adanorm", "layernorm"], "columns": [column], "scale": "smoke", "seeds": [1],
+        "rule": {"families": {"a": [["adanorm", "layernorm"]]}, "quantities": quantities},
+    }  # fmt: skip
+    (tmp_path / "own.yaml").write_text(json.dumps(content), encoding="utf-8")
+    done = command("study", str(tmp_path / "own.yaml"), f"runs={tmp_path / 'runs'}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: the study's rule: {lacks}: write it in `margins`\n"
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_family_may_compare_losses_of_which_the_lower_leads(tmp_path: Path) -> None:

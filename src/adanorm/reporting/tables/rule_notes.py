@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby, product
 from statistics import fmean
 
 from adanorm.records import reader
@@ -52,6 +52,26 @@ def rule_notes(table: Table) -> list[str]:
     return [lead, *paragraphs, *(_concluded(each, every) for each in rule.conclusions)]
 
 
+def check_margins(study: Study) -> None:
+    """Raise ValueError where the study's rule lacks a margin of what it compares."""
+    if (rule := study.rule) is None:
+        return
+    tasks = [study.columns, *(load_study(name).columns for name in rule.with_columns_of)]
+    for task, family in product(chain.from_iterable(tasks), rule.families):
+        rule_margin(rule, task, rule.quantity_of(family))
+
+
+def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
+    """Return the smallest difference that matters by a rule; raises ValueError where there is none."""
+    own = rule.margins.get(task)
+    found = preregistration().margin(task, quantity) if own is None else own.of(quantity)
+    if found is None:
+        raise ValueError(
+            f"the study's rule: {task} has no margin of the {quantity_title(quantity)}: write it in `margins`"
+        )
+    return found
+
+
 _OF_LOSSES = " A lead in a loss, in nats, is by how much it is the lower."
 
 
@@ -64,8 +84,6 @@ def _columns(table: Table, rule: Rule, quantity: Compares) -> list[Column]:
     for each in tables:
         planned = {*each.study.seeds}
         for task in each.study.columns:
-            margin = preregistration().margin(task, quantity)
-            assert margin is not None, "of the tasks of studies with a rule"
             every = each.variance(task).scores if quantity == "test" else _losses(each, task, quantity)
             scores: Scores = {
                 row: {seed: score for seed, score in of.items() if seed in planned}
@@ -74,7 +92,8 @@ def _columns(table: Table, rule: Rule, quantity: Compares) -> list[Column]:
             if rule.folds_overlap is not None:
                 scores = _by_fold(each.study, scores)
             overlap = rule.folds_overlap or 0.0
-            found.append(Column(task, each.study.scale, scores, margin, overlap, _not_compared(each, task)))
+            margin, kept_out = rule_margin(rule, task, quantity), _not_compared(each, task)
+            found.append(Column(task, each.study.scale, scores, margin, overlap, kept_out))
     return found
 
 

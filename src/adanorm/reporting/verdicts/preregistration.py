@@ -12,6 +12,7 @@ from adanorm.config.experiment import first_problem
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
 from adanorm.config.yaml_file import read_yaml_file
+from adanorm.studies.rule import Margin
 
 Above = Annotated[float, Field(gt=0)]
 
@@ -71,14 +72,6 @@ class Claim(Config):
         return self
 
 
-class Margin(Config):
-    """The smallest difference that matters on a task: of its score, and of a loss in nats."""
-
-    test: Above
-    loss: Above | None = None
-    reason: str
-
-
 class Stopping(Config):
     """Seeds planned of each cell, the most that are ever read, and how fast the error is spent."""
 
@@ -109,7 +102,7 @@ class Preregistration(Config):
     def margin(self, task: str, quantity: str) -> float | None:
         """Return the smallest difference that matters, or None where the task has none."""
         found = self.margins.get(task)
-        return None if found is None else found.test if quantity == "test" else found.loss
+        return None if found is None else found.of(quantity)
 
     @property
     def digest(self) -> str:
