@@ -8,6 +8,7 @@ import io
 import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -64,7 +65,8 @@ def server() -> Iterator[Server]:
             length = len(answer.body) if answer.declared is None else answer.declared
             self.send_header("Content-Length", str(length))
             self.end_headers()
-            self.wfile.write(answer.body)
+            with suppress(BrokenPipeError, ConnectionResetError):  # a page or an error is refused by its head
+                self.wfile.write(answer.body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
