@@ -88,8 +88,8 @@ list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
 	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SET)
 
-status: $(VENV)/installed ## Show where STUDY stands, cell by cell, and the time left
-	@$(ADANORM) status $(call quoted,$(STUDY)) $(GRID)
+status: $(VENV)/installed ## Show where every study stands, or STUDY cell by cell; time left
+	@$(ADANORM) status $(if $(filter command% environment%,$(origin STUDY)),$(call quoted,$(STUDY))) $(GRID)
 
 analyse: $(VENV)/installed ## Observe WHAT as TASK trains under NORMS; a table and figures
 	@$(ADANORM) analyze $(WHAT) $(call given,TASK,task) $(call given,NORMS,norm) $(call given,SCALE,scale) $(call given,SEEDS,seeds) $(call given,RUNS,runs) $(SET)

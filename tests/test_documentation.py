@@ -87,8 +87,8 @@ def what_runs(line: str) -> tuple[str, ...]:
     Studies differ in their grids, of which a corner is run: one study of each choice of keys.
     """
     command, *arguments = shlex.split(line)
-    if command in ("study", "status"):
-        return command, *sorted(keys_of(line))
+    if command in ("study", "status") and arguments:
+        return command, "STUDY", *sorted(keys_of(line))
     return command, *(entry for entry in arguments if entry.partition("=")[0] not in REPLACED)
 
 
@@ -196,10 +196,12 @@ def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.Ca
     command = command_name(command)
     if any(launcher in arguments for launcher in NEEDS_A_CLUSTER):
         arguments = [entry for entry in arguments if not entry.startswith("launcher")]
-    if command in ("study", "status"):
+    if line == "status":
+        arguments = [f"runs={workplace / 'runs'}"]
+    elif command in ("study", "status"):
         arguments[0] = small_study(workplace, arguments[0])
         arguments = ["task=mnist" if entry.startswith("task=") else entry for entry in arguments]
-    if command in (
+    if line != "status" and command in (
         "run",
         "study",
         "status",

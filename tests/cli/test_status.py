@@ -8,10 +8,11 @@ import pytest
 
 from adanorm.cli import status
 from adanorm.cli.command import parse_arguments
+from adanorm.config.paths import choices
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
+from adanorm.studies.grid import plan_runs, study_grid
 from adanorm.studies.study import load_studies, load_study
 from tests.reporting.records import record, score
 
@@ -39,6 +40,36 @@ def test_what_needs_a_gpu_is_said_with_its_hours_there(
     hours = sum(run.cost.cuda_hours for run in runs)
     assert lines[-1] == f"need a GPU: De-En 2 runs, about {hours:,.0f} hours on one"
     assert lines[-2].startswith("time left: about ")
+
+
+def test_without_a_study_there_is_a_line_for_each_and_shared_runs_count_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = study_grid(load_study("table4"), runs=str(tmp_path))["adanorm", "rt"].runs[0]
+    record(shared, **score(75.0))
+    status.main(parse_arguments("status", status.USAGE, [f"runs={tmp_path}"]))
+    printed = capsys.readouterr().out.splitlines()
+    assert max(map(len, printed)) <= 80
+    lines = printed[1 : 1 + len(choices("study"))]
+    assert [line.split()[0] for line in lines] == choices("study")
+    done = {line.split()[0] for line in lines if line.split()[1] == "1"}
+    assert {"overview", "table4"} <= done
+    runs = {
+        run.experiment.folder()
+        for name in choices("study")
+        for run in plan_runs(study_grid(load_study(name), runs=str(tmp_path)))
+    }
+    together = f"all: {len(runs)} runs, those of several studies once: 1 done, {len(runs) - 1} missing"
+    assert printed[1 + len(lines)] == together
+    assert sum(int(line.split()[5].replace("-", "0")) for line in lines) > len(runs)
+
+
+@pytest.mark.parametrize("key", ["task=rt", "scale=mini", "seeds=1"])
+def test_what_is_said_of_one_study_needs_its_name(key: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^{key.partition('=')[0]}= is of one study: choose from ablation-c"
+    ):
+        status.main(parse_arguments("status", status.USAGE, [key]))
 
 
 def test_the_labels_of_our_studies_stand_whole_and_longer_ones_are_cut(

@@ -11,7 +11,7 @@ from adanorm.cli.command import parse_arguments
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.runs import duration, probe
-from adanorm.runs.duration import seconds_left
+from adanorm.runs.duration import Durations
 from adanorm.runs.plan import plan
 from tests.reporting.records import record, score
 
@@ -50,7 +50,7 @@ def test_what_was_measured_is_kept_for_the_device_and_counts_in_status(
     kept = probe.recall(run)
     assert kept is not None
     assert kept.parameters > 1000
-    assert seconds_left(run, "missing") == pytest.approx(1000 * kept.batch_seconds)
+    assert Durations().seconds_left(run, "missing") == pytest.approx(1000 * kept.batch_seconds)
     other = compose_experiment([*settings, "threads=2"])
     assert probe.recall(other) is None
 
@@ -58,13 +58,13 @@ def test_what_was_measured_is_kept_for_the_device_and_counts_in_status(
 def test_a_run_takes_what_finished_ones_took_in_the_median(probes: Path, tmp_path: Path) -> None:
     settings = ["task=rt", "scale=mini", f"runs={tmp_path}"]
     run = compose_experiment([*settings, "seed=9"])
-    assert seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
+    assert Durations().seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
     for seed, seconds in enumerate((30.0, 600.0, 40.0), 1):
         record(
             compose_experiment([*settings, "norm=adanorm", f"seed={seed}"]), **score(75.0), seconds=seconds
         )
-    assert seconds_left(run, "missing") == 40.0
-    assert seconds_left(run, "done") == 0.0
+    assert Durations().seconds_left(run, "missing") == 40.0
+    assert Durations().seconds_left(run, "done") == 0.0
 
 
 def test_a_run_of_more_epochs_takes_as_much_longer(probes: Path, tmp_path: Path) -> None:
@@ -74,10 +74,10 @@ def test_a_run_of_more_epochs_takes_as_much_longer(probes: Path, tmp_path: Path)
 
     for seed, seconds in enumerate((30.0, 40.0, 50.0), 1):
         record(run_of(4, seed), **score(75.0), seconds=seconds)
-    assert seconds_left(run_of(4, 9), "missing") == 40.0
-    assert seconds_left(run_of(20, 9), "missing") == 200.0
+    assert Durations().seconds_left(run_of(4, 9), "missing") == 40.0
+    assert Durations().seconds_left(run_of(20, 9), "missing") == 200.0
     record(run_of(20, 1), **score(75.0), seconds=90.0)
-    assert seconds_left(run_of(20, 9), "missing") == 90.0, "of its own settings there is one"
-    assert seconds_left(run_of(4, 9), "missing") == 40.0
-    other = seconds_left(run_of(20, 9, "training.lr=0.1"), "missing")
+    assert Durations().seconds_left(run_of(20, 9), "missing") == 90.0, "of its own settings there is one"
+    assert Durations().seconds_left(run_of(4, 9), "missing") == 40.0
+    other = Durations().seconds_left(run_of(20, 9, "training.lr=0.1"), "missing")
     assert other == pytest.approx((150 + 200) / 2), "of 150, 200, 250 and 90"

@@ -19,7 +19,7 @@ COMMANDS = {
     "run": "train and score one task under one norm",
     "plan": "say what a run would need: downloads, disk, memory, hours",
     "study": "run what a grid of runs lacks and print its table",
-    "status": "show where a study stands, cell by cell, and the time left",
+    "status": "show where studies stand, or one cell by cell, and the time left",
     "analyze": "observe what a norm does as runs train, or on its own",
     "compare": "compare norms on the same test examples",
     "verify": "repeat a run on record and say whether this machine reproduces it",

@@ -40,7 +40,7 @@ from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.by_example import bring_up_to_date, claimed_pairs
 from adanorm.runs.auto_scale import in_words
-from adanorm.runs.duration import seconds_left
+from adanorm.runs.duration import Durations
 from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
 from adanorm.studies.launch import run_all
 from adanorm.studies.launchers import Launch, choose_launch
@@ -129,7 +129,8 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
     if launch.devices:
         hours, place = sum(run.cost.cuda_hours for run in runs), "GPU"
     else:
-        hours, place = sum(seconds_left(run, "missing") for run in runs) / 3600, "CPU"
+        durations = Durations()
+        hours, place = sum(durations.seconds_left(run, "missing") for run in runs) / 3600, "CPU"
     return f"{launch.workers} worker(s), about {in_words(hours / launch.workers)} on {place}"
 
 

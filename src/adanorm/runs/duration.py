@@ -20,40 +20,56 @@ def needs_gpu(run: Experiment) -> bool:
     return run.cost.cpu_hours > LONGEST_CPU_HOURS
 
 
-def seconds_left(run: Experiment, state: str) -> float:
-    """Return about how long a run still takes, in seconds.
+class Durations:
+    """How long runs take, by the finished ones, which are read once for all runs of a task and scale."""
 
-    As long as finished runs of its task and scale take in the median, whatever their norm: those of its
-    data, model and training, else all, each in proportion to its epochs or updates. Where there is
-    none, as long as `adanorm plan` measured that its updates take here; else as long as its
-    configuration says of one CPU core, or of a GPU where it needs one.
-    """
-    if state in ("done", "diverged"):
-        return 0.0
-    whole = _recorded(run) or _measured(run) or 3600 * _configured_hours(run)
-    if state != "running" or not (run.folder() / "metrics.jsonl").exists():
-        return whole
-    try:
-        rows = reader.metrics(run.folder())
-    except ValueError:  # its last line is being written
-        return whole
-    return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
+    def __init__(self) -> None:
+        self._finished: dict[tuple[Path, str], list[tuple[dict[str, Any], float]]] = {}
+
+    def seconds_left(self, run: Experiment, state: str) -> float:
+        """Return about how long a run still takes, in seconds.
+
+        As long as finished runs of its task and scale take in the median, whatever their norm: those of
+        its data, model and training, else all, each in proportion to its epochs or updates. Where there
+        is none, as long as `adanorm plan` measured that its updates take here; else as long as its
+        configuration says of one CPU core, or of a GPU where it needs one.
+        """
+        if state in ("done", "diverged"):
+            return 0.0
+        whole = self._recorded(run) or _measured(run) or 3600 * _configured_hours(run)
+        if state != "running" or not (run.folder() / "metrics.jsonl").exists():
+            return whole
+        try:
+            rows = reader.metrics(run.folder())
+        except ValueError:  # its last line is being written
+            return whole
+        return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
+
+    def _recorded(self, run: Experiment) -> float | None:
+        """Return the seconds of a whole run by the finished ones; None without any."""
+        own = run.identity()
+        place = run.folder().parents[1], run.scale
+        if place not in self._finished:
+            self._finished[place] = _finished(*place)
+        finished = self._finished[place]
+        alike = [
+            seconds
+            for other, seconds in finished
+            if all(own.get(part) == other.get(part) for part in ("data", "model", "training"))
+        ]
+        scaled = [seconds * _times_as_long(own["training"], other["training"]) for other, seconds in finished]
+        found = alike or scaled
+        return median(found) if found else None
 
 
-def _recorded(run: Experiment) -> float | None:
-    """Return the seconds of a whole run by the finished ones of its task and scale; None without any."""
-    own = run.identity()
-    alike, scaled = [], []
-    for path in run.folder().parents[1].glob(f"*/{run.scale}-seed*/result.json"):
+def _finished(task: Path, scale: str) -> list[tuple[dict[str, Any], float]]:
+    """Return the settings and seconds of the finished runs of a scale in a task's folder."""
+    found = []
+    for path in task.glob(f"*/{scale}-seed*/result.json"):
         result = reader.result(path.parent)
-        if result is None or result.status != "done" or result.seconds is None:
-            continue
-        other = _identity(path.parent)
-        scaled.append(result.seconds * _times_as_long(own["training"], other["training"]))
-        if all(own.get(part) == other.get(part) for part in ("data", "model", "training")):
-            alike.append(result.seconds)
-    found = alike or scaled
-    return median(found) if found else None
+        if result is not None and result.status == "done" and result.seconds is not None:
+            found.append((_identity(path.parent), result.seconds))
+    return found
 
 
 @cache

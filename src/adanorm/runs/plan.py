@@ -17,7 +17,7 @@ from adanorm.data.source import File
 from adanorm.data.translation.tokenization import Tokenizer
 from adanorm.data.translation.workers import cores
 from adanorm.runs.auto_scale import in_words
-from adanorm.runs.duration import seconds_left
+from adanorm.runs.duration import Durations
 from adanorm.runs.probe import Probe
 from adanorm.runs.setup import choose_device
 
@@ -122,7 +122,7 @@ def _hours(experiment: Experiment, probe: Probe) -> str:
     seconds = experiment.training.accumulate * probe.batch_seconds
     epochs, updates = experiment.training.max_epochs, experiment.training.max_updates
     if epochs is not None or updates is None:
-        whole = in_words(seconds_left(experiment, "missing") / 3600)
+        whole = in_words(Durations().seconds_left(experiment, "missing") / 3600)
         return f"time         {seconds:.3g} s an update; {epochs} epochs of the data, about {whole}"
     device = choose_device(experiment)
     count = torch.cuda.device_count() if device.type == "cuda" else 1
