@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.analyses.step import Step, Values
 from adanorm.config.paths import choices
 from adanorm.records import reader
+from adanorm.records.folder import RunFolder
 from tests.analyses.conftest import Records, begin
 from tests.conftest import Command
 
@@ -180,6 +183,32 @@ def test_the_door_makes_what_lacks_and_writes_table_and_figure(tmp_path: Path, c
     assert second.stdout.splitlines()[1:] == [
         line for line in first.stdout.splitlines()[1:] if not line.startswith("[")
     ]
+
+
+def test_what_another_process_writes_is_waited_for_and_the_rest_made_meanwhile(
+    tmp_path: Path, record: Records, command: Command
+) -> None:
+    given = {"steps": "4", "every": "2"}
+    first, second = (
+        record("gradients", "task=rt", f"norm={norm}", given=given) for norm in ("none", "layernorm-simple")
+    )
+    arguments = ["gradients", "task=rt", "norms=none,layernorm-simple", "scale=smoke", "steps=4", "every=2"]
+    with ThreadPoolExecutor() as threads:
+        with RunFolder(first.folder()).locked():
+            ended = threads.submit(command, "analyze", *arguments, f"runs={tmp_path}")
+            while not (reader.is_complete(second.folder()) or ended.done()):
+                time.sleep(0.05)
+            assert not reader.is_complete(first.folder())
+        done = ended.result()
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("[", "  held"))]
+    assert lines == [
+        "[1/2] gradients rt none seed 1",
+        "  held by another process",
+        "[2/2] gradients rt layernorm-simple seed 1",
+        "[1/2] gradients rt none seed 1",
+    ]
+    assert reader.is_complete(first.folder())
 
 
 def test_every_analysis_of_conf_is_there() -> None:

@@ -6,6 +6,7 @@ often. Completed records are skipped.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from adanorm.cli.values import folder_of
 from adanorm.config.paths import PROJECT
 from adanorm.models.norm_compatibility import compatible_norm
 from adanorm.records import reader
-from adanorm.records.folder import shown
+from adanorm.records.folder import HeldError, is_locked, shown
 from adanorm.reporting.figures.catalogue import drawn_analysis
 from adanorm.reporting.figures.style import write_figure
 from adanorm.reporting.tables.analysis import analysis_text
@@ -70,14 +71,24 @@ def main(arguments: Arguments) -> None:
 
 
 def _observe(missing: Sequence[AnalysisRecord]) -> None:
+    """Make records; what another process holds comes last, and is made here if that leaves it unfinished."""
     from adanorm.analyses.registry import ANALYSES
 
     for record in missing:
         if record.analysis.tasks:
             compatible_norm(record.experiment)  # before any work
-    for index, record in enumerate(missing):
-        print(f"[{index + 1}/{len(missing)}] {record.about}", flush=True)
-        ANALYSES[record.analysis.name](record)
+    left, held = dict(enumerate(missing, 1)), dict[int, AnalysisRecord]()
+    while left:
+        for number, record in left.items():
+            print(f"[{number}/{len(missing)}] {record.about}", flush=True)
+            try:
+                ANALYSES[record.analysis.name](record)
+            except HeldError:
+                held[number] = record
+                print("  held by another process", flush=True)
+        while held and all(is_locked(record.folder()) for record in held.values()):
+            time.sleep(1)
+        left, held = held, {}
 
 
 def _analysis_settings(arguments: Arguments) -> tuple[dict[str, str], list[str]]:

@@ -2,33 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.claims import SCALES, ClaimResult
-from adanorm.reporting.verdicts.sentences import claim_sentence, task_sentences
+from adanorm.reporting.verdicts.claims import SCALES, ClaimResult, TaskResult
+from adanorm.reporting.verdicts.preregistration import Claim
+from adanorm.reporting.verdicts.sentences import claim_sentence, count, data_sets, listed, task_sentences
 
 QUESTION = "adanorm"  # the claim that answers the README's question
 SIZES = {"paper": "at the paper's size", "mini": "at scale mini"}
 
 
 def answers(judgements: Sequence[ClaimResult]) -> str:
-    """Return what the records say of the README's question: over all tasks, then task by task.
+    """Return what the records say of the README's question: in one sentence, of the claim, task by task.
 
     Each task at the paper's size if it has runs of both norms there, else at mini scale.
     """
     found = {result.scale: result for result in judgements if result.claim.id == QUESTION}
-    said: dict[str, str] = {}
+    shown: dict[str, tuple[str, TaskResult]] = {}
     for scale in SCALES:
         for task in found[scale].run:
-            line = f"- {title(task.task)}, {SIZES[scale]}, {task_sentences(task)}"
-            said.setdefault(task.task, line)
+            shown.setdefault(task.task, (scale, task))
     first = found[SCALES[0]]
-    missing = [f"- {title(task)}: not run." for task in first.claim.tasks if task not in said]
-    return "\n".join([f"At the paper's size: {claim_sentence(first)}", "", *said.values(), *missing])
+    said = [
+        f"- {title(task)}, {SIZES[scale]}, {task_sentences(result)}"
+        for task, (scale, result) in shown.items()
+    ]
+    missing = [f"- {title(task)}: not run." for task in first.claim.tasks if task not in shown]
+    short = short_answer(first.claim, {task: result.answer for task, (_, result) in shown.items()})
+    return "\n".join(
+        [f"**{short}**", "", f"At the paper's size: {claim_sentence(first)}", "", *said, *missing]
+    )
+
+
+def short_answer(claim: Claim, by_task: Mapping[str, str]) -> str:
+    """Return in one sentence on which of a claim's tasks the norm is better, and what it is on the others."""
+    where = {
+        answer: [title(task) for task, found in by_task.items() if found == answer]
+        for answer in ("better", "worse", "equivalent", "open")
+    }
+    better = where.pop("better")
+    named = f" ({listed(better)})" if better else ""
+    parts = [f"{answer} on {listed(tasks)}" for answer, tasks in where.items() if tasks]
+    missing = len(claim.tasks) - len(by_task)
+    parts += [f"{count(missing)} without runs"] if missing else []
+    others = f": {', '.join(parts)}" if parts else ""
+    return (
+        f"Better on {count(len(better))} of {data_sets(len(claim.tasks))} so far{named}{others}."
+        f" The paper has it better on {count(claim.needed('paper'))}."
+    )
 
 
 def summary_table(table: Table) -> str:
