@@ -64,6 +64,11 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(found: dict[str, 
     intervals = [max(line.get_ydata()) for line in axes.lines if len(set(line.get_ydata())) == 2]
     assert axes.get_ylim()[1] == pytest.approx(1.1 * intervals[-1])
     assert drawn.caption.endswith("Now: MNIST better.")
+    (legend,) = drawn.figure.legends
+    shown = [text.get_text() for text in legend.get_texts()]
+    assert shown[0] == "better, interval"
+    assert shown[-2:] == ["within the margin", "the paper's gap"]
+    assert "worse, interval" not in shown
 
 
 def test_a_claim_without_runs_has_no_figure() -> None:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from scipy import stats
 
 from adanorm.config.compose import compose_experiment
@@ -291,6 +292,25 @@ def test_the_same_records_give_the_same_bytes_in_another_process(
         assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes()
 
 
+def cut_off(drawing: NamedFigure) -> list[str]:
+    """The words of a figure that was drawn which reach beyond it."""
+    # Matplotlib keeps the labels of ticks beyond what an axis shows, and does not draw them.
+    unseen = {
+        tick.label1
+        for axes in drawing.figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    }
+    extents = [
+        (text.get_text(), text.get_window_extent())
+        for text in drawing.figure.findobj(Text)
+        if isinstance(text, Text) and text.get_visible() and text.get_text() and text not in unseen
+    ]
+    right = drawing.figure.bbox.width
+    return [word for word, found in extents if found.x0 < -1 or found.x1 > right + 1]
+
+
 def test_the_committed_figures_are_those_of_the_committed_records(committed_runs: Path) -> None:
     drawn = set()
     for name in figure_names():
@@ -298,4 +318,5 @@ def test_the_committed_figures_are_those_of_the_committed_records(committed_runs
             drawn.add(name)
             committed = PROJECT / "results" / "figures" / f"{name}.svg"
             assert committed.read_text() == svg(drawing), f"run `make figures`: {name} is stale"
+            assert cut_off(drawing) == []
     assert drawn == {path.stem for path in (PROJECT / "results" / "figures").iterdir()}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from adanorm.reporting.figures.claim import ANSWERS, MARGIN
+from adanorm.reporting.figures.claim import ANSWERS, MARGIN, PAPER
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, figure_style
 from adanorm.reporting.names import task_metric, title
 from adanorm.reporting.verdicts.answers import Pair
@@ -16,6 +16,8 @@ from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+PAPER_LINE: dict[str, Any] = {"color": "black", "dashes": (2, 1.5), "linewidth": 0.8}
 
 
 def evidence_by_seeds(claim: Claim, found: Evidence) -> list[Pair]:
@@ -44,20 +46,27 @@ def evidence_accrual(name: str, claim: Claim, found: Mapping[str, Evidence]) -> 
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        figure = Figure(figsize=(WIDTH, 0.85 + 1.35 * rows))
-        figure.suptitle(f"Evidence as seeds accrue, {scale} scale", fontsize=8, fontweight="bold")
+        figure = Figure(figsize=(WIDTH, 0.95 + 1.35 * rows))
+        better, worse = map(title, claim.norms(next(iter(panels))))
+        about = f"{better}'s lead over {worse}\nas seeds accrue, {scale} scale"
+        figure.suptitle(about, fontsize=8, fontweight="bold")
         grid = figure.subplots(rows, columns, squeeze=False)
         for (task, after), axes in zip(panels.items(), grid.flat, strict=False):
             _draw(axes, task, after)
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
         for axes in grid[:, 0]:
-            axes.set_ylabel("effect")
-        handles = [
-            Line2D([], [], label="effect, interval", color="0.35", marker="o"),
-            Line2D([], [], label="the paper's gap", color="black", dashes=(2, 1.5), linewidth=0.8),
-            Patch(label="within the margin", **MARGIN),
+            axes.set_ylabel("lead")
+        looks = [pair for after in panels.values() for pair in after]
+        answers = {pair.answer for pair in looks}
+        handles: list[Line2D | Patch] = [
+            Line2D([], [], label=f"{answer}, interval", color=color, marker="o")
+            for answer, color in ANSWERS.items()
+            if answer in answers
         ]
+        handles += [Patch(label="within the margin", **MARGIN)]
+        if any(pair.comparison and pair.comparison.paper for pair in looks):
+            handles += [Line2D([], [], label=PAPER, **PAPER_LINE)]
         figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.6)
     return NamedFigure(name, _caption(claim, scale, panels), figure)
 
@@ -74,7 +83,7 @@ def _draw(axes: Axes, task: str, after: Sequence[Pair]) -> None:
         axes.plot(read.seeds, read.gap, marker="o", color=color)
         shown, last = max(shown, abs(read.gap)), read.interval
         if read.paper is not None:
-            axes.axhline(read.paper.value, color="black", dashes=(2, 1.5), linewidth=0.8)
+            axes.axhline(read.paper.value, **PAPER_LINE)
             shown = max(shown, abs(read.paper.value))
     # The first looks beyond the plan have intervals ten times as long as the last, which is what counts.
     limit = 1.1 * max(shown, 2 * margin, *map(abs, last))
