@@ -18,7 +18,7 @@ from adanorm.records.reader import runs_on_record
 from adanorm.reporting.cell import cell
 from adanorm.reporting.names import task_metric
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
-from adanorm.reporting.pages.readme import answers, summary_table, update_readme
+from adanorm.reporting.pages.readme import answers_markdown, summary_table, update_readme
 from adanorm.reporting.pages.report import report_page
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
@@ -440,7 +440,9 @@ def test_the_committed_tables_are_those_of_the_committed_records(
     claims = claims_markdown(judgements)
     assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
     readme = (PROJECT / "README.md").read_text()
-    assert update_readme(readme, "answers", answers(judgements)) == readme, "run `make tables`: README.md"
+    assert update_readme(readme, "answers", answers_markdown(judgements)) == readme, (
+        "run `make tables`: README.md"
+    )
     found = findings_markdown(str(committed_runs))
     assert (PROJECT / "results" / "tables" / "findings.md").read_text() == found, "run `make tables`"
     epochs = epoch_choice_markdown(epoch_choices(str(committed_runs)))

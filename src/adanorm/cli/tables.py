@@ -11,7 +11,7 @@ from adanorm.files import write_whole
 from adanorm.records.folder import shown
 from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
-from adanorm.reporting.pages.readme import answers, summary_table, update_readme
+from adanorm.reporting.pages.readme import answers_markdown, summary_table, update_readme
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.reporting.tables.files import write_analysis, write_table
@@ -68,7 +68,7 @@ def _write_the_others() -> None:
     for path, text in pages.items():
         write_whole(path, text.encode())
         print(shown(path))
-    _update_readme("answers", answers(judgements))
+    _update_readme("answers", answers_markdown(judgements))
     for analysis in map(load_analysis, analysis_names()):
         grid = analysis_grid(analysis)
         if any(analysis_results(cell) for cell in grid.values()):

@@ -93,6 +93,16 @@ def test_every_number_leads_to_its_runs_and_nothing_leads_outside(text: str) -> 
     assert "<b>broke" not in text
 
 
+def test_the_question_is_answered_first(text: str) -> None:
+    start = text.index('id="answer"')
+    assert start < text.index('id="claims"')
+    answer = text[start : text.index("</ul>", start)]
+    assert "<strong>Better on none of eight data sets so far: eight without runs." in answer
+    assert answer.count("<li>") == 8
+    assert "<li>RT: not run.</li>" in answer, "AdaNorm's only run there failed"
+    assert "**" not in answer
+
+
 def test_a_configuration_stands_whole_once_a_task_and_scale_and_then_as_what_differs(text: str) -> None:
     shown = dict(re.findall(r'data-norm="(.*?)".*?<summary>configuration of .*?<pre>(.*?)</pre>', text, re.S))
     assert "warmup_updates" in shown["w/o Norm"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.formats import tasks_with_runs
@@ -16,8 +17,16 @@ QUESTION = "adanorm"  # the claim that answers the README's question
 SIZES = {"paper": "at the paper's size", "mini": "at scale mini"}
 
 
-def answers(judgements: Sequence[ClaimResult]) -> str:
-    """Return what the records say of the README's question: in one sentence, of the claim, task by task.
+class Answers(NamedTuple):
+    """What the records say of the question: in one sentence, of the claim, and task by task."""
+
+    short: str
+    claim: str
+    tasks: list[str]
+
+
+def answers(judgements: Sequence[ClaimResult]) -> Answers:
+    """Return what the records say of the question, as Markdown.
 
     Each task at the paper's size if it has runs of both norms there, else at mini scale.
     """
@@ -28,14 +37,17 @@ def answers(judgements: Sequence[ClaimResult]) -> str:
             shown.setdefault(task.task, (scale, task))
     first = found[SCALES[0]]
     said = [
-        f"- {title(task)}, {SIZES[scale]}, {task_sentences(result)}"
-        for task, (scale, result) in shown.items()
+        f"{title(task)}, {SIZES[scale]}, {task_sentences(result)}" for task, (scale, result) in shown.items()
     ]
-    missing = [f"- {title(task)}: not run." for task in first.claim.tasks if task not in shown]
+    missing = [f"{title(task)}: not run." for task in first.claim.tasks if task not in shown]
     short = short_answer(first.claim, {task: result.answer for task, (_, result) in shown.items()})
-    return "\n".join(
-        [f"**{short}**", "", f"At the paper's size: {claim_sentence(first)}", "", *said, *missing]
-    )
+    return Answers(short, f"At the paper's size: {claim_sentence(first)}", [*said, *missing])
+
+
+def answers_markdown(judgements: Sequence[ClaimResult]) -> str:
+    """Return the answers as the README has them: two paragraphs and a list."""
+    said = answers(judgements)
+    return "\n".join([f"**{said.short}**", "", said.claim, "", *(f"- {task}" for task in said.tasks)])
 
 
 def short_answer(claim: Claim, by_task: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from adanorm.records.result import STATUSES
 from adanorm.reporting.names import title
 from adanorm.reporting.pages.comparison_data import comparisons
 from adanorm.reporting.pages.drawings import Figure, drawn, in_one_page
+from adanorm.reporting.pages.readme import answers
 from adanorm.reporting.pages.run_groups import RunGroups
 from adanorm.reporting.tables import formats
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
@@ -51,6 +52,7 @@ def report_page(
     environment = Environment(autoescape=True, trim_blocks=False)
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
         counts={status: counts[status] for status in STATUSES},
+        answers=_answers(judgements),
         claims=claims,
         claims_note=CLAIMS_NOTE.replace("*", ""),
         claim_columns=CLAIM_COLUMNS,
@@ -73,6 +75,14 @@ def report_page(
         figure_style=figure_style,
         script=TEMPLATE.with_suffix(".js").read_text("utf-8"),
     )
+
+
+def _answers(judgements: Sequence[ClaimResult]) -> dict[str, Any] | None:
+    """Return the short answer to the question, and a line a task: its answer and what follows."""
+    if not judgements:
+        return None
+    said = answers(judgements)
+    return {"short": said.short, "tasks": [task.split("**") for task in said.tasks]}
 
 
 def _table(name: str, table: Table, groups: RunGroups) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment
 
 from adanorm.reporting.names import task_metric, title
-from adanorm.reporting.pages.readme import answers, summary_table
+from adanorm.reporting.pages.readme import answers_markdown, summary_table
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.claims import ClaimResult
@@ -36,7 +36,7 @@ def reproducibility_report(judgements: Sequence[ClaimResult], tables: Mapping[st
     costs = [_cost(overview, task) for task in overview.study.columns]
     template = Environment(keep_trailing_newline=True).from_string(TEMPLATE.read_text("utf-8"))
     return template.render(
-        answers=answers(judgements),
+        answers=answers_markdown(judgements),
         overview=summary_table(overview),
         claims="\n".join(markdown_table(CLAIM_COLUMNS, claims)),
         requirements="\n".join(markdown_table(COST_COLUMNS, filter(None, costs))),
