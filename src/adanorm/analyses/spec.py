@@ -25,6 +25,7 @@ class Quantity(Config):
     label: str
     short: Annotated[str, Field(max_length=8)]
     log: bool = False
+    geometric: bool = False  # whether its means are: of sizes that lie orders of magnitude apart
     panel: bool = True  # whether the figure has a panel of it
     beside: str | None = None  # another quantity, drawn as a thin grey line in the same panel
     yes_within: str | None = None  # an option: up to its value the table says yes, beyond it no

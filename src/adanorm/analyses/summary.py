@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
+
+Mean = Callable[[Iterable[float]], float]
 
 
 class Averages(NamedTuple):
@@ -14,7 +17,13 @@ class Averages(NamedTuple):
     places: dict[str, dict[str, float]]
 
 
-def averages(rows: Sequence[dict[str, Any]]) -> Averages:
+def geometric_mean(numbers: Iterable[float]) -> float:
+    """Return the geometric mean of numbers that are not negative, 0 where one of them is."""
+    logarithms = [math.log(number) if number else -math.inf for number in numbers]
+    return math.exp(fmean(logarithms))
+
+
+def averages(rows: Sequence[dict[str, Any]], mean: Mean = fmean) -> Averages:
     """Return each quantity's mean over observations, at each place and over the places it is known at."""
     seen: dict[str, dict[str, list[float]]] = {}
     for row in rows:
@@ -23,8 +32,8 @@ def averages(rows: Sequence[dict[str, Any]]) -> Averages:
                 if value is not None:
                     seen.setdefault(place, {}).setdefault(name, []).append(value)
     places = {
-        place: {name: fmean(numbers) for name, numbers in found.items()} for place, found in seen.items()
+        place: {name: mean(numbers) for name, numbers in found.items()} for place, found in seen.items()
     }
     names = dict.fromkeys(name for found in places.values() for name in found)
-    summary = {name: fmean(found[name] for found in places.values() if name in found) for name in names}
+    summary = {name: mean(found[name] for found in places.values() if name in found) for name in names}
     return Averages(summary, places)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, AnalysisRecord, Quantity
+from adanorm.analyses.summary import averages, geometric_mean
 from adanorm.records import reader
 from adanorm.records.result import AnalysisResult
 
@@ -21,7 +22,10 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
     ended = analysis_results(cell)
     if any(result.status == "diverged" for result in ended):
         return "diverges"
-    numbers = [result.summary[quantity.name] for result in ended if quantity.name in result.summary]
+    if quantity.geometric:
+        numbers = _geometric_means(cell, quantity.name)
+    else:
+        numbers = [result.summary[quantity.name] for result in ended if quantity.name in result.summary]
     if not numbers:
         return "-"
     if quantity.yes_within is not None:
@@ -29,6 +33,19 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
         return "yes" if max(numbers) <= limit else "no"
     mean = number(fmean(numbers))
     return f"{mean} ± {number(stdev(numbers))}" if len(numbers) > 1 else mean
+
+
+def _geometric_means(cell: Sequence[AnalysisRecord], name: str) -> list[float]:
+    """Return the geometric mean of a quantity's observations, of each record that has ended and has it."""
+    found: list[float] = []
+    for record in cell:
+        if analysis_results([record]):
+            rows = [
+                {"values": {place: {name: values.get(name)} for place, values in row["values"].items()}}
+                for row in reader.observations(record.folder())
+            ]
+            found += averages(rows, geometric_mean).summary.values()
+    return found
 
 
 def unchanged_with(analysis: Analysis, grid: AnalysisGrid) -> dict[str, list[str]]:

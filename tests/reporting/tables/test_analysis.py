@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from adanorm.analyses.spec import (
     load_analysis,
 )
 from adanorm.config.paths import PROJECT
-from adanorm.reporting.analysis_cell import analysis_results
+from adanorm.reporting.analysis_cell import analysis_results, number
 from adanorm.reporting.figures.catalogue import drawn_analysis, figure_names
 from adanorm.reporting.figures.style import svg
 from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown, analysis_text
@@ -58,6 +59,33 @@ def test_a_cell_is_mean_and_deviation_over_seeds(made: tuple[Analysis, AnalysisG
     assert cells["DetachNorm"][0] == "diverges"
     assert all(len(line) <= 80 for line in lines)
     assert "| AdaNorm | 0.375 | - |" in analysis_markdown(*made)
+
+
+def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: Path) -> None:
+    given = {"tasks": "[enwik8-lstm]", "norms": "[layernorm, none]", "seeds": "[1, 2]"}
+    analysis = load_analysis("time-steps", given)
+    grid = analysis_grid(analysis, runs=str(tmp_path))
+    for record, first in zip(grid["layernorm", "enwik8-lstm"], (1.0, 1e-4), strict=True):
+        record_analysis(record, summary={"far": 0.5, "factor": 0.7}, places={})
+        rows = [
+            {"update": at, "values": {"a": {"far": first * by}, "b": {"far": first * 1e-8 * by}}}
+            for at, by in ((10, 10.0), (20, 0.1))
+        ]
+        (record.folder() / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    record_analysis(grid["none", "enwik8-lstm"][0], summary={"factor": 0.7}, places={})
+    (grid["none", "enwik8-lstm"][0].folder() / "rows.jsonl").write_text(
+        json.dumps({"update": 10, "values": {"a": {"far": 0.0}, "b": {"far": 1.0}}})
+    )
+    means = (1e-4, 1e-8)
+    page = analysis_markdown(analysis, grid)
+    assert f"| LayerNorm | 0.700 ± 0.000 | - | {number(fmean(means))} ± {number(stdev(means))} |" in page
+    assert "| w/o Norm | 0.700 | - | 0.000 |" in page
+    assert r"observed, geometric of |dl/da| at the last step and of |dl/da| 32 steps before, ±" in page
+    drawing = drawn_analysis(analysis, grid, "enwik8-lstm")
+    assert drawing is not None
+    line = drawing.figure.axes[-1].lines[0]
+    assert xs(line) == [10, 20]
+    assert ys(line) == pytest.approx([1e-5, 1e-7]), "over places and seeds"
 
 
 def test_the_csv_has_a_line_a_place(made: tuple[Analysis, AnalysisGrid]) -> None:

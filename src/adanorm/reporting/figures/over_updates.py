@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from adanorm.analyses.spec import Analysis, AnalysisRecord, Quantity
+from adanorm.analyses.summary import geometric_mean
 from adanorm.records import reader
 from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
@@ -25,7 +26,8 @@ def over_updates(
 
     None where no record has ended.
     """
-    curves = {norm: _by_quantity(cell) for norm, cell in cells.items() if analysis_results(cell)}
+    geometric = {quantity.name for quantity in analysis.shown if quantity.geometric}
+    curves = {norm: _by_quantity(cell, geometric) for norm, cell in cells.items() if analysis_results(cell)}
     panels = [
         quantity
         for quantity in analysis.shown
@@ -62,8 +64,8 @@ def over_updates(
     return NamedFigure(name, f"{analysis.title}, {title(task)}. {analysis.caption}", figure)
 
 
-def _by_quantity(cell: Sequence[AnalysisRecord]) -> dict[str, dict[int, float]]:
-    """Return of each quantity its mean over places and seeds by update."""
+def _by_quantity(cell: Sequence[AnalysisRecord], geometric: Collection[str]) -> dict[str, dict[int, float]]:
+    """Return of each quantity its mean over places and seeds by update, the geometric one of some."""
     seen: dict[str, dict[int, list[float]]] = {}
     for record in cell:
         for row in reader.observations(record.folder()):
@@ -71,7 +73,8 @@ def _by_quantity(cell: Sequence[AnalysisRecord]) -> dict[str, dict[int, float]]:
                 for name, value in values.items():
                     if value is not None:
                         seen.setdefault(name, {}).setdefault(row["update"], []).append(value)
-    return {name: {at: fmean(found) for at, found in points.items()} for name, points in seen.items()}
+    means = {name: geometric_mean if name in geometric else fmean for name in seen}
+    return {name: {at: means[name](found) for at, found in points.items()} for name, points in seen.items()}
 
 
 def _draw(axes: Axes, points: Mapping[int, float], look: NormStyle) -> Line2D:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid
-from adanorm.reporting.analysis_cell import analysis_results
+from adanorm.reporting.analysis_cell import analysis_results, text
 from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_table
-
-if TYPE_CHECKING:
-    pass
-from adanorm.reporting.analysis_cell import text
 
 
 def _grid(analysis: Analysis, grid: AnalysisGrid, task: str) -> list[list[str]]:
@@ -43,7 +38,9 @@ def _how(analysis: Analysis) -> str:
         f"{key} {value}" for key, value in analysis.settings().items() if key not in ("name", "evaluate")
     )
     seeds = f"seeds {', '.join(map(str, analysis.seeds))}"
-    over = "Means over the observations and the places observed, ± standard deviation over seeds; "
+    geometric = [quantity.label for quantity in analysis.shown if quantity.geometric]
+    of = f", geometric of {' and of '.join(geometric)}" if geometric else ""
+    over = f"Means over the observations and the places observed{of}, ± standard deviation over seeds; "
     return f"{over}{settings}, {seeds}."
 
 
