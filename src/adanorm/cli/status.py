@@ -8,7 +8,6 @@ from __future__ import annotations
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ from adanorm.studies.study import load_study
 
 STATES = ("done", "running", "diverged", "failed", "missing")
 LABEL, FIELD = 32, 9  # columns of a row's label, and of a count
-
 NAME, HOURS = 20, 15  # columns of a study's name, and of its time left
 
 USAGE = Usage(
@@ -34,29 +32,20 @@ USAGE = Usage(
 )  # fmt: skip
 
 
-class Progress(NamedTuple):
-    """Where runs stand, by their folders: the runs, their states, the seconds that each still takes."""
+class RunProgress(NamedTuple):
+    """Where a run stands: its state, and the seconds that it still takes."""
 
-    runs: dict[Path, Experiment]
-    states: dict[Path, str]
-    left: dict[Path, float]
+    run: Experiment
+    state: str
+    left: float
 
-    @classmethod
-    def of(cls, grid: StudyGrid, durations: Durations) -> Progress:
-        """Return where a study's runs stand."""
-        runs = {planned.experiment.folder(): planned.experiment for planned in plan_runs(grid)}
-        states = {folder: state(run) for folder, run in runs.items()}
-        left = {folder: durations.seconds_left(run, states[folder]) for folder, run in runs.items()}
-        return cls(runs, states, left)
+    @property
+    def waits_for_gpu(self) -> bool:
+        """Whether it is yet to be made and needs a GPU."""
+        return self.left > 0 and needs_gpu(self.run)
 
-    def slow(self) -> dict[Path, Experiment]:
-        """Return the runs yet to be made that need a GPU."""
-        return {folder: run for folder, run in self.runs.items() if self.left[folder] and needs_gpu(run)}
 
-    def seconds_here(self) -> float:
-        """Return how long the runs that need no GPU still take, one at a time."""
-        slow = self.slow()
-        return sum(seconds for folder, seconds in self.left.items() if folder not in slow)
+Progress = dict[Path, RunProgress]  # by the runs' folders
 
 
 def main(arguments: Arguments) -> None:
@@ -67,15 +56,15 @@ def main(arguments: Arguments) -> None:
         return
     name, study, _ = chosen_study(arguments)
     grid = study_grid(study, runs=runs_of(arguments))
-    progress = Progress.of(grid, Durations())
-    print(f"{name}, {study.scale}: {len(progress.runs)} runs, {_counts(progress)}")
+    progress = _progress(grid, Durations())
+    print(f"{name}, {study.scale}: {len(progress)} runs, {_counts(progress)}")
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
         if not cells:
             continue
         print(f"{title(task):<{LABEL}}" + "".join(f"{state:>{FIELD}}" for state in STATES))
         for row, cell in cells.items():
-            count = Counter(progress.states[run.folder()] for run in cell)
+            count = Counter(progress[run.folder()].state for run in cell)
             label = f"  {title(row)}"
             label = label if len(label) <= LABEL else f"{label[: LABEL - 3]}..."
             print(f"{label:<{LABEL}}" + _fields(count))
@@ -87,26 +76,41 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     if meant := arguments.given & {"task", "scale", "seeds"}:
         raise ValueError(f"{min(meant)}= is of one study: choose from {', '.join(study_names())}")
     print(f"{'study':<{NAME}}" + "".join(f"{state:>{FIELD}}" for state in STATES) + f"{'left':>{HOURS}}")
-    durations, whole = Durations(), Progress({}, {}, {})
+    durations, whole = Durations(), Progress()
     for name in study_names():
-        progress = Progress.of(study_grid(load_study(name), runs=runs_of(arguments)), durations)
-        hours = progress.seconds_here() / 3600 / workers
-        left = " + ".join([*([in_words(hours)] if hours else []), *(["GPU"] if progress.slow() else [])])
-        print(f"{name:<{NAME}}{_fields(Counter(progress.states.values()))}{left or '-':>{HOURS}}")
-        whole.runs.update(progress.runs)
-        whole.states.update(progress.states)
-        whole.left.update(progress.left)
-    print(f"all: {len(whole.runs)} runs, those of several studies once: {_counts(whole)}")
+        progress = _progress(study_grid(load_study(name), runs=runs_of(arguments)), durations)
+        seconds, slow = _left(progress)
+        words = [*([in_words(seconds / 3600 / workers)] if seconds else []), *(["GPU"] if slow else [])]
+        print(f"{name:<{NAME}}{_fields(_total(progress))}{' + '.join(words) or '-':>{HOURS}}")
+        whole |= progress
+    print(f"all: {len(whole)} runs, those of several studies once: {_counts(whole)}")
     _show_time_left(whole, workers)
 
 
+def _progress(grid: StudyGrid, durations: Durations) -> Progress:
+    """Return where a study's runs stand."""
+    found = Progress()
+    for planned in plan_runs(grid):
+        run = planned.experiment
+        now = state(run)
+        found[run.folder()] = RunProgress(run, now, durations.seconds_left(run, now))
+    return found
+
+
+def _left(progress: Progress) -> tuple[float, list[RunProgress]]:
+    """Return how many seconds the runs without a GPU still take, one at a time, and those that need one."""
+    here = sum(each.left for each in progress.values() if not each.waits_for_gpu)
+    return here, [each for each in progress.values() if each.waits_for_gpu]
+
+
 def _show_time_left(progress: Progress, workers: int) -> None:
-    if seconds := progress.seconds_here():
+    seconds, slow = _left(progress)
+    if seconds:
         print(f"time left: about {in_words(seconds / 3600 / workers)} with {workers} worker(s)")
-    if slow := progress.slow():
-        counts = Counter(title(run.task.name) for run in slow.values())
+    if slow:
+        counts = Counter(title(each.run.task.name) for each in slow)
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        span = in_words(sum(progress.left[folder] for folder in slow) / 3600)
+        span = in_words(sum(each.left for each in slow) / 3600)
         text = f"need a GPU: {listed} runs, about {span} on one"
         print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
 
@@ -131,10 +135,14 @@ def state(run: Experiment) -> str:
     return "running" if held or age < 2 * 60 * run.checkpoint_minutes else "missing"
 
 
-def _fields(count: Mapping[str, int]) -> str:
+def _total(progress: Progress) -> Counter[str]:
+    return Counter(each.state for each in progress.values())
+
+
+def _fields(count: Counter[str]) -> str:
     return "".join(f"{count[state] or '-':>{FIELD}}" for state in STATES)
 
 
 def _counts(progress: Progress) -> str:
-    total = Counter(progress.states.values())
+    total = _total(progress)
     return ", ".join(f"{total[state]} {state}" for state in STATES if total[state])

@@ -10,7 +10,7 @@ from adanorm.cli.command import Arguments, Key
 from adanorm.cli.values import folder_of, seed_list, whole_number
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF, choices
-from adanorm.reporting.tables.rule_notes import check_margins
+from adanorm.reporting.verdicts.margins import check_margins
 from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {

@@ -11,8 +11,9 @@ import pytest
 from baycomp.single import CorrelatedTTest
 from scipy.stats import ttest_rel
 
-from adanorm.reporting.tables.rule_notes import check_margins, rule_notes
+from adanorm.reporting.tables.rule_notes import rule_notes
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.verdicts.margins import check_margins
 from adanorm.reporting.verdicts.paired import of_gaps
 from adanorm.reporting.verdicts.rule import Column, decide, improvement, not_worse
 from adanorm.studies.grid import StudyGrid, study_grid

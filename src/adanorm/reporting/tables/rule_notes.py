@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, groupby, product
+from itertools import groupby
 from statistics import fmean
 
 from adanorm.records import reader
 from adanorm.reporting.names import quantity_title, title
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.verdicts.evidence import grouped
+from adanorm.reporting.verdicts.margins import rule_margin
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.rule import Column, Decision, decide, improvement, not_worse
 from adanorm.reporting.verdicts.variance import Scores
@@ -50,26 +51,6 @@ def rule_notes(table: Table) -> list[str]:
     paragraphs = [_family(name, decisions, rule) for name, decisions in found.items()]
     paragraphs += [_replicated(*pair, columns["test"]) for pair in rule.not_worse]
     return [lead, *paragraphs, *(_concluded(each, every) for each in rule.conclusions)]
-
-
-def check_margins(study: Study) -> None:
-    """Raise ValueError where the study's rule lacks a margin of what it compares."""
-    if (rule := study.rule) is None:
-        return
-    tasks = [study.columns, *(load_study(name).columns for name in rule.with_columns_of)]
-    for task, family in product(chain.from_iterable(tasks), rule.families):
-        rule_margin(rule, task, rule.quantity_of(family))
-
-
-def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
-    """Return the smallest difference that matters by a rule; raises ValueError where there is none."""
-    own = rule.margins.get(task)
-    found = preregistration().margin(task, quantity) if own is None else own.of(quantity)
-    if found is None:
-        raise ValueError(
-            f"the study's rule: {task} has no margin of the {quantity_title(quantity)}: write it in `margins`"
-        )
-    return found
 
 
 _OF_LOSSES = " A lead in a loss, in nats, is by how much it is the lower."
