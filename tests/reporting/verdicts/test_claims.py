@@ -15,7 +15,6 @@ import pytest
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
-from adanorm.reporting.pages.readme import short_answer
 from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.verdicts.answers import pair, paper_gap, published_gap
@@ -97,22 +96,6 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     assert found.ranks.better > 0.8, "of three tasks"
     assert claim_sentence(found).startswith(
         "Supported: AdaNorm is shown to be better than LayerNorm on three of three"
-    )
-
-
-def test_the_short_answer_names_every_task_once() -> None:
-    found = {"rt": "worse", "sst5": "open"}
-    assert short_answer(ADANORM, found) == (
-        "Better on none of three data sets so far: worse on RT, open on SST5, one without runs."
-        " The paper has it better on three."
-    )
-    found = {"rt": "better", "sst5": "equivalent", "enwik8": "better"}
-    assert short_answer(ADANORM, found) == (
-        "Better on two of three data sets so far (RT and Enwiki8): equivalent on SST5."
-        " The paper has it better on three."
-    )
-    assert short_answer(ADANORM.model_copy(update={"tasks": ["rt"]}), {"rt": "better"}) == (
-        "Better on one of one data set so far (RT). The paper has it better on one."
     )
 
 

@@ -33,12 +33,13 @@ def answers(judgements: Sequence[ClaimResult]) -> Answers:
     found = {result.scale: result for result in judgements if result.claim.id == QUESTION}
     shown: dict[str, tuple[str, TaskResult]] = {}
     for scale in SCALES:
-        for task in found[scale].run:
-            shown.setdefault(task.task, (scale, task))
+        for result in found[scale].run:
+            shown.setdefault(result.task, (scale, result))
     first = found[SCALES[0]]
-    said = [
-        f"{title(task)}, {SIZES[scale]}, {task_sentences(result)}" for task, (scale, result) in shown.items()
-    ]
+    said = []
+    for task, (scale, result) in shown.items():
+        where = ", ".join([title(task), SIZES[scale], *result.claim.overrides(scale, task)])
+        said.append(f"{where}, {task_sentences(result)}")
     missing = [f"{title(task)}: not run." for task in first.claim.tasks if task not in shown]
     short = short_answer(first.claim, {task: result.answer for task, (_, result) in shown.items()})
     return Answers(short, f"At the paper's size: {claim_sentence(first)}", [*said, *missing])

@@ -18,9 +18,9 @@ Above = Annotated[float, Field(gt=0)]
 
 
 class Shown(Config):
-    """The tasks on which a scale's runs can show a claim; of which settings, where not of the scale's own."""
+    """The tasks on which a scale's runs can show a claim; null: all. Of which settings, where not its own."""
 
-    tasks: Annotated[list[str], Field(min_length=1)]
+    tasks: Annotated[list[str], Field(min_length=1)] | None = None
     overrides: dict[str, list[str]] | None = None
 
 
@@ -44,7 +44,7 @@ class Claim(Config):
     def tasks_at(self, scale: str) -> list[str]:
         """Return the tasks on which the runs of a scale can show the claim."""
         shown = (self.at or {}).get(scale)
-        return self.tasks if shown is None else shown.tasks
+        return self.tasks if shown is None or shown.tasks is None else shown.tasks
 
     def overrides(self, scale: str, task: str) -> tuple[str, ...]:
         """Return what the runs that can show it on a task differ in from the scale's own."""
@@ -63,10 +63,10 @@ class Claim(Config):
     @model_validator(mode="after")
     def _names_tasks_that_it_has(self) -> Claim:
         for scale, shown in (self.at or {}).items():
-            for task in (*shown.tasks, *(shown.overrides or ())):
+            for task in (*(shown.tasks or ()), *(shown.overrides or ())):
                 if task not in self.tasks:
                     raise ValueError(f"claim {self.id}: {task} at {scale}, of {', '.join(self.tasks)}")
-        for tasks in (self.tasks, *(shown.tasks for shown in (self.at or {}).values())):
+        for tasks in (self.tasks, *map(self.tasks_at, self.at or ())):
             if (self.at_least or 1) > len(tasks):
                 raise ValueError(f"claim {self.id}: at_least {self.at_least}, of {len(tasks)} tasks")
         return self

@@ -1,0 +1,84 @@
+"""The README's first answers, from records made by hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.reporting.pages.readme import QUESTION, answers, answers_markdown, short_answer
+from adanorm.reporting.verdicts.claims import evaluated
+from adanorm.reporting.verdicts.preregistration import Claim, preregistration
+from tests.reporting.records import record
+
+CLAIM = Claim(
+    id=QUESTION, text="AdaNorm is better.", source="here", better="adanorm", worse="layernorm",
+    tasks=["rt", "sst5", "enwik8"],
+)  # fmt: skip
+LONGER = "training.max_updates=4000"
+
+
+def made(folder: Path, overrides: list[str], *, layernorm: list[float], adanorm: list[float]) -> None:
+    for norm, scores in (("layernorm", layernorm), ("adanorm", adanorm)):
+        first = cached_experiment([*overrides, f"norm={norm}"], runs=str(folder))
+        for seed, score in enumerate(scores, 1):
+            record(first.model_copy(update={"seed": seed}), test={first.task.metric: score}, seconds=360.0)
+
+
+def test_the_short_answer_names_every_task_once() -> None:
+    found = {"rt": "worse", "sst5": "open"}
+    assert short_answer(CLAIM, found) == (
+        "Better on none of three data sets so far: worse on RT, open on SST5, one without runs."
+        " The paper has it better on three."
+    )
+    found = {"rt": "better", "sst5": "equivalent", "enwik8": "better"}
+    assert short_answer(CLAIM, found) == (
+        "Better on two of three data sets so far (RT and Enwiki8): equivalent on SST5."
+        " The paper has it better on three."
+    )
+    assert short_answer(CLAIM.model_copy(update={"tasks": ["rt"]}), {"rt": "better"}) == (
+        "Better on one of one data set so far (RT). The paper has it better on one."
+    )
+
+
+def test_a_task_is_answered_at_the_papers_size_where_it_has_runs_there(tmp_path: Path) -> None:
+    made(tmp_path, ["task=rt", "scale=paper"], layernorm=[75.0, 75.2, 75.1], adanorm=[78.0, 78.3, 78.1])
+    made(tmp_path, ["task=rt", "scale=mini"], layernorm=[75.0, 75.2, 75.1], adanorm=[70.0, 70.3, 70.1])
+    made(tmp_path, ["task=sst5", "scale=mini"], layernorm=[40.0, 40.2, 40.1], adanorm=[35.0, 35.3, 35.1])
+    made(tmp_path, ["task=enwik8", "scale=mini"], layernorm=[2.0], adanorm=[])
+    found = answers(
+        [*evaluated([CLAIM], "paper", runs=str(tmp_path)), *evaluated([CLAIM], "mini", runs=str(tmp_path))]
+    )
+    assert found.short.startswith(
+        "Better on one of three data sets so far (RT): worse on SST5, one without runs."
+    )
+    rt, sst5, enwik8 = found.tasks
+    assert rt.startswith(
+        "RT, at the paper's size, **better**: AdaNorm's lead over LayerNorm is +3.03 accuracy"
+    )
+    assert sst5.startswith("SST5, at scale mini, **worse**: AdaNorm's lead over LayerNorm is -4.97 accuracy")
+    assert enwik8 == "Enwiki8: not run."
+    assert found.claim.startswith("At the paper's size: Open: ")
+
+
+def test_runs_of_other_settings_than_the_scales_are_named(tmp_path: Path) -> None:
+    of_longer_runs = {"mini": {"overrides": {"enwik8": [LONGER]}}}
+    claim = Claim.model_validate(CLAIM.model_dump() | {"at": of_longer_runs})
+    made(tmp_path, ["task=enwik8", "scale=mini"], layernorm=[2.0, 2.01, 2.0], adanorm=[1.0, 1.01, 1.0])
+    scales = ("paper", "mini")
+    short_runs = [result for scale in scales for result in evaluated([claim], scale, runs=str(tmp_path))]
+    assert "- Enwiki8: not run." in answers_markdown(short_runs).splitlines()
+    longer = ["task=enwik8", "scale=mini", LONGER]
+    made(tmp_path, longer, layernorm=[2.0, 2.01, 2.0], adanorm=[2.5, 2.51, 2.51])
+    both = [result for scale in scales for result in evaluated([claim], scale, runs=str(tmp_path))]
+    (line,) = re.findall("- Enwiki8.*", answers_markdown(both))
+    assert line.startswith(
+        f"- Enwiki8, at scale mini, {LONGER}, **worse**: AdaNorm's lead over LayerNorm is -0.50"
+    )
+
+
+def test_what_a_scale_shows_of_enwik8_is_read_of_runs_that_learn() -> None:
+    claim = next(claim for claim in preregistration().claims if claim.id == QUESTION)
+    assert LONGER in claim.overrides("mini", "enwik8")
+    assert claim.tasks_at("mini") == claim.tasks, "settings alone leave no task out"
+    assert claim.overrides("paper", "enwik8") == claim.overrides("mini", "rt") == ()
