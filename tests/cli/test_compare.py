@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from adanorm.cli.compare import compare
 from adanorm.config.compose import compose_experiment
 from adanorm.records.comparisons import comparison_of, read_comparison
 from adanorm.records.folder import RunFolder
+from adanorm.reporting.verdicts.by_example import compare_by_example
 from tests.conftest import Command
 from tests.reporting.records import record
 
@@ -46,8 +48,19 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
     assert read_comparison(runs["adanorm"][0], runs["adanorm"][0]) is None
     made = {norm: found[0] for norm, found in runs.items()}
     fewer = compare(made, [("layernorm", "adanorm")], seeds=[1])
-    assert "not recorded" in fewer[-1]
+    assert "not recorded" in fewer[-2]
     assert read_comparison(*made.values()) == written, "of both seeds still"
+    slower = {
+        norm: compose_experiment(
+            ["task=rt", "scale=smoke", f"norm={norm}", "training.lr=0.5", f"runs={tmp_path}"]
+        )
+        for norm in made
+    }
+    for run in slower.values():
+        record(run, test={"accuracy": 50.0})
+        RunFolder(run.folder()).write_outputs([*gold[:16], *wrong[16:]])
+    assert "not recorded" in compare(slower, [("layernorm", "adanorm")])[-2], "no claim is of another rate"
+    assert read_comparison(*slower.values()) is None
     assert max(map(len, [*lines, *fewer])) <= 80
 
 
@@ -66,6 +79,33 @@ def test_from_five_seeds_on_the_spread_of_each_norm_is_split(tmp_path: Path) -> 
             RunFolder(one.folder()).write_outputs(guesses)
     lines = compare(norms, [("layernorm", "adanorm")])
     assert sum("on its distribution" in line for line in lines) == 2
+
+
+@pytest.mark.needs("fairseq")
+def test_a_gap_of_bleu_is_told_apart_into_precision_and_brevity(tmp_path: Path) -> None:
+    """LayerNorm's outputs are the references less their last word, AdaNorm's with another last word."""
+    chosen = ["task=de-en", "scale=smoke", f"runs={tmp_path}"]
+    norms = {norm: compose_experiment([*chosen, f"norm={norm}"]) for norm in ("layernorm", "adanorm")}
+    task = tasks.build(norms["layernorm"])
+    lines = task.corpus.references("test", "words")  # type: ignore[attr-defined]
+    outputs = {
+        "layernorm": [line.rpartition(" ")[0] for line in lines],
+        "adanorm": [f"{line.rpartition(' ')[0]} other" for line in lines],
+    }
+    factors = {norm: task.score_factors(side, "bleu") for norm, side in outputs.items()}
+    for norm, run in norms.items():
+        record(run, test={"bleu": math.prod(factors[norm].values())})
+        RunFolder(run.folder()).write_outputs(outputs[norm])
+    (found,) = compare_by_example(norms, [("layernorm", "adanorm")])
+    short, other = (math.prod(side.values()) for side in factors.values())
+    assert found.parts["precision"] < 0 < found.parts["brevity penalty"]
+    assert sum(found.parts.values()) == pytest.approx(other - short)
+    precise = [side["precision"] for side in factors.values()]
+    brief = (factors["layernorm"]["brevity penalty"] + 1) / 2
+    assert found.parts["precision"] == pytest.approx((precise[1] - precise[0]) * brief)
+    said = compare(norms, [("layernorm", "adanorm")])
+    assert any(line.startswith("    of it precision -") for line in said)
+    assert max(map(len, said)) <= 80
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from sacrebleu.significance import PairedTest, Result
 
 from adanorm.fairseq_library import fairseq
-from adanorm.metrics.bleu import bleu, bleu_by_example, scorer, sides, split_compounds
+from adanorm.metrics.bleu import bleu, bleu_by_example, bleu_factors, scorer, sides, split_compounds
 
 random = np.random.default_rng(0)
 WORDS = ["the", "a", "cat", "dog", "ice-cold", "sat", "on", ",", "mat", "."]
@@ -64,6 +64,16 @@ def test_the_papers_bleu_is_multi_bleus_and_fairseqs() -> None:
     assert score == pytest.approx(multi_bleu(OUTPUTS, REFERENCES), abs=0.01)
     assert score == pytest.approx(fairseq_score(OUTPUTS, REFERENCES), abs=0.01)
     assert "tok:none" in signature
+
+
+def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
+    short = [" ".join(line.split()[:-2]) for line in OUTPUTS]
+    lengths = [sum(len(line.split()) for line in side) for side in (short, REFERENCES)]
+    found = bleu_factors("bleu", short, REFERENCES, lowercase=False)
+    assert found["brevity penalty"] == pytest.approx(math.exp(1 - lengths[1] / lengths[0]))
+    assert found["precision"] * found["brevity penalty"] == pytest.approx(multi_bleu(short, REFERENCES))
+    assert bleu_factors("bleu", REFERENCES, short, lowercase=False)["brevity penalty"] == 1, "longer ones"
+    assert bleu_factors("bleu", [""], ["a b"], lowercase=False) == {"precision": 0, "brevity penalty": 0}
 
 
 def test_bleu_of_running_text_is_sacrebleus() -> None:

@@ -82,9 +82,9 @@ def compare(
 ) -> Sequence[str]:
     """Return lines on pairs of norms, which are put on record; `runs` has one run of each norm.
 
-    Of a pair the second norm's difference from the first is shown; of fewer seeds than the two share it
-    is not recorded. The other norms' runs, where there are some, tell of the variance. Raises ValueError
-    where a run is missing or has no outputs.
+    Of a pair the second norm's difference from the first is shown; of other seeds, another metric or other
+    settings than claims are of it is not recorded. The other norms' runs, where there are some, tell of the
+    variance. Raises ValueError where a run is missing or has no outputs.
     """
     found = compare_by_example(runs, pairs, seeds=seeds, metric=metric)
     sides = {norm: norm_runs(run) for norm, run in runs.items()}
@@ -99,8 +99,12 @@ def compare(
         headline = f"{better} over {worse}, seeds {named}, {record.examples:,} examples"
         lines += textwrap.wrap(headline, 80, initial_indent="  ", subsequent_indent="    ")
         lines += _lines(record, read)
-        if not one.is_whole:
-            lines.append("    not recorded, as the claims are of all the seeds that the two share")
+        if one.parts:
+            parts = ", ".join(f"{name} {part + 0:+.3f}" for name, part in one.parts.items())
+            lines.append(f"    of it {parts}")
+        if not one.is_on_record:
+            lines.append("    not recorded: claims are of all seeds that the two share, the task's own")
+            lines.append("      metric and the norms' own settings")
     return lines
 
 

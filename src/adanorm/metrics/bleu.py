@@ -52,6 +52,18 @@ def bleu(
     return score, f"{metric.get_signature()}{split}"
 
 
+def bleu_factors(
+    kind: str, outputs: Sequence[str], references: Sequence[str], *, lowercase: bool
+) -> dict[str, float]:
+    """Return the two factors of the corpus BLEU, in percent and at most 1.
+
+    Papineni et al. 2002, section 2.3. The precision is the geometric mean of that of one to four words; the
+    brevity penalty is below 1 where outputs are shorter than their references.
+    """
+    found = scorer(kind, lowercase=lowercase).corpus_score(list(outputs), [list(references)])
+    return {"precision": found.score / found.bp if found.bp else 0.0, "brevity penalty": found.bp}
+
+
 def bleu_by_example(
     kind: str, outputs: Sequence[str], references: Sequence[str], *, lowercase: bool
 ) -> list[float]:

@@ -108,3 +108,10 @@ class TrainingTask(ABC):
         paired comparisons of runs need it. Raises ValueError where the metric has no parts by example.
         """
         raise ValueError(f"{metric}: no mean over examples, of which there are no outputs on record")
+
+    def score_factors(self, outputs: Sequence[str], metric: str) -> dict[str, float]:
+        """Return by name the two factors whose product a test metric is, given a run's recorded outputs.
+
+        Comparisons say how much of a gap either makes up. {}: the metric is no such product.
+        """
+        return {}

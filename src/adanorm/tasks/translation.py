@@ -18,7 +18,7 @@ from adanorm.data.inspection import Inspection
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.data.translation.tokenization import Bpe
 from adanorm.fairseq_library import fairseq
-from adanorm.metrics.bleu import KINDS, bleu, bleu_by_example, sides
+from adanorm.metrics.bleu import KINDS, bleu, bleu_by_example, bleu_factors, sides
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -120,8 +120,14 @@ class Translation(TrainingTask):
         if metric not in self._kinds:
             languages = " to ".join(self._data.languages)
             raise ValueError(f"metric={metric}: {languages} is scored by {', '.join(self._kinds)}")
-        compared = sides(metric, *self.corpus.beside_references("test", list(outputs)))
-        return bleu_by_example(metric, *compared, lowercase=self._data.lowercase)
+        return bleu_by_example(metric, *self._compared(outputs, metric), lowercase=self._data.lowercase)
+
+    def score_factors(self, outputs: Sequence[str], metric: str) -> dict[str, float]:
+        """Return the precision (%) and the brevity penalty of a kind of BLEU."""
+        return bleu_factors(metric, *self._compared(outputs, metric), lowercase=self._data.lowercase)
+
+    def _compared(self, outputs: Sequence[str], kind: str) -> tuple[list[str], list[str]]:
+        return sides(kind, *self.corpus.beside_references("test", list(outputs)))
 
     def encode(self, line: str) -> Tensor:
         """Return the source ids (S,) of a line of text, with their end."""

@@ -23,12 +23,14 @@ Norms: TypeAlias = tuple[str, str]  # the first is what the second is compared w
 class ByExample(NamedTuple):
     """A comparison of two norms, and by how much the second is better, one gap a seed.
 
-    `is_whole`: over all seeds that the two share, as the claims are.
+    `is_on_record`: it is of what claims are of. `parts`: how much of the mean gap each factor of the metric
+    makes up, by its name, where the metric is a product.
     """
 
     record: ComparisonRecord
     gaps: list[float]
-    is_whole: bool
+    is_on_record: bool
+    parts: dict[str, float]
 
 
 def claimed_pairs(task: str) -> list[Norms]:
@@ -81,8 +83,9 @@ def compare_by_example(
 ) -> list[ByExample]:
     """Return the comparisons of pairs of norms; `runs` has one run of each norm, whatever its seed.
 
-    Those over all shared seeds by the task's own metric, the default, are put on record. Raises
-    ValueError where a run is missing or has no outputs, or the metric has no parts by example.
+    Put on record are those that claims are of: over all shared seeds, by the task's own metric, which is the
+    default, of the norms' own settings. Raises ValueError where a run is missing or has no outputs, or the
+    metric has no parts by example.
     """
     from adanorm import tasks
 
@@ -97,21 +100,27 @@ def compare_by_example(
             raise ValueError(f"{shown(missing)}: no completed run; `adanorm run` makes it")
     task = tasks.build(first)
     values: dict[tuple[str, int], Values] = {}
+    factors: dict[tuple[str, int], dict[str, float]] = {}
     for norm, seed in ((norm, seed) for pair, common in shared.items() for norm in pair for seed in common):
         if (norm, seed) not in values:
             folder = runs[norm].model_copy(update={"seed": seed}).folder()
             outputs = reader.outputs(folder, examples=task.sizes["test"])
             values[norm, seed] = np.array(task.scored(outputs, metric))
+            factors[norm, seed] = task.score_factors(outputs, metric)
     sign = 1 if METRICS[first.task.metric].higher_is_better else -1
+    own = _settings(first.task.name, first.scale, pairs, first.runs)
     found = []
     for pair, common in shared.items():
         sides = [np.array([values[norm, seed] for seed in common]) for norm in pair]
         record = _record(first, pair, metric, common, sides)
+        path = comparison_path(*(runs[norm] for norm in pair))
         is_whole = seeds is None or common == shared_seeds(runs, pair)
-        if is_whole and metric == first.task.metric:
-            write_comparison(comparison_path(*(runs[norm] for norm in pair)), record)
+        is_own = metric == first.task.metric and path == comparison_path(*(own[norm] for norm in pair))
+        if is_whole and is_own:
+            write_comparison(path, record)
         gaps = [sign * float(gap) + 0.0 for gap in (sides[1] - sides[0]).mean(1)]
-        found.append(ByExample(record, gaps, is_whole))
+        parts = factor_gaps([(factors[pair[0], seed], factors[pair[1], seed]) for seed in common])
+        found.append(ByExample(record, gaps, is_whole and is_own, parts))
     return found
 
 
@@ -124,6 +133,20 @@ def _settings(task: str, scale: str, pairs: Sequence[Norms], folder: str | None)
 
 def _has_outputs(run: Experiment, seed: int) -> bool:
     return (run.model_copy(update={"seed": seed}).folder() / "predictions.txt.gz").exists()
+
+
+def factor_gaps(sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, float]:
+    """Return how much of the mean gap between two products of two factors each factor makes up, by its name.
+
+    `sides` has, for each seed, the factors of the first norm's score and of the second's. A factor's part is
+    its own gap times the mean of the other, so that the parts sum to the gap of the products. {}: no factors.
+    """
+    parts: dict[str, float] = {}
+    for first, second in sides:
+        for name, other in zip(first, reversed([*first]), strict=True):
+            part = (second[name] - first[name]) * (first[other] + second[other]) / 2
+            parts[name] = parts.get(name, 0.0) + part / len(sides)
+    return parts
 
 
 def _record(
