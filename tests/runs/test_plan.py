@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.runs import duration, probe
 from adanorm.runs.duration import Durations
 from adanorm.runs.plan import plan
+from adanorm.training.numerics import NUMERICS_VERSION
 from tests.reporting.records import record, score
 
 
@@ -65,6 +67,21 @@ def test_a_run_takes_what_finished_ones_took_in_the_median(probes: Path, tmp_pat
         )
     assert Durations().seconds_left(run, "missing") == 40.0
     assert Durations().seconds_left(run, "done") == 0.0
+
+
+def test_runs_of_older_numerics_say_how_long_only_where_no_other_does(probes: Path, tmp_path: Path) -> None:
+    def finished(seed: int, seconds: float, *settings: str, **environment: int) -> None:
+        run = compose_experiment(["task=rt", "scale=mini", f"seed={seed}", *settings, f"runs={tmp_path}"])
+        record(run, **score(75.0), seconds=seconds)
+        (run.folder() / "environment.json").write_text(json.dumps(environment))
+
+    missing = compose_experiment(["task=rt", "scale=mini", "seed=9", f"runs={tmp_path}"])
+    finished(1, 300.0)
+    finished(2, 20.0, "training.lr=0.1", numerics_version=NUMERICS_VERSION)
+    assert Durations().seconds_left(missing, "missing") == 300.0, "the only one of its settings"
+    finished(3, 100.0, numerics_version=NUMERICS_VERSION)
+    finished(4, 320.0, numerics_version=NUMERICS_VERSION - 1)
+    assert Durations().seconds_left(missing, "missing") == 100.0
 
 
 def test_a_run_of_more_epochs_takes_as_much_longer(probes: Path, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 from adanorm.runs.auto_scale import LONGEST_CPU_HOURS, on_cuda
+from adanorm.training.numerics import NUMERICS_VERSION
 
 
 def needs_gpu(run: Experiment) -> bool:
@@ -20,19 +21,28 @@ def needs_gpu(run: Experiment) -> bool:
     return run.cost.cpu_hours > LONGEST_CPU_HOURS
 
 
+class Finished(NamedTuple):
+    """A finished run: its settings, its seconds, whether it was computed as this code computes."""
+
+    settings: dict[str, Any]
+    seconds: float
+    is_current: bool
+
+
 class Durations:
     """How long runs take, by the finished ones, which are read once for all runs of a task and scale."""
 
     def __init__(self) -> None:
-        self._finished: dict[tuple[Path, str], list[tuple[dict[str, Any], float]]] = {}
+        self._finished: dict[tuple[Path, str], list[Finished]] = {}
 
     def seconds_left(self, run: Experiment, state: str) -> float:
         """Return about how long a run still takes, in seconds.
 
         As long as finished runs of its task and scale take in the median, whatever their norm: those of
-        its data, model and training, else all, each in proportion to its epochs or updates. Where there
-        is none, as long as `adanorm plan` measured that its updates take here; else as long as its
-        configuration says of one CPU core, or of a GPU where it needs one.
+        its data, model and training, else all, each in proportion to its epochs or updates; of older
+        numerics only where no other is finished. Where there is none, as long as `adanorm plan` measured
+        that its updates take here; else as long as its configuration says of one CPU core, or of a GPU
+        where it needs one.
         """
         if state in ("done", "diverged"):
             return 0.0
@@ -53,22 +63,26 @@ class Durations:
             self._finished[place] = _finished(*place)
         finished = self._finished[place]
         alike = [
-            seconds
-            for other, seconds in finished
-            if all(own.get(part) == other.get(part) for part in ("data", "model", "training"))
+            each
+            for each in finished
+            if all(own.get(part) == each.settings.get(part) for part in ("data", "model", "training"))
         ]
-        scaled = [seconds * _times_as_long(own["training"], other["training"]) for other, seconds in finished]
-        found = alike or scaled
-        return median(found) if found else None
+        compared = alike or finished
+        compared = [each for each in compared if each.is_current] or compared
+        seconds = [
+            each.seconds * _times_as_long(own["training"], each.settings["training"]) for each in compared
+        ]
+        return median(seconds) if seconds else None
 
 
-def _finished(task: Path, scale: str) -> list[tuple[dict[str, Any], float]]:
-    """Return the settings and seconds of the finished runs of a scale in a task's folder."""
+def _finished(task: Path, scale: str) -> list[Finished]:
+    """Return the finished runs of a scale in a task's folder."""
     found = []
     for path in task.glob(f"*/{scale}-seed*/result.json"):
         result = reader.result(path.parent)
         if result is not None and result.status == "done" and result.seconds is not None:
-            found.append((_identity(path.parent), result.seconds))
+            is_current = reader.environment(path.parent).get("numerics_version") == NUMERICS_VERSION
+            found.append(Finished(_identity(path.parent), result.seconds, is_current))
     return found
 
 
