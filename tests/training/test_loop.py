@@ -303,6 +303,29 @@ def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke,
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    ("losses", "diverges_at"),
+    [
+        ([0.80, 0.74, 0.70, 0.65], None),  # falls all along: the first batch was an easy one
+        ([9.0, 8.0, 7.0, 7.5], 4),
+        ([9.0, 8.0, 8.5], 3),
+        ([9.0, 0.5, 9.0, 9.0, 9.0], 5),
+        ([9.0, float("inf"), 9.0], 3),
+    ],
+)
+def test_a_loss_above_its_start_is_divergence_once_it_no_longer_falls(
+    losses: list[float], diverges_at: int | None
+) -> None:
+    state, ended = State(first_loss=0.6), None
+    for evaluation, loss in enumerate(losses, 1):
+        state.loss_sum, state.loss_units = loss, 1
+        state.mean_loss(diverge_after=3)
+        if state.diverged is not None:
+            ended = evaluation
+            break
+    assert ended == diverges_at
+
+
 def test_a_loss_above_its_start_and_back_is_not_divergence(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.max_epochs=6", "training.lr=1e-6")
     factors = ([5.0] * 12 + [0.5] * 6) * 2

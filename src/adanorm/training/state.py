@@ -58,7 +58,8 @@ class State:
     first_loss: float | None = None  # of the very first update: the untrained model's
     best_score: float | None = None
     best_update: int = 0
-    worse_than_start: int = 0  # evaluations in a row
+    worse_than_start: int = 0  # evaluations in a row with the training loss above its start
+    lowest_of_these: float | None = None  # the lowest training loss of these evaluations
     rows: list[dict[str, Any]] = field(default_factory=list)  # logged, by the first process
     test_rows: list[dict[str, Any]] = field(default_factory=list)  # as many, if test scores are tracked
     diverged: str | None = None
@@ -70,16 +71,23 @@ class State:
     def mean_loss(self, *, diverge_after: int) -> float:
         """Return the mean training loss since the last evaluation, and begin anew.
 
-        A run diverges whose loss lies above its start at so many evaluations in a row.
+        A run diverges whose loss lies above its start at so many evaluations in a row and is no longer
+        falling: the start is of one batch, which may be an easy one.
         """
         assert self.first_loss is not None
         loss = self.loss_sum / self.loss_units
         self.loss_sum, self.loss_units = 0.0, 0
-        self.worse_than_start = self.worse_than_start + 1 if loss > self.first_loss else 0
-        if self.worse_than_start >= diverge_after:
+        if loss <= self.first_loss:
+            self.worse_than_start, self.lowest_of_these = 0, None
+            return loss
+        lowest = self.lowest_of_these
+        is_falling = lowest is not None and loss < lowest
+        self.worse_than_start += 1
+        self.lowest_of_these = loss if lowest is None else min(loss, lowest)
+        if self.worse_than_start >= diverge_after and not is_falling:
             self.diverged = (
-                f"training loss above its start at {self.worse_than_start} evaluations in a row,"
-                f" the last at update {self.update}"
+                f"training loss above its start at {self.worse_than_start} evaluations in a row"
+                f" and not falling, the last at update {self.update}"
             )
         return loss
 
