@@ -34,7 +34,9 @@ def test_other_seeds_scales_or_files_are_other_tables(tmp_path: Path) -> None:
     own = tmp_path / "table1.yaml"
     own.write_text((CONF / "study" / "table1.yaml").read_text())
     assert table_of(str(own)) == "table1-own"
-    assert table_of(str(own.rename(tmp_path / "mine.yaml"))) == "mine"
+    own = own.rename(tmp_path / "claims.yaml")
+    assert table_of(str(own)) == "claims-own", "results/tables/claims.md is no study's"
+    assert table_of(str(own.rename(tmp_path / "mine.yaml")), "scale=mini") == "mine-own-mini"
 
 
 def study_of(*arguments: str) -> Study:

@@ -78,6 +78,7 @@ OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\
         ("only: [mnist]", "unknown column 'mnist': choose from rt"),
         ("lr: 1", "rows.one.lr=1: extra inputs are not permitted"),
         ("only: [", "while parsing a flow"),
+        ("budget: [training.lr=0.001, training.lr=1e-3]", "training.lr=1e-3 of its budget are one setting"),
     ],
 )
 def test_a_mistake_in_a_row_is_named_before_any_work(
@@ -123,8 +124,23 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("improvements: [[adanorm, adanorm]]", "improvement of 'adanorm' over itself"),
         ("budget: [training.lr=1, training.lr=1]", "budget: 'training.lr=1' is named twice"),
         ("overrides: ['training.lr=${seed}']", "may not refer to another setting: write its value"),
-        ("rows: {null: {norm: adanorm}}", "'' is no label: write a word or more, in one line"),
-        ('rows: {"a\\nb": {norm: adanorm}}', r"'a\\nb' is no label"),
+        ("rows: {null: {norm: adanorm}}", "'': write a word or more, in one line"),
+        ('rows: {"a\\nb": {norm: adanorm}}', r"'a\\nb': write a word or more, in one line"),
+        ("rows: {'a|b': {norm: adanorm}}", r"'a\|b': \| ends a column of a table"),
+        ('title: "a\\nb"', r"title: 'a\\nb': write a word or more, in one line"),
+        ("rows: {0.1: {norm: adanorm}, 0.10: {norm: none}}", "'0.10' is given twice, again in line 5"),
+        ("rows: {yes: {norm: adanorm}}", "YAML reads a row's label as true: put it in quotes"),
+        ("rows: [{norm: adanorm}]", "in a list of norms: rows with labels are a mapping"),
+        ("rows: [[adanorm], none]", r"\['adanorm'\] in a list of norms"),
+        ("rule: {families: {f: [[adanorm, adanorm]]}}", "compares a row with itself"),
+        (
+            "rows: [adanorm, none]\nrule: {families: {f: [[adanorm, none], [none, adanorm]]}}",
+            r"\['none', 'adanorm'\]: compared twice, in one direction or the other",
+        ),
+        (
+            "rows: {a: {norm: adanorm}, b: {norm: none, undefined: why}}\nrule: {families: {f: [[a, b]]}}",
+            "row 'b' of the rule has no runs: it is undefined",
+        ),
         ("seeds: [1, 2, 1]", "study own: seeds: 1 is named twice"),
         ("seeds: [-1]", r"seeds\.0=-1: input should be greater than or equal to 0"),
         ("seeds: [99999999999]", r"seeds\.0=99999999999: input should be less than"),
@@ -196,12 +212,12 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
     done = command("study", *arguments)
     assert done.returncode == 0, done.stderr
     assert "4 runs, 0 completed before, 4 to run\n2 worker(s), about 1 min on CPU\n" in done.stdout
-    assert "AdaNorm" in (tmp_path / "tables" / "own-smoke.md").read_text()
+    assert "AdaNorm" in (tmp_path / "tables" / "own-own-smoke.md").read_text()
     again = command("study", *arguments)
     assert "4 runs, 4 completed before, 0 to run" in again.stdout
     *lines, files = again.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert files == f"{tmp_path / 'tables' / 'own-smoke.md'} and .csv, .tex"
+    assert files == f"{tmp_path / 'tables' / 'own-own-smoke.md'} and .csv, .tex"
 
 
 def test_an_unknown_study_is_named(new_process: Command) -> None:

@@ -28,8 +28,8 @@ class ChosenStudy(NamedTuple):
     """A study as a command line has it: its name and that of its table.
 
     The table's name is that of a study of conf/study for its own table alone: of fewer tasks, at another
-    scale, of other seeds or from another file it is another, so that none takes the place of a committed
-    one.
+    scale, of other seeds or from a file of one's own it is another, so that none takes the place of a
+    committed one.
     """
 
     name: str
@@ -49,7 +49,7 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
         raise ValueError(f"unknown scale {given['scale']!r}: choose from {', '.join(choices('scale'))}")
     file = Path(arguments.names[0])
     is_own = file.suffix == ".yaml" and file.resolve().parent != CONF / "study"
-    name = f"{file.stem}-own" if is_own and file.stem in choices("study") else file.stem
+    name = f"{file.stem}-own" if is_own else file.stem
     scale = given["scale"] or study.scale
     name = name if scale == study.scale else f"{name}-{scale}"
     seeds = seed_list(given["seeds"]) if given["seeds"] else study.seeds

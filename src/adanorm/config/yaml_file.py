@@ -18,11 +18,15 @@ class _Loader(SafeLoader):
     """The safe loader, without silence about keys given twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
+        seen: set[Any] = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            is_merge = key.tag == "tag:yaml.org,2002:merge"  # <<, of which there is no value
+            value = key.value if is_merge else self.construct_object(key)  # 0.1 and 0.10 are one key
+            if value in seen:
                 raise ValueError(f"{key.value!r} is given twice, again in line {key.start_mark.line + 1}")
-            seen.add(str(key.value))
+            seen.add(value)
         return super().construct_mapping(node, deep)
 
 

@@ -21,12 +21,14 @@ def trace(address: str) -> list[str]:
 
     Raises ValueError for a study, norm or task that is not there.
     """
-    parts = address.split("/")
-    if len(parts) != 3:
+    file, is_file, rest = address.partition(".yaml/")
+    name, _, rest = (f"{file}.yaml", "", rest) if is_file else address.partition("/")
+    label, _, column = rest.rpartition("/")  # a row's label may have a slash in it
+    if not (name and label and column):
         raise ValueError(f"{address!r}: name a cell as STUDY/NORM/TASK, such as table4/AdaNorm/RT")
-    study = load_study(parts[0])
-    row = _named(parts[1], list(study.rows), "row")
-    task = _named(parts[2], study.columns, "task")
+    study = load_study(name)
+    row = _named(label, list(study.rows), "row")
+    task = _named(column, study.columns, "task")
     study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
     table = Table(study, study_grid(study))
     found = table.cells[row, task]
@@ -50,6 +52,8 @@ def trace(address: str) -> list[str]:
 
 def _named(name: str, known: Sequence[str], kind: str) -> str:
     """Return the entry that a name stands for, as the configuration or as a table writes it."""
+    if name in known:
+        return name
     for entry in known:
         if name.lower() in (entry.lower(), title(entry).lower()):
             return entry

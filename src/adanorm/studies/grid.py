@@ -65,11 +65,14 @@ def _candidates(
     if task not in choices("task") or row.undefined or (row.only is not None and task not in row.only):
         return ()
     chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides, *row.overrides)
-    found = []
+    found: list[Candidate] = []
     for setting in study.budget_of(label) or (None,):
         overrides = (*chosen, setting) if setting else chosen
         first = _composed(label, overrides, runs, settings)
         by_seed = {seed: first.model_copy(update={"seed": seed}) for seed in study.seeds}
+        run = by_seed[study.seeds[0]]
+        if same := [one.setting for one in found if one.runs[0].identity() == run.identity()]:
+            raise ValueError(f"row {label!r}: {same[0]} and {setting} of its budget are one setting")
         found.append(Candidate(overrides, by_seed, setting))
     return tuple(found)
 

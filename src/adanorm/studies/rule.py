@@ -13,7 +13,27 @@ from adanorm.config.sections import Config, Positive
 def _two_or_four(rows: tuple[str, ...]) -> tuple[str, ...]:
     if len(rows) not in (2, 4):
         raise ValueError(f"{list(rows)}: name a row and that which it is compared with, or two such pairs")
+    if any(first == second for first, second in _pairs(rows)):
+        raise ValueError(f"{list(rows)}: compares a row with itself")
     return rows
+
+
+def _pairs(rows: tuple[str, ...]) -> list[tuple[str, str]]:
+    return list(zip(rows[::2], rows[1::2], strict=True))
+
+
+def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    """Return a family of comparisons; raises ValueError for one that is there twice, in either direction.
+
+    The p-values of the others would be corrected for more comparisons than there are.
+    """
+    seen = set()
+    for rows in family:
+        one = frozenset(frozenset(pair) for pair in _pairs(rows))
+        if one in seen:
+            raise ValueError(f"{list(rows)}: compared twice, in one direction or the other")
+        seen.add(one)
+    return family
 
 
 # [a, b]: a's lead over b. [a, b, c, d]: by how much a's lead over b is above c's lead over d.
@@ -55,7 +75,7 @@ class Rule(Config):
     an example trained on.
     """
 
-    families: dict[str, Annotated[tuple[Compared, ...], Field(min_length=1)]]
+    families: dict[str, Annotated[tuple[Compared, ...], Field(min_length=1), AfterValidator(_compare_each_once)]]
     quantities: dict[str, Compares] = Field(default_factory=dict)
     margins: dict[str, Margin] = Field(default_factory=dict)
     beyond_margin: bool = False

@@ -23,13 +23,20 @@ def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
     return overrides
 
 
-def _tell_apart(label: str) -> str:
-    if not label.strip() or not label.isprintable():
-        raise ValueError(f"{label!r} is no label: write a word or more, in one line")
+def _in_one_line(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise ValueError(f"{text!r}: write a word or more, in one line")
+    return text
+
+
+def _in_one_column(label: str) -> str:
+    if "|" in label:
+        raise ValueError(f"{label!r}: | ends a column of a table; write another character")
     return label
 
 
-Label = Annotated[str, AfterValidator(_tell_apart)]
+Line = Annotated[str, AfterValidator(_in_one_line)]
+Label = Annotated[Line, AfterValidator(_in_one_column)]
 # In Hydra's syntax; none may make a cell's runs another cell's.
 Overrides = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
 Budget = Annotated[Overrides, EachOnce]
@@ -57,7 +64,7 @@ class Study(Config):
     In YAML the rows are a list of norms, or a mapping from a label to a norm and its overrides.
     """
 
-    title: str
+    title: Line
     rows: Annotated[dict[Label, StudyRow], Field(min_length=1)]
     columns: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Literal["paper", "mini", "smoke"]
@@ -76,10 +83,14 @@ class Study(Config):
     @classmethod
     def _norms_are_rows(cls, rows: Any) -> Any:
         if isinstance(rows, list):
+            if others := [row for row in rows if not isinstance(row, str)]:
+                raise ValueError(f"{others[0]!r} in a list of norms: rows with labels are a mapping")
             if twice := next((norm for norm in rows if rows.count(norm) > 1), None):
                 raise ValueError(f"{twice!r} is named twice")
             return {norm: {"norm": norm} for norm in rows}
         if isinstance(rows, dict):  # YAML reads a label such as 0.1 as a number
+            if truth := [label for label in rows if isinstance(label, bool)]:
+                raise ValueError(f"YAML reads a row's label as {str(truth[0]).lower()}: put it in quotes")
             return {"" if label is None else str(label): row for label, row in rows.items()}
         return rows
 
@@ -123,6 +134,11 @@ class Study(Config):
         return max(len(self.budget_of(label)) for label in self.rows)
 
     @property
+    def undefined(self) -> set[str]:
+        """The labels of rows of which there can be no runs."""
+        return {label for label, row in self.rows.items() if row.undefined}
+
+    @property
     def varies(self) -> bool:
         """Whether some run that is compared has other settings than its task's and its norm's own."""
         rows = self.rows.values()
@@ -159,6 +175,8 @@ def load_study(name: str) -> Study:
         known = study.rows.keys() if study.rule.folds_overlap is None else {*norms}
         _check(name, "row of the rule", list(study.rule.rows()), known)
         _check(name, "study of the rule", study.rule.with_columns_of, choices("study"))
+        if none := [label for label in study.rule.rows() if label in study.undefined]:
+            raise ValueError(f"study {name}: row {none[0]!r} of the rule has no runs: it is undefined")
     for pair in study.improvements:
         if pair[0] == pair[1]:
             raise ValueError(f"study {name}: improvement of {pair[0]!r} over itself")
