@@ -85,6 +85,9 @@ def _of_tasks(study: Study, tasks: list[str]) -> Study:
         update={
             "columns": [task for task in study.columns if task in tasks],
             "rows": rows,
+            "column_overrides": {
+                task: given for task, given in study.column_overrides.items() if task in tasks
+            },
             "improvements": tuple(pair for pair in study.improvements if rows.keys() >= {*pair}),
             "rule": None,
         }

@@ -64,7 +64,8 @@ def _candidates(
     row = study.rows[label]
     if task not in choices("task") or row.undefined or (row.only is not None and task not in row.only):
         return ()
-    chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides, *row.overrides)
+    chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides)
+    chosen = (*chosen, *study.column_overrides.get(task, ()), *row.overrides)
     found: list[Candidate] = []
     for setting in study.budget_of(label) or (None,):
         overrides = (*chosen, setting) if setting else chosen

@@ -75,7 +75,9 @@ class Rule(Config):
     an example trained on.
     """
 
-    families: dict[str, Annotated[tuple[Compared, ...], Field(min_length=1), AfterValidator(_compare_each_once)]]
+    families: dict[
+        str, Annotated[tuple[Compared, ...], Field(min_length=1), AfterValidator(_compare_each_once)]
+    ]
     quantities: dict[str, Compares] = Field(default_factory=dict)
     margins: dict[str, Margin] = Field(default_factory=dict)
     beyond_margin: bool = False

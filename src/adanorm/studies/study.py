@@ -23,6 +23,13 @@ def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
     return overrides
 
 
+def _set_each_key_once(overrides: tuple[str, ...]) -> tuple[str, ...]:
+    keys = [override.partition("=")[0].lstrip("+") for override in overrides]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise ValueError(f"{twice[0]} is given twice")
+    return overrides
+
+
 def _in_one_line(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise ValueError(f"{text!r}: write a word or more, in one line")
@@ -38,8 +45,9 @@ def _in_one_column(label: str) -> str:
 Line = Annotated[str, AfterValidator(_in_one_line)]
 Label = Annotated[Line, AfterValidator(_in_one_column)]
 # In Hydra's syntax; none may make a cell's runs another cell's.
-Overrides = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
-Budget = Annotated[Overrides, EachOnce]
+Changes = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
+Overrides = Annotated[Changes, AfterValidator(_set_each_key_once)]
+Budget = Annotated[Changes, EachOnce]  # one is tried at a time
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
 Role = Literal["readme", "curves", "norm-guide"]
@@ -72,6 +80,7 @@ class Study(Config):
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
     quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
     overrides: Overrides = ()  # of every run
+    column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # of every run of a column
     budget: Budget = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
     shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
@@ -142,7 +151,8 @@ class Study(Config):
     def varies(self) -> bool:
         """Whether some run that is compared has other settings than its task's and its norm's own."""
         rows = self.rows.values()
-        return bool(self.overrides or self.tries or any(row.overrides and row.compared for row in rows))
+        changes = self.overrides or self.column_overrides
+        return bool(changes or self.tries or any(row.overrides and row.compared for row in rows))
 
 
 def load_study(name: str) -> Study:
@@ -170,7 +180,7 @@ def load_study(name: str) -> Study:
     columns = [task for row in rows for task in row.only or ()]
     _check(name, "task", study.columns, {*choices("task"), *published_tasks()})
     _check(name, "norm", norms, known_norms)
-    _check(name, "column", columns, study.columns)
+    _check(name, "column", [*columns, *study.column_overrides], study.columns)
     if study.rule is not None:
         known = study.rows.keys() if study.rule.folds_overlap is None else {*norms}
         _check(name, "row of the rule", list(study.rule.rows()), known)
