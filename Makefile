@@ -47,6 +47,23 @@ BENCHMARKS := updates prefetch loop translation attention recurrent parsing anal
 quoted = '$(subst ','\'',$1)'
 CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SET)
 
+# What is written on the command line of make must be a variable of this file, or of programs: CUDA_VISIBLE_DEVICES.
+VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY UNTIL MOST \
+	WHAT INPUT OUTPUT RUNS AGAINST BUDGET
+written := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+unknown := $(foreach name,$(filter-out $(VARIABLES) MAKE%,$(written)),$(if $(findstring _,$(name)),,$(name)))
+ifneq ($(unknown),)
+$(error $(firstword $(unknown)): no such variable; choose from $(VARIABLES))
+endif
+ifneq ($(GPUS),1)
+ifneq ($(shell [[ '$(subst ','\'',$(GPUS))' =~ ^[1-9][0-9]*$$ ]] && echo a number),a number)
+$(error GPUS=$(GPUS): must be a whole number of at least 1)
+endif
+endif
+ifneq ($(and $(filter PLACEMENT,$(written)),$(filter study status tables figures report compare,$(MAKECMDGOALS))),)
+$(error PLACEMENT=$(PLACEMENT): is of one run; a study says where the norms of its rows sit)
+endif
+
 # Only what the user set: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
@@ -74,7 +91,7 @@ help: ## Print this help
 
 reproduce: $(VENV)/installed ## Train and score TASK under NORM, beside the paper's number
 	@$(if $(DEMONSTRATION),echo "$(DEMONSTRATION)")
-	@$(LAUNCH) run $(if $(findstring $(comma),$(SEEDS)),-m) task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(LAUNCH) run $(if $(findstring $(comma),$(SEEDS)),-m) task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(call quoted,$(SEEDS)) $(CHOICE)
 
 data: $(VENV)/installed ## Get and verify the data of TASK
 	@$(ADANORM) data task=$(CHOSEN) scale=$(SCALE) $(SET)
@@ -110,7 +127,7 @@ compare: $(VENV)/installed ## Compare NORMS on the same test examples
 	@$(ADANORM) compare task=$(CHOSEN) norm=$(NORMS) scale=$(SCALE) $(call given,SEEDS,seed) $(CHOICE)
 
 sample: $(VENV)/installed ## Print text from a language model made here
-	@$(ADANORM) sample task=enwik8$(if $(MODEL),-$(MODEL)) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(ADANORM) sample task=$(if $(filter enwik8%,$(TASK)),$(CHOSEN),enwik8$(if $(MODEL),-$(MODEL))) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made here
 	@$(ADANORM) parse task=ptb norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
@@ -122,7 +139,7 @@ scorecard: $(VENV)/installed ## Put NORM on trial beside AGAINST within BUDGET: 
 	@$(ADANORM) scorecard norm=$(call quoted,$(NORM)) $(call given,AGAINST,against) $(call given,BUDGET,budget) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
 verify: $(VENV)/installed ## Repeat a run on record and say whether this machine reproduces it
-	@$(ADANORM) verify task=$(CHOSEN) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(SCALE)) $(call given,SEEDS,seed) $(SET)
+	@$(ADANORM) verify task=$(CHOSEN) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(SCALE)) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(SET)
 
 bench: $(VENV)/installed ## Measure our code against a plain version and against fairseq's
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SET); done

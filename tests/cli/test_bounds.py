@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +32,7 @@ from adanorm.config.errors import mistake
         ("norm.params.eps=nan", "norm.params.eps=nan: input should be a valid boolean or a finite number or"),
         ("norm.placement=3", "norm.placement=3: input should be a valid string or a valid list"),
         ("~training.lr", "training.lr: is missing"),
-        ("norm.name=../x", "norm.name='../x': string should match"),
+        ("norm.name=layernorm", "norm.name=layernorm: choose with norm=NAME"),
     ],
 )
 def test_a_setting_out_of_bounds_is_refused(override: str, message: str) -> None:
@@ -63,6 +65,13 @@ def test_numbers_of_keys_have_bounds() -> None:
         (["study", "table4", "runs=a${seed}"], "runs=a${seed}: a folder's name cannot hold ${"),
         (["run", "-x"], "unrecognized arguments: -x; `adanorm run --help` shows what it takes"),
         (["run", "--cfg"], "argument --cfg/-c: expected one argument"),
+        (["run", "task=rt", "seed=1", "seed=2"], "seed is given twice"),
+        (["run", "task=rt", "training.lr=1", "+training.lr=2"], "training.lr is given twice"),
+        (["plan", "task=rt", "norm=none", "norm=adanorm"], "norm is given twice"),
+        (["run", "task=rt", "scale=smoke", "seed=1,2"], "seed=1,2: several values, where one is taken"),
+        (["compare", "task=rt", "scale=smoke", "metric=bleu"], "the test of rt yields accuracy, loss"),
+        (["analyze", "invariance", "task=rt"], "task=: invariance trains nothing"),
+        (["analyze", "invariance", "training.lr=99"], "training.lr=99: invariance trains nothing"),
     ],
 )
 def test_what_a_command_cannot_do_is_refused(arguments: list[str], message: str) -> None:
@@ -72,6 +81,14 @@ def test_what_a_command_cannot_do_is_refused(arguments: list[str], message: str)
     assert line is not None
     assert message in line
     assert "\n" not in line
+
+
+def test_what_a_file_cannot_be_is_told_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as lacking:
+        (tmp_path / "no.zip").read_bytes()
+    assert mistake(lacking.value) == f"{tmp_path / 'no.zip'}: No such file or directory"
+    full = OSError(errno.ENOSPC, "No space left on device")  # of a stream, which has no name
+    assert mistake(full) == "a stream or file: No space left on device"
 
 
 def test_a_lack_of_memory_is_a_line_and_a_bug_is_none() -> None:

@@ -46,6 +46,18 @@ def test_a_reader_that_has_gone_is_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_closed_output_is_no_mistake() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m adanorm >&-",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("encoding", "text", "written"),
     [

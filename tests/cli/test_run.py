@@ -145,6 +145,45 @@ def test_mistakes_in_a_sweep_are_one_line_too(tmp_path: Path, new_process: Comma
     assert "unknown task 'rtt'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("seed=1,abc",), "seed='abc': input should be a valid integer"),
+        (("seed=9", "training.lr=0.1,-1"), "training.lr=-1: input should be greater than 0"),
+        (("seed=1,1",), "a run that the sweep has twice"),
+    ],
+)
+def test_a_mistake_in_any_run_of_a_sweep_is_told_before_the_first(
+    tmp_path: Path, command: Command, settings: tuple[str, ...], message: str
+) -> None:
+    done = command("run", "-m", "task=rt", "norm=none", "scale=smoke", *settings, f"runs={tmp_path / 'runs'}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert message in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+LEAVES = """
+import sys
+from torch import nn
+
+class Leaves(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+
+    def forward(self, x):
+        sys.exit()
+"""
+
+
+@pytest.mark.parametrize("arguments", [("run", "task=rt", "scale=smoke"), ("check-norm",), ("scorecard",)])
+def test_a_norm_that_leaves_is_no_success(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "leaving.py").write_text(LEAVES)
+    runs = [] if arguments == ("check-norm",) else [f"runs={tmp_path / 'runs'}"]
+    done = commands.run("adanorm", *arguments, "norm=leaving:Leaves", *runs, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert done.stderr == "error: ended early: a norm or other code that was called has left by sys.exit()\n"
+
+
 def test_a_sweep_makes_every_run(tmp_path: Path, command: Command) -> None:
     done = command(
         "run", "-m", "task=rt", "norm=none,adanorm", "seed=1,2", "scale=smoke",
@@ -187,7 +226,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
     full = commands.run("tests.full_disk", "45", "run", *arguments)
     folder = only_folder(tmp_path / "full")
     assert (full.returncode, full.stderr) == (
-        2, f"error: [Errno 27] File too large: '{folder / 'checkpoint.pt'}'\n",
+        2, f"error: {folder / 'checkpoint.pt'}: File too large\n",
     )  # fmt: skip
     left = {path.name for path in folder.iterdir()}
     assert "checkpoint-before.pt" in left

@@ -16,10 +16,10 @@ from adanorm.config.sections import Seeds
 LARGEST = 2**31 - 1  # of a whole number
 RANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {  # what is refused, what is taken
     ("rt", "seed"): (["-1", f"{LARGEST + 1}"], ["0", f"{LARGEST}"]),
-    ("rt", "threads"): (["0", f"{LARGEST + 1}"], ["1", f"{LARGEST}"]),
+    ("rt", "threads"): (["0", "1025"], ["1", "1024"]),
     ("rt", "checkpoint_minutes"): (["0"], ["0.5"]),
     ("rt", "training.lr"): (["0", "1.1e30"], ["1e-9", "1e30"]),
-    ("rt", "training.eps"): (["0", "1.1e30"], ["1e-9", "1e30"]),
+    ("rt", "training.eps"): (["0", "9e-38", "1.1e30"], ["1e-37", "1e-9", "1e30"]),
     ("rt", "training.weight_decay"): (["-0.1", "1000000.5"], ["0", "1e6"]),
     ("rt", "training.warmup_updates"): (["-1", f"{LARGEST + 1}"], ["0", f"{LARGEST}"]),
     ("rt", "training.clip_norm"): (["0", "1.1e30"], ["0.1", "1e30"]),

@@ -232,6 +232,12 @@ def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_o
     assert (runs / "scorecards" / "MyNorm.html").read_text() == page
 
 
+def test_a_scorecard_takes_no_other_norms_place(tmp_path: Path) -> None:
+    card().write(tmp_path / "scorecards" / "rmsnorm.json")
+    with pytest.raises(ValueError, match=rf"rmsnorm\.json: is the scorecard of {OWN}; name another folder"):
+        dispatch(["scorecard", "norm=rmsnorm", f"runs={tmp_path}"])
+
+
 def test_a_card_is_read_as_it_was_written_or_not_at_all(tmp_path: Path) -> None:
     """What it says of alike norms and of the time spent would change a verdict, or the runs that are made."""
     path = tmp_path / "Card.json"

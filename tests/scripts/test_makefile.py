@@ -82,3 +82,39 @@ def test_a_folder_or_study_with_any_characters_is_one_argument(target: str, argu
     ).stdout.splitlines()  # fmt: skip
     words = shlex.split(shown[-1])
     assert (name if argument == "study " else f"runs={name}") in words
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "--no-print-directory", "-n", *arguments],
+        cwd=PROJECT, check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("reproduce", "SEED=2"), "SEED: no such variable; choose from"),
+        (("reproduce", "GPUS=0"), "GPUS=0: must be a whole number of at least 1"),
+        (("reproduce", "GPUS=two"), "GPUS=two: must be a whole number of at least 1"),
+        (("study", "PLACEMENT=final"), "PLACEMENT=final: is of one run"),
+    ],
+)
+def test_a_variable_that_a_target_would_drop_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    done = make(*arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("verify", "TASK=rt", "RUNS=a b", "PLACEMENT=final"), {"runs=a b", "norm.placement=final"}),
+        (("reproduce", "TASK=rt", "SEEDS=1, 2"), {"-m", "seed=1, 2"}),
+        (("sample", "TASK=enwik8-lstm"), {"task=enwik8-lstm"}),
+        (("sample", "MODEL=gru"), {"task=enwik8-gru"}),
+        (("reproduce", "TASK=rt", "CUDA_VISIBLE_DEVICES=1", "GPUS=2"), {"--nproc-per-node=2", "task=rt"}),
+    ],
+)
+def test_a_target_passes_on_what_it_is_given(arguments: tuple[str, ...], words: set[str]) -> None:
+    assert words <= {*shlex.split(make(*arguments).stdout.splitlines()[-1])}

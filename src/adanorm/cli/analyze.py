@@ -107,7 +107,17 @@ def _analysis_settings(arguments: Arguments) -> tuple[dict[str, str], list[str]]
         "norms": arguments.keys["norm"],
         "seeds": arguments.keys["seeds"],
     }
-    own |= {key: f"[{value}]" for key, value in lists.items() if value and (key != "tasks" or known.tasks)}
+    if not known.tasks:
+        foreign = [*(["task="] if lists["tasks"] else []), *(o for o in overrides if not _is_of_norm(o))]
+        if foreign:
+            raise ValueError(
+                f"{foreign[0]}: {known.name} trains nothing; it has no task, and no run's settings"
+            )
+    own |= {key: f"[{value}]" for key, value in lists.items() if value}
     if arguments.keys["scale"]:
         own["scale"] = arguments.keys["scale"]
     return own, overrides
+
+
+def _is_of_norm(override: str) -> bool:
+    return override.lstrip("+~").startswith("norm.")

@@ -7,7 +7,8 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
@@ -86,13 +87,14 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
     names: list[str] = []
     values: dict[str, str] = {}
     settings: list[str] = []
+    check_each_once(arguments)
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if argument.startswith("-"):
             hint = f": write {key.lstrip('-')}=VALUE" if key.lstrip("-") in spellings else ""
             raise ValueError(f"{command} has no flag {key!r}{hint}; `adanorm {command} --help` has its keys")
         if equals and key in spellings:
-            if spellings[key] in values:
+            if spellings[key] in values:  # under its other name
                 raise ValueError(f"{key} is given twice")
             if not value:
                 raise ValueError(f"{key}=: needs a value")
@@ -114,6 +116,13 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         raise ValueError(f"{command} needs {usage.name}" + (f": choose from {known}" if known else ""))
     defaults = {key: entry.default for key, entry in usage.keys.items()}
     return Arguments(names, {**defaults, **values}, settings, frozenset(values))
+
+
+def check_each_once(arguments: Sequence[str]) -> None:
+    """Raise ValueError where a `key=value` is given twice, as it is not said which counts."""
+    keys = [key.lstrip("+") for key, equals, _ in (each.partition("=") for each in arguments) if equals]
+    if twice := next((key for key in keys if keys.count(key) > 1), None):
+        raise ValueError(f"{twice} is given twice")
 
 
 def overview() -> str:
@@ -190,7 +199,21 @@ def dispatch(arguments: Sequence[str]) -> int:
     if {"-h", "--help"} & {*rest}:
         print(help_text(command, module.USAGE, module.__doc__ or ""))
         return 0
-    return int(module.main(parse_arguments(command, module.USAGE, rest)) or 0)
+    with no_early_end():
+        return int(module.main(parse_arguments(command, module.USAGE, rest)) or 0)
+
+
+@contextmanager
+def no_early_end() -> Iterator[None]:
+    """Within it `sys.exit()` of code that is called, such as a norm's, is a mistake and no success."""
+    try:
+        yield
+    except SystemExit as end:
+        if end.code in (None, 0):
+            raise ValueError(
+                "ended early: a norm or other code that was called has left by sys.exit()"
+            ) from end
+        raise
 
 
 def main() -> NoReturn:
@@ -209,7 +232,8 @@ def main() -> NoReturn:
     try:
         hold_arithmetic()
         code = dispatch(sys.argv[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by who started this process
+            sys.stdout.flush()
         raise SystemExit(code)
     except BrokenPipeError:  # the reader, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

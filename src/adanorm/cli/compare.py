@@ -16,7 +16,7 @@ from adanorm.cli.values import seed_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
-from adanorm.metrics.table import METRICS
+from adanorm.metrics.table import KIND_METRICS, METRICS
 from adanorm.records.comparisons import ComparisonRecord
 from adanorm.reporting.verdicts.answers import compared
 from adanorm.reporting.verdicts.by_example import Norms, claimed_pairs, compare_by_example, shared_seeds
@@ -44,6 +44,9 @@ def main(arguments: Arguments) -> None:
     check_fixed([setting for setting in arguments.settings if setting.partition("=")[0] not in RUN_KEYS])
     overrides = resolve_auto(arguments.settings)
     seeds = seed_list(given["seed"]) if given["seed"] else None
+    task = compose_experiment(overrides).task
+    if given["metric"] not in ("", *(known := KIND_METRICS[task.kind].test)):
+        raise ValueError(f"metric={given['metric']}: the test of {task.name} yields {', '.join(known)}")
     pairs = _named_pairs(given["norm"]) if given["norm"] else _claimed(compose_experiment(overrides))
     norms = dict.fromkeys([*preregistration().norms, *(norm for pair in pairs for norm in pair)])
     runs = {norm: compose_experiment([*overrides, f"norm={norm}"]) for norm in norms}

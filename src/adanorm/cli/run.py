@@ -10,9 +10,10 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn, get_args
 
-from adanorm.cli.command import WIDTH, Usage, choices_lines, help_text
+from adanorm.cli.command import WIDTH, Usage, check_each_once, choices_lines, help_text, no_early_end
 from adanorm.config.compose import compose_config, compose_experiment, prepare_overrides
 from adanorm.config.experiment import Experiment, parse_experiment
 from adanorm.config.paths import CONF, choices
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     if {"-h", "--help"} & {*arguments}:
         print(_help([argument for argument in arguments if "=" in argument]))
         return 0
+    check_each_once(arguments)
     arguments = prepare_overrides(arguments)
     if "scale=auto" in arguments:
         from adanorm.runs.auto_scale import resolve_auto
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         _run(compose_experiment(arguments))
         return 0
     _check_flags(arguments)
+    if {"-m", "--multirun"} & {*arguments}:
+        _check_sweep([argument for argument in arguments if not argument.startswith("-")])
     import hydra
     from omegaconf import DictConfig
 
@@ -59,6 +63,19 @@ def main(arguments: Sequence[str]) -> int:
     sys.argv = ["adanorm run", *arguments]
     job()
     return 0
+
+
+def _check_sweep(overrides: Sequence[str]) -> None:
+    """Raise ValueError for a mistake in any run of a sweep, and for two that are one, before the first."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    (jobs,) = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides([*overrides]), None)
+    folders: dict[Path, Sequence[str]] = {}
+    for job in jobs:
+        other = folders.setdefault(compose_experiment(job).folder(), job)
+        if other is not job:
+            raise ValueError(f"{' '.join(job)}: a run that the sweep has twice")
 
 
 def _check_flags(arguments: Sequence[str]) -> None:
@@ -104,7 +121,8 @@ def _run(experiment: Experiment) -> None:
 
         _print_plan(experiment)
         try:
-            execute(experiment)
+            with no_early_end():
+                execute(experiment)
         except HeldError:
             if OF_A_STUDY not in os.environ:
                 raise

@@ -83,7 +83,8 @@ def _show_all(arguments: Arguments, workers: int) -> None:
         words = [*([in_words(seconds / 3600 / workers)] if seconds else []), *(["GPU"] if slow else [])]
         print(f"{name:<{NAME}}{_fields(_total(progress))}{' + '.join(words) or '-':>{HOURS}}")
         whole |= progress
-    print(f"all: {len(whole)} runs, those of several studies once: {_counts(whole)}")
+    text = f"all: {len(whole)} runs, those of several studies once: {_counts(whole)}"
+    print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
     _show_time_left(whole, workers)
 
 

@@ -49,11 +49,12 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
         raise ValueError(f"unknown scale {given['scale']!r}: choose from {', '.join(choices('scale'))}")
     file = Path(arguments.names[0])
     is_own = file.suffix == ".yaml" and file.resolve().parent != CONF / "study"
-    name = f"{file.stem}-own" if is_own else file.stem
+    table = f"{file.stem}-own" if is_own else file.stem
+    name = table if file.stem in choices("study") else file.stem
     scale = given["scale"] or study.scale
-    name = name if scale == study.scale else f"{name}-{scale}"
+    if scale != study.scale:
+        name, table = f"{name}-{scale}", f"{table}-{scale}"
     seeds = seed_list(given["seeds"]) if given["seeds"] else study.seeds
-    table = name
     tasks = given["task"].split(",") if given["task"] else study.columns
     if sorted(tasks) != sorted(study.columns):
         study = _of_tasks(study, tasks)

@@ -44,8 +44,9 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
         group = key.lstrip("+~")
         if group in REQUIRED and (key.startswith("~") or not value):
             raise ValueError(f"{override}: names no {group}; choose from {', '.join(choices(group))}")
-        if group == "task.name":
-            raise ValueError(f"{override}: choose with task=NAME; a new one is a file in conf/task")
+        if group in ("task.name", "norm.name") and value not in _plugged(group.partition(".")[0]):
+            part = group.partition(".")[0]
+            raise ValueError(f"{override}: choose with {part}=NAME; a new one is a file in conf/{part}")
         if key == "norm" and by_path:
             continue  # the parameters of a norm of ours are none of another's
         if key == "norm" and ":" in value:

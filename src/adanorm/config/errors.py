@@ -26,6 +26,10 @@ def one_line(error: Exception, choices: Sequence[str] = ()) -> str:
     unknown = re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text)
     if unknown:
         return f"unknown key {unknown[2]!r}{_suggestion(unknown[2], choices)}"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{cause.filename or 'a stream or file'}: {cause.strerror}"
+    if several := re.search(r"Ambiguous value for argument '([^']*)'", text):
+        return f"{several[1]}: several values, where one is taken; a text with a comma stands in quotes"
     return " ".join(text.split())
 
 

@@ -44,7 +44,7 @@ class Experiment(Config):
     training: TrainingConfig
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["fp32", "bf16"]
-    threads: Positive
+    threads: Annotated[int, Field(gt=0, le=1024)]
     checkpoint_minutes: Annotated[float, Field(gt=0)]
     track_test: bool = True
     runs: str | None

@@ -175,7 +175,7 @@ class TrainingConfig(Config):
 
     lr: Annotated[float, Field(gt=0, le=1e30)]  # the largest numbers of single precision are 3e38
     betas: tuple[Fraction, Fraction]
-    eps: Annotated[float, Field(gt=0, le=1e30)]
+    eps: Annotated[float, Field(ge=1e-37, le=1e30)]  # the smallest normal ones are 1.2e-38
     weight_decay: Annotated[float, Field(ge=0, le=1e6)]
     warmup_updates: Annotated[int, Field(ge=0, lt=2**31)]
     clip_norm: Annotated[float, Field(gt=0, le=1e30)] | None

@@ -11,6 +11,7 @@ from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.digest import digest_of
 from adanorm.files import write_whole
 from adanorm.norms import norm_factory
+from adanorm.records.folder import shown
 from adanorm.reporting.names import title
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.scorecards.bundle import export, read_bundle
@@ -47,7 +48,10 @@ def prepare(request: Request) -> Card:
     """
     norms = [request.norm, *request.against]
     identity = _identity(norms)
-    found = read_card(request.place.with_suffix(".json"), identity)
+    file = request.place.with_suffix(".json")
+    if (there := any_card(file)) is not None and there.norm != request.norm:
+        raise ValueError(f"{shown(file)}: is the scorecard of {there.norm}; name another folder, runs=FOLDER")
+    found = read_card(file, identity)
     if found is not None and found.budget == request.budget and found.columns:
         return found
     columns, left_out = choose_columns(norms, budget=request.budget, workers=request.launch.workers)
