@@ -29,7 +29,10 @@ def test_a_path_of_any_characters_is_read_as_it_is(text: str) -> None:
     assert config["data"]["cache"] == text
 
 
-@pytest.mark.parametrize("path", ["/x/ü", "/x/a b", "/x/a,b", "/x/a=b", "/x/it's", "/x/(1)", "/x/a\tb"])
+@pytest.mark.parametrize(
+    "path",
+    ["/x/ü", "/x/a b", "/x/a,b", "/x/a=b", "/x/it's", "/x/(1)", "/x/a\tb", "2024", "1e5", "true", "~x"],
+)
 def test_paths_need_no_quotes(path: str) -> None:
     made = compose_experiment([f"runs={path}", f"++data.mirror={path}"])
     assert (made.runs, made.data.mirror) == (path, path)
@@ -41,7 +44,7 @@ def test_a_path_in_quotes_and_null_stay_what_they_are() -> None:
 
 
 def test_in_a_sweep_a_comma_stands_between_paths() -> None:
-    assert prepare_overrides(["-m", "data.train=a ü,b"]) == ["-m", "data.train='a ü',b"]
+    assert prepare_overrides(["-m", "data.train=a ü,b"]) == ["-m", "data.train='a ü','b'"]
 
 
 BY_PATH = ["norm=none", "norm.path=my.norms:My"]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.user_files import IDX_NAMES, batch_files, data_bin_files, penn_files
+from adanorm.config.user_files import (
+    IDX_NAMES,
+    batch_files,
+    data_bin_files,
+    idx_files,
+    pair_files,
+    penn_files,
+)
 
 
 def touched(folder: Path, *names: str) -> Path:
@@ -103,3 +111,22 @@ def test_files_are_the_users_own_where_a_path_is_given(
     if task == "enwik8":
         with pytest.raises(ValueError, match=r"data\.path=.*: no such file"):
             compose_experiment([f"task={task}", f"data.path={tmp_path}"]).data.own_files()
+
+
+def test_a_file_beside_another_of_its_name_packed_must_hold_the_same(tmp_path: Path) -> None:
+    touched(tmp_path, *IDX_NAMES)
+    twin = tmp_path / f"{IDX_NAMES[1]}.gz"
+    twin.write_bytes(gzip.compress(b""))
+    assert idx_files(tmp_path)[IDX_NAMES[1]] == twin
+    twin.write_bytes(gzip.compress(b"others"))
+    with pytest.raises(
+        ValueError, match=rf"{IDX_NAMES[1]}\.gz: has other data than {IDX_NAMES[1]} beside it"
+    ):
+        idx_files(tmp_path)
+    splits = ("train", "valid", "test")
+    touched(tmp_path, *(f"{split}.{language}" for split in splits for language in ("de", "en")))
+    texts = {split: str(tmp_path / split) for split in splits}
+    assert len(pair_files(texts, ("de", "en"))) == 6
+    (tmp_path / "valid.en.gz").write_bytes(gzip.compress(b"others"))
+    with pytest.raises(ValueError, match=r"valid\.en\.gz: has other data than valid\.en beside it"):
+        pair_files(texts, ("de", "en"))

@@ -12,7 +12,6 @@ from hydra.errors import HydraException
 from adanorm.config.user_files import SPLITS
 
 PLACES = ("runs", *(f"data.{name}" for name in ("cache", "mirror", "path", "vectors", *SPLITS)))
-_PLAIN = re.compile(r"[\w./+%@:~-]*", re.ASCII)  # what the grammar takes without quotes
 # What a cell of a grid is: overrides of its runs that change one of these make it another.
 FIXED = ("task", "norm", "seed", "scale", "runs", "task_norm", "task_scale", "hydra", "updates")
 _NAMES = ("task.name", "task.kind", "norm.name", "norm.path")
@@ -32,7 +31,7 @@ def assigned(key: str, value: str) -> str:
 
 
 def quote_place(override: str, *, sweep: bool) -> str:
-    """Return an override of a path in quotes where the grammar needs them; any other as it is.
+    """Return an override of a path in quotes, as 2024 and ü.txt are names too; any other as it is.
 
     In a sweep a comma stands between paths.
     """
@@ -40,7 +39,7 @@ def quote_place(override: str, *, sweep: bool) -> str:
     if key.lstrip("+") not in PLACES or not equals or value[:1] in ("'", '"', "["):
         return override
     values = value.split(",") if sweep else [value]
-    return f"{key}={','.join(part if _PLAIN.fullmatch(part) else quoted(part) for part in values)}"
+    return f"{key}={','.join(part if part in ('', 'null') else quoted(part) for part in values)}"
 
 
 def parsed(override: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 SPLITS = ("train", "valid", "test")
@@ -25,8 +26,16 @@ def idx_files(folder: Path) -> dict[str, Path]:
 def _idx_file(folder: Path, name: str) -> Path:
     for path in (folder / f"{name}.gz", folder / name):
         if path.is_file():
+            _check_twin(folder / name)
             return path
     raise ValueError(f"data.path={folder}: holds neither {name}.gz nor {name}")
+
+
+def _check_twin(path: Path) -> None:
+    """Raise ValueError where a file has other data than that with .gz beside it."""
+    packed = path.with_name(f"{path.name}.gz")
+    if path.is_file() and packed.is_file() and gzip.decompress(packed.read_bytes()) != path.read_bytes():
+        raise ValueError(f"{packed}: has other data than {path.name} beside it; remove one of the two")
 
 
 def _none_or_all(given: dict[str, str | None]) -> dict[str, str]:
@@ -53,6 +62,7 @@ def three_files(given: dict[str, str | None]) -> dict[str, Path]:
 def _text_file(split: str, prefix: str, language: str) -> Path:
     for path in (Path(f"{prefix}.{language}"), Path(f"{prefix}.{language}.gz")):
         if path.is_file():
+            _check_twin(Path(f"{prefix}.{language}"))
             return path
     raise ValueError(f"data.{split}={prefix}: there is no {prefix}.{language}, nor with .gz")
 
