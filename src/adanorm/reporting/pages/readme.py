@@ -40,9 +40,16 @@ def answers(judgements: Sequence[ClaimResult]) -> Answers:
     for task, (scale, result) in shown.items():
         where = ", ".join([title(task), SIZES[scale], *result.claim.overrides(scale, task)])
         said.append(f"{where}, {task_sentences(result)}")
-    missing = [f"{title(task)}: not run." for task in first.claim.tasks if task not in shown]
+    missing = [_not_run(first.claim, task) for task in first.claim.tasks if task not in shown]
     short = short_answer(first.claim, {task: result.answer for task, (_, result) in shown.items()})
     return Answers(short, f"At the paper's size: {claim_sentence(first)}", [*said, *missing])
+
+
+def _not_run(claim: Claim, task: str) -> str:
+    """Return that a claim's task has no runs; and of which settings, where others than its own are read."""
+    read = [f"{SIZES[scale]} with {listed(claim.overrides(scale, task))}" for scale in SCALES
+            if claim.overrides(scale, task)]  # fmt: skip
+    return f"{title(task)}: not run{' yet ' if read else ''}{listed(read)}."
 
 
 def answers_markdown(judgements: Sequence[ClaimResult]) -> str:
