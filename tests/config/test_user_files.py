@@ -125,7 +125,7 @@ def test_a_file_beside_another_of_its_name_packed_must_hold_the_same(tmp_path: P
         idx_files(tmp_path)
     splits = ("train", "valid", "test")
     touched(tmp_path, *(f"{split}.{language}" for split in splits for language in ("de", "en")))
-    texts = {split: str(tmp_path / split) for split in splits}
+    texts: dict[str, str | None] = {split: str(tmp_path / split) for split in splits}
     assert len(pair_files(texts, ("de", "en"))) == 6
     (tmp_path / "valid.en.gz").write_bytes(gzip.compress(b"others"))
     with pytest.raises(ValueError, match=r"valid\.en\.gz: has other data than valid\.en beside it"):
