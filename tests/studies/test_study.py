@@ -8,6 +8,7 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
 from adanorm.reporting.figures.catalogue import figure_names
+from adanorm.reporting.tables.table import Table
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.studies.grid import plan_runs, study_grid
 from adanorm.studies.study import load_studies, load_study, study_of_role
@@ -98,6 +99,19 @@ def test_every_cell_gets_its_first_seed_before_any_gets_its_second() -> None:
     assert seeds == [1] * 30 + [2] * 30 + [3] * 30
 
 
+def test_the_settings_of_a_column_are_of_its_runs_and_no_others_and_the_paper_has_no_number_of_them() -> None:
+    study = load_study("heirs")
+    assert study.column_overrides == {"mnist": ("model.hidden=null",)}
+    grid = study_grid(study)
+    own = study_grid(study.model_copy(update={"column_overrides": {}}))
+    differ = {task for (row, task), plan in grid.items() if plan.runs != own[row, task].runs}
+    assert differ == {"mnist"}
+    assert grid["layernorm", "mnist"].runs[0].model.hidden is None  # type: ignore[attr-defined]
+    table = Table(study, grid)
+    assert [bool(table.paper("layernorm", task)) for task in study.columns] == [True, True, False]
+    assert table.verdict("layernorm", "mnist") == ""
+
+
 def test_rows_that_share_a_run_make_it_once() -> None:
     study = load_study("ablation-k")
     twice = study.model_copy(update={"rows": {**study.rows, "again": study.rows["k=0.1"]}})
@@ -117,6 +131,8 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
     ("change", "message"),
     [
         ("rows: [layernom]", "unknown norm 'layernom': choose from adanorm"),
+        ("column_overrides: {rt: [training.lr=1]}", "unknown column 'rt': choose from mnist"),
+        ("column_overrides: {mnist: [seed=1]}", "seed=1: may not change the seed of a run"),
         ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, cifar10-vit, de-en"),
         ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),

@@ -149,10 +149,9 @@ class Study(Config):
 
     @property
     def varies(self) -> bool:
-        """Whether some run that is compared has other settings than its task's and its norm's own."""
+        """Whether a run that is compared has other settings than its task's and norm's, or its column's."""
         rows = self.rows.values()
-        changes = self.overrides or self.column_overrides
-        return bool(changes or self.tries or any(row.overrides and row.compared for row in rows))
+        return bool(self.overrides or self.tries or any(row.overrides and row.compared for row in rows))
 
 
 def load_study(name: str) -> Study:

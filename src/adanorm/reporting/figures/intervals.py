@@ -47,7 +47,7 @@ def norm_scores(name: str, table: Table) -> NamedFigure | None:
         for task, axes in zip(tasks, grid.flat, strict=False):
             for height, norm in enumerate(study.rows):
                 if cell := ended.get((norm, task)):
-                    paper = cell.paper.value if cell.paper and table.is_compared(norm) else None
+                    paper = cell.paper.value if cell.paper and table.is_compared(norm, task) else None
                     spread = table.variance(task).within
                     needs |= _draw(axes, height, cell, paper, look[norm], spread)
             _label(axes, task, table.metric_of(task), list(study.rows))

@@ -31,7 +31,7 @@ def _grid(table: Table, *, bold: str) -> list[list[str]]:
         rows.append([title(norm), *(bold.format(x) if best[t] == norm else x for t, x in ours.items())])
         if any(paper := [table.paper(norm, task) for task in study.columns]):
             rows.append(["· paper", *paper])
-        if table.is_compared(norm):
+        if any(table.is_compared(norm, task) for task in study.columns):
             rows.append(["· verdict", *(table.verdict(norm, task) for task in study.columns)])
     for before, after in study.improvements:
         both = [table.improvement(before, after, task) for task in study.columns]

@@ -47,6 +47,8 @@ def notes(table: Table) -> list[str]:
     found += rule_notes(table)
     undefined = {row.undefined: None for row in study.rows.values() if row.undefined}
     found += [f"*undefined*: {reason}." for reason in undefined]
+    for task, changes in study.column_overrides.items():
+        found.append(f"{title(task)} has {', '.join(changes)} here, and no number of the paper's beside it.")
     if not table.comparable:
         why = "its numbers are not comparable."
         found.append(f"Not the paper's data or settings: {study.quote or why}")

@@ -94,13 +94,14 @@ class Table:
         models = {place: plan.runs[0].model for place, plan in self.grid.items() if plan.runs}
         return {place: m.norm_axes for place, m in models.items() if hasattr(m, "norm_axes")}
 
-    def is_compared(self, norm: str) -> bool:
-        """Return whether a row is compared with the paper's numbers."""
-        return self.comparable and self.study.rows[norm].compared
+    def is_compared(self, norm: str, task: str) -> bool:
+        """Return whether a cell is compared with the paper's number."""
+        is_own = task not in self.study.column_overrides
+        return self.comparable and is_own and self.study.rows[norm].compared
 
     def published(self, norm: str, task: str) -> Published | None:
         """Return the paper's number where it is shown."""
-        is_shown = self.is_compared(norm) if self.comparable else self.shows_paper
+        is_shown = self.is_compared(norm, task) if self.comparable else self.shows_paper
         return published(task, self.study.rows[norm].norm) if is_shown else None
 
     def paper(self, norm: str, task: str) -> str:
@@ -111,8 +112,9 @@ class Table:
     def verdict(self, norm: str, task: str) -> str:
         """Return the verdict of a cell; none at another scale than the paper's."""
         found = self.cells[norm, task]
-        if not self.is_compared(norm) or found is None:
-            return "not run" if self.is_compared(norm) else ""
+        is_compared = self.is_compared(norm, task)
+        if not is_compared or found is None:
+            return "not run" if is_compared else ""
         return found.verdict(self.evidence(task).variance.within)
 
     def evidence(self, task: str) -> Evidence:
