@@ -69,6 +69,13 @@ def test_clean_needs_no_folder_to_be_there(clone: Path) -> None:
     clean(clone)
 
 
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "--no-print-directory", "-n", *arguments],
+        cwd=PROJECT, check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("target", "argument"),
     [("reproduce", "runs="), ("study", "runs="), ("report", "runs="), ("study", "study ")],
@@ -76,19 +83,8 @@ def test_clean_needs_no_folder_to_be_there(clone: Path) -> None:
 def test_a_folder_or_study_with_any_characters_is_one_argument(target: str, argument: str) -> None:
     name = 'my runs, it\'s "ü"; x'
     variable = "STUDY" if argument == "study " else "RUNS"
-    shown = subprocess.run(
-        ["make", "--no-print-directory", "-n", target, f"{variable}={name}"],
-        cwd=PROJECT, check=True, capture_output=True, text=True, timeout=60,
-    ).stdout.splitlines()  # fmt: skip
-    words = shlex.split(shown[-1])
+    words = shlex.split(make(target, f"{variable}={name}").stdout.splitlines()[-1])
     assert (name if argument == "study " else f"runs={name}") in words
-
-
-def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["make", "--no-print-directory", "-n", *arguments],
-        cwd=PROJECT, check=False, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

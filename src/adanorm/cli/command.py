@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
 
+from adanorm.config.assignments import check_each_once
 from adanorm.portable import hold_arithmetic
 
 # Named here, so that the overview imports no command.
@@ -116,13 +117,6 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         raise ValueError(f"{command} needs {usage.name}" + (f": choose from {known}" if known else ""))
     defaults = {key: entry.default for key, entry in usage.keys.items()}
     return Arguments(names, {**defaults, **values}, settings, frozenset(values))
-
-
-def check_each_once(arguments: Sequence[str]) -> None:
-    """Raise ValueError where a `key=value` is given twice, as it is not said which counts."""
-    keys = [key.lstrip("+") for key, equals, _ in (each.partition("=") for each in arguments) if equals]
-    if twice := next((key for key in keys if keys.count(key) > 1), None):
-        raise ValueError(f"{twice} is given twice")
 
 
 def overview() -> str:

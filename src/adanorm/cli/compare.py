@@ -44,16 +44,15 @@ def main(arguments: Arguments) -> None:
     check_fixed([setting for setting in arguments.settings if setting.partition("=")[0] not in RUN_KEYS])
     overrides = resolve_auto(arguments.settings)
     seeds = seed_list(given["seed"]) if given["seed"] else None
-    task = compose_experiment(overrides).task
-    if given["metric"] not in ("", *(known := KIND_METRICS[task.kind].test)):
-        raise ValueError(f"metric={given['metric']}: the test of {task.name} yields {', '.join(known)}")
-    pairs = _named_pairs(given["norm"]) if given["norm"] else _claimed(compose_experiment(overrides))
+    first = compose_experiment(overrides)
+    if given["metric"] not in ("", *(known := KIND_METRICS[first.task.kind].test)):
+        raise ValueError(f"metric={given['metric']}: the test of {first.task.name} yields {', '.join(known)}")
+    pairs = _named_pairs(given["norm"]) if given["norm"] else _claimed(first)
     norms = dict.fromkeys([*preregistration().norms, *(norm for pair in pairs for norm in pair)])
     runs = {norm: compose_experiment([*overrides, f"norm={norm}"]) for norm in norms}
     if not given["norm"]:
         pairs = [pair for pair in pairs if shared_seeds(runs, pair, seeds)]
         if not pairs:
-            first = next(iter(runs.values()))
             raise ValueError(f"{first.task.name} {first.scale}: no completed runs of two norms of a claim")
     for line in compare(runs, pairs, seeds=seeds, metric=given["metric"]):
         print(line)

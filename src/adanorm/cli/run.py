@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, get_args
 
-from adanorm.cli.command import WIDTH, Usage, check_each_once, choices_lines, help_text, no_early_end
+from adanorm.cli.command import WIDTH, Usage, choices_lines, help_text, no_early_end
+from adanorm.config.assignments import check_each_once
 from adanorm.config.compose import compose_config, compose_experiment, prepare_overrides
 from adanorm.config.experiment import Experiment, parse_experiment
 from adanorm.config.paths import CONF, choices

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
+from adanorm.config.assignments import check_each_once
 from adanorm.config.experiment import first_problem
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
@@ -24,9 +25,7 @@ def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _set_each_key_once(overrides: tuple[str, ...]) -> tuple[str, ...]:
-    keys = [override.partition("=")[0].lstrip("+") for override in overrides]
-    if twice := [key for key in keys if keys.count(key) > 1]:
-        raise ValueError(f"{twice[0]} is given twice")
+    check_each_once(overrides)
     return overrides
 
 
