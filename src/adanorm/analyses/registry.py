@@ -7,6 +7,7 @@ from adanorm.analyses.observers import (
     gradients,
     invariance,
     landscape,
+    layer_gradients,
     noisy_batchnorm,
     time_steps,
 )
@@ -18,6 +19,7 @@ OBSERVERS: dict[str, Observe] = {
     "covariate-shift": covariate_shift.observe,
     "gradients": gradients.observe,
     "landscape": landscape.observe,
+    "layer-gradients": layer_gradients.observe,
     "noisy-batchnorm": noisy_batchnorm.observe,
     "time-steps": time_steps.observe,
 }

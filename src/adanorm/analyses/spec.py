@@ -49,6 +49,7 @@ class Analysis(Config):
     every: Positive | None = None
     evaluate: bool = False  # whether the validation score at the end is recorded
     overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
+    task_overrides: dict[str, tuple[str, ...]] = Field(default={})  # of every run of a task
     options: dict[str, Param] = Field(default={})
     shown: Annotated[list[Quantity], Field(min_length=1)]
 
@@ -112,7 +113,7 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
         analysis = Analysis.model_validate(values)
     except ValidationError as error:
         raise ValueError(f"analysis {name}: {first_problem(error)}") from None
-    _check("task", analysis.tasks, choices("task"))
+    _check("task", [*analysis.tasks, *analysis.task_overrides], choices("task"))
     named = [norm for norm in analysis.norms if ":" not in norm]  # package.module:Class is looked for later
     _check("norm", named, [*choices("norm"), *outside_norms()])
     return analysis
@@ -189,14 +190,20 @@ def analysis_grid(
     `runs` is the folder of the runs' records, and `overrides` are of every run. Raises ValueError
     as composing does.
     """
-    changes = [*analysis.overrides, *overrides]
-    check_fixed(changes)
+    changes = {
+        task: [*analysis.overrides, *analysis.task_overrides.get(task, ()), *overrides]
+        for task in analysis.tasks or [""]
+    }
+    for given in changes.values():
+        check_fixed(given)
     return {
         (norm, task): [
             AnalysisRecord(analysis, first.model_copy(update={"seed": seed}))
             for named in [[f"task={task}"] if task else []]
             for first in [
-                cached_experiment([*named, f"norm={norm}", f"scale={analysis.scale}", *changes], runs=runs)
+                cached_experiment(
+                    [*named, f"norm={norm}", f"scale={analysis.scale}", *changes[task]], runs=runs
+                )
             ]
             for seed in analysis.seeds
         ]

@@ -28,7 +28,8 @@ def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
         if not rows:
             continue
         if task:
-            lines += [f"## {title(task)}, {analysis.scale} scale", ""]
+            about = [f"{analysis.scale} scale", *analysis.task_overrides.get(task, ())]
+            lines += [f"## {title(task)}, {', '.join(about)}", ""]
         lines += [*markdown_table(header, rows), ""]
     return "\n".join([*lines, analysis.caption, "", _how(analysis), ""])
 
