@@ -107,6 +107,9 @@ def test_the_settings_of_a_column_are_of_its_runs_and_no_others_and_the_paper_ha
     differ = {task for (row, task), plan in grid.items() if plan.runs != own[row, task].runs}
     assert differ == {"mnist"}
     assert grid["layernorm", "mnist"].runs[0].model.hidden is None  # type: ignore[attr-defined]
+    # What a row has of its own there is AdaNorm's C.
+    C = {(row, task): plan.runs[0].norm.params["C"] for (row, task), plan in grid.items() if row == "adanorm"}
+    assert C == {("adanorm", "rt"): 1.5, ("adanorm", "sst5"): 0.8, ("adanorm", "mnist"): 1}
     table = Table(study, grid)
     assert [bool(table.paper("layernorm", task)) for task in study.columns] == [True, True, False]
     assert table.verdict("layernorm", "mnist") == ""
@@ -132,6 +135,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
     [
         ("rows: [layernom]", "unknown norm 'layernom': choose from adanorm"),
         ("column_overrides: {rt: [training.lr=1]}", "unknown column 'rt': choose from mnist"),
+        ("rows: {a: {norm: adanorm, column_overrides: {rt: [training.lr=1]}}}", "unknown column 'rt'"),
         ("column_overrides: {mnist: [seed=1]}", "seed=1: may not change the seed of a run"),
         ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, cifar10-vit, de-en"),
         ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),

@@ -66,6 +66,7 @@ def _candidates(
         return ()
     chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides)
     chosen = (*chosen, *study.column_overrides.get(task, ()), *row.overrides)
+    chosen = (*chosen, *row.column_overrides.get(task, ()))
     found: list[Candidate] = []
     for setting in study.budget_of(label) or (None,):
         overrides = (*chosen, setting) if setting else chosen

@@ -57,6 +57,7 @@ class StudyRow(Config):
 
     norm: str
     overrides: Overrides = ()
+    column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # of its runs of a column
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
     panel: str | None = None  # what sets the rows of one panel of that figure apart from those of another
@@ -175,7 +176,7 @@ def load_study(name: str) -> Study:
     rows = study.rows.values()
     norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is looked for later
     known_norms = {*choices("norm"), *outside_norms()}
-    columns = [task for row in rows for task in row.only or ()]
+    columns = [task for row in rows for task in (*(row.only or ()), *row.column_overrides)]
     _check(name, "task", study.columns, {*choices("task"), *published_tasks()})
     _check(name, "norm", norms, known_norms)
     _check(name, "column", [*columns, *study.column_overrides], study.columns)

@@ -48,7 +48,14 @@ def notes(table: Table) -> list[str]:
     undefined = {row.undefined: None for row in study.rows.values() if row.undefined}
     found += [f"*undefined*: {reason}." for reason in undefined]
     for task, changes in study.column_overrides.items():
-        found.append(f"{title(task)} has {', '.join(changes)} here, and no number of the paper's beside it.")
+        own = "".join(
+            f", {title(label)} {', '.join(row.column_overrides[task])}"
+            for label, row in study.rows.items()
+            if task in row.column_overrides
+        )
+        found.append(
+            f"{title(task)} has {', '.join(changes)}{own} here, and no number of the paper's beside it."
+        )
     if not table.comparable:
         why = "its numbers are not comparable."
         found.append(f"Not the paper's data or settings: {study.quote or why}")

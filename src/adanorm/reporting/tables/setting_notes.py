@@ -58,13 +58,14 @@ def _tuned(table: Table) -> list[str]:
     study = table.study
     if study.tries:
         return []
-    norms = dict.fromkeys(row.norm for row in study.rows.values())
-    files = {(t, n): CONF / "task_norm" / f"{t}_{n}.yaml" for t in study.columns for n in norms}
-    said = []
-    for (task, norm), file in files.items():
+    said: dict[str, None] = {}
+    for (label, task), plan in table.grid.items():
+        norm = study.rows[label].norm
+        file = CONF / "task_norm" / f"{task}_{norm}.yaml"
         own = read_yaml_file(file).get("norm", {}).get("params", {}) if file.exists() else {}
-        values = ", ".join(f"{key} = {value}" for key, value in own.items())
-        said += [f"{title(norm)} on {title(task)}, {values}"] if own else []
+        if own and any(own.items() <= run.norm.params.items() for run in plan.runs[:1]):
+            values = ", ".join(f"{key} = {value}" for key, value in own.items())
+            said[f"{title(norm)} on {title(task)}, {values}"] = None
     if not said:
         return []
     return [
