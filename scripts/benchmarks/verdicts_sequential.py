@@ -28,6 +28,10 @@ LOOKED_AT = {
     "heavy tails, t(4)": NOISES["heavy tails, t(4)"],
 }
 WIDE = 5.0  # deviations: a margin that a few seeds could show
+EXAMPLE_ERRORS = (
+    0.1,
+    0.3,
+)  # deviations of a score: what the choice of test examples adds, as ours on De-En and RT
 
 
 class Looks(NamedTuple):
@@ -38,7 +42,7 @@ class Looks(NamedTuple):
     equivalent: NDArray[np.bool_]
 
 
-def looks(gaps: Numbers, margin: float, step: float = 0.0) -> Looks:
+def looks(gaps: Numbers, margin: float, step: float = 0.0, example_error: float = 0.0) -> Looks:
     """Return the looks at gaps, (draws, seeds): tests by their own variance, all draws at a time."""
     from scipy.stats import t
 
@@ -48,23 +52,26 @@ def looks(gaps: Numbers, margin: float, step: float = 0.0) -> Looks:
     levels = np.array([look_levels(n, level=registered.level, **plan.model_dump()) for n in seeds.tolist()])
     means, squares = ((gaps**power).cumsum(1)[:, plan.planned - 1 :] / seeds for power in (1, 2))
     variances = np.maximum((squares - means**2) * seeds / (seeds - 1), max(step**2 / 6, 1e-18))
-    errors = np.sqrt(variances / seeds)
+    errors = np.hypot(np.sqrt(variances / seeds), example_error)
     bounds, reaches = (t.isf(level / 2, seeds - 1) * errors for level in levels.T)
     return Looks(np.abs(means) > bounds, means > bounds, np.abs(means) + reaches < margin)
 
 
 def sequential_plan(
-    noise: Noise, gap: float, *, draws: int, margin: float, seed: int = 1
+    noise: Noise, gap: float, *, draws: int, margin: float, seed: int = 1, example_error: float = 0.0
 ) -> dict[str, float]:
     """Return what the plan with a look after every seed comes to where the true gap is `gap`.
 
     `ever_different` goes on after *equivalent* and so bounds the error at a gap of 0; `ever_equivalent`
-    likewise at a gap of one margin. The others stop at the first answer that is not open.
+    likewise at a gap of one margin. The others stop at the first answer that is not open. `or_planned`:
+    different at a look, or by a fixed plan of the planned seeds that was read first. Examples add the same
+    to every seed's gap.
     """
     plan = preregistration().stopping
     random = np.random.default_rng((seed, round(100 * gap)))
     gaps = np.array([np.diff(noise.draw(random, plan.most, gap)[:2], axis=0)[0] for _ in range(draws)])
-    found = looks(gaps, margin, noise.step)
+    gaps += example_error * random.standard_normal((draws, 1))
+    found = looks(gaps, margin, noise.step, example_error)
     ends = found.different | found.equivalent
     ended, place = ends.any(1), (np.arange(draws), ends.argmax(1))
     seeds = np.where(ended, plan.planned + place[1], plan.most)
@@ -73,6 +80,7 @@ def sequential_plan(
     shares = {
         "ever_different": found.different.any(1),
         "ever_equivalent": found.equivalent.any(1),
+        "or_planned": found.different.any(1) | _differ_when_planned(gaps, example_error),
         "better": better,
         "worse": ended & ~equivalent & ~better,
         "equivalent": equivalent,
@@ -83,6 +91,18 @@ def sequential_plan(
         "mean_seeds": round(float(seeds.mean()), 2),
         "median_seeds": float(np.median(seeds)),
     }
+
+
+def _differ_when_planned(gaps: Numbers, example_error: float) -> NDArray[np.bool_]:
+    """Return where the planned seeds differ from 0 in a fixed plan by their own variance, (draws,)."""
+    from scipy.stats import t
+
+    registered = preregistration()
+    count = registered.stopping.planned
+    first = gaps[:, :count]
+    errors = np.hypot(first.std(1, ddof=1) / np.sqrt(count), example_error)
+    differ: NDArray[np.bool_] = np.abs(first.mean(1)) > t.isf(registered.level / 2, count - 1) * errors
+    return differ
 
 
 def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
@@ -107,6 +127,11 @@ def measure(options: Options) -> Iterator[Row]:
             row = {"noise": name, "gap_in_sd": gap, "margin_in_sd": margin, **found}
             is_planned = name == "normal" and margin < WIDE
             yield row | (saved(row, gap, margin) if is_planned else {}) | {"rounds": options.rounds}
+    normal = LOOKED_AT["normal"]
+    for error in EXAMPLE_ERRORS:
+        found = sequential_plan(normal, 0.0, draws=options.rounds, margin=WIDE, example_error=error)
+        row = {"noise": f"normal, and of examples {error:g}", "gap_in_sd": 0.0, "margin_in_sd": WIDE}
+        yield row | found | {"rounds": options.rounds}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from adanorm.config.compose import UNTUNED
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment, first_problem
@@ -199,7 +200,7 @@ def analysis_grid(
     return {
         (norm, task): [
             AnalysisRecord(analysis, first.model_copy(update={"seed": seed}))
-            for named in [[f"task={task}"] if task else []]
+            for named in [[f"task={task}"] if task else [UNTUNED]]
             for first in [
                 cached_experiment(
                     [*named, f"norm={norm}", f"scale={analysis.scale}", *changes[task]], runs=runs

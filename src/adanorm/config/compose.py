@@ -22,6 +22,7 @@ from adanorm.config.overrides import parsed, quote_place
 from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
 
+UNTUNED = "task=gaussian"  # a task of which no norm has settings of its own: norms as they come
 GROUPS = ("task", "norm", "scale", "preset", "logger", "task_norm", "task_scale")
 REQUIRED = {"task", "norm", "scale"}  # choices that every run has
 SHARED = {"task", "norm", "scale", "preset"}  # choices that are composed for all norms at once

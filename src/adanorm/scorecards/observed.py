@@ -9,7 +9,7 @@ import torch
 from adanorm.analyses.observers.invariance import differences
 from adanorm.analyses.registry import ANALYSES
 from adanorm.analyses.spec import Analysis, analysis_grid, load_analysis
-from adanorm.config.compose import compose_experiment
+from adanorm.config.compose import UNTUNED, compose_experiment
 from adanorm.config.sections import NormConfig
 from adanorm.norms import NORMS
 from adanorm.records import environment, reader
@@ -23,12 +23,12 @@ STEPS, EVERY = 40, 10  # of the updates whose gradients are looked at
 
 def norm_configs(norms: Sequence[str]) -> dict[str, NormConfig]:
     """Return the settings of norms as they come, by the names given."""
-    return {norm: compose_experiment([f"norm={norm}"]).norm for norm in norms}
+    return {norm: compose_experiment([UNTUNED, f"norm={norm}"]).norm for norm in norms}
 
 
 def observe(norm: str, against: Sequence[str]) -> Observed:
     """Return what a norm is seen to be, beside others."""
-    run = compose_experiment([f"norm={norm}"])
+    run = compose_experiment([UNTUNED, f"norm={norm}"])
     torch.set_num_threads(run.threads)
     chosen, device = norm_configs([norm, *against]), choose_device(run)
     known = norm_configs([name for name in NORMS if name != norm])

@@ -12,7 +12,7 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
 from adanorm.reporting.verdicts.comparison import Comparison, PaperGap
-from adanorm.reporting.verdicts.planning import prospect, seeds_needed
+from adanorm.reporting.verdicts.planning import Kind, prospect, seeds_looked_at, seeds_needed
 from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.reporting.verdicts.sequential import fixed_levels, look_levels
 
@@ -95,9 +95,18 @@ def test_examples_widen_the_interval() -> None:
     seeds = read(1.0, sd=0.9)
     both = replace(seeds, example_error=0.4, examples=1000)
     assert both.error == pytest.approx(math.hypot(0.9 / math.sqrt(3), 0.4))
-    parts = 0.9**4 / 9 / 12 + 0.4**4 / 999  # Satterthwaite's
-    assert both.error_df == pytest.approx((0.9**2 / 3 + 0.4**2) ** 2 / parts)
+    assert both.interval.low == pytest.approx(1.0 - stats.t.isf(0.025, 12) * both.error)
     assert both.interval.low < seeds.interval.low
+
+
+@pytest.mark.parametrize("example_error", [0.05, 0.3, 1.0])
+def test_more_noise_never_narrows_an_interval_or_lowers_a_p(example_error: float) -> None:
+    plan = {"level": 0.05, "planned": 3, "most": 40, "spending": 1.5}
+    alone = replace(read(0.5, sd=0.4, df=6, seeds=7), levels=look_levels(7, **plan))  # type: ignore[arg-type]
+    both = replace(alone, example_error=example_error, examples=1000)
+    assert both.interval.low < alone.interval.low
+    assert both.p > alone.p
+    assert both.p_equivalent > alone.p_equivalent
 
 
 def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
@@ -144,6 +153,40 @@ def test_the_seeds_to_show_equivalence_show_it_at_the_power() -> None:
 
 def test_no_number_of_seeds_closes_what_the_test_set_leaves_open() -> None:
     registered = preregistration()
-    found = prospect(registered, sd=0.5, prior_df=8, margin=0.3, paper=0.2, example_error=0.4)
+    found = prospect(registered, sd=0.5, margin=0.3, paper=0.2, example_error=0.4)
     assert found == (None, None)
-    assert prospect(registered, sd=0.5, prior_df=8, margin=0.3, paper=None).to_find is None
+    assert prospect(registered, sd=0.5, margin=0.3, paper=None).to_find is None
+
+
+@pytest.mark.parametrize(("kind", "effect", "sd"), [("equivalence", 1.0, 1.1), ("difference", 1.0, 1.2)])
+@pytest.mark.parametrize("example_error", [0.0, 0.15])
+def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
+    kind: Kind, effect: float, sd: float, example_error: float
+) -> None:
+    registered = preregistration()
+    plan = registered.stopping
+    count = seeds_looked_at(registered, effect, kind=kind, sd=sd, example_error=example_error)
+    assert count is not None
+    assert count <= plan.most
+    random = np.random.default_rng(7)
+    closed = 0
+    for _ in range(500):
+        gaps = random.normal(0.0 if kind == "equivalence" else effect, sd, count)
+        gaps += random.normal(0, example_error)
+        for seeds in range(plan.planned, count + 1):
+            some = gaps[:seeds]
+            look = replace(
+                read(some.mean(), sd=some.std(ddof=1), df=seeds - 1, seeds=seeds, margin=effect),
+                levels=look_levels(seeds, level=registered.level, **plan.model_dump()),
+                example_error=example_error,
+            )
+            if look.margin_interval.within(effect) if kind == "equivalence" else look.interval.low > 0:
+                closed += 1
+                break
+    assert closed / 500 == pytest.approx(0.8, abs=0.06)
+
+
+def test_a_plan_that_ends_too_early_is_given_more_seeds_than_it_has() -> None:
+    registered = preregistration()
+    assert (seeds_looked_at(registered, 0.1, kind="equivalence", sd=1.0) or 0) > 40
+    assert (seeds_looked_at(registered, 0.1, kind="difference", sd=1.0) or 0) > 40

@@ -35,7 +35,7 @@ def notes(table: Table) -> list[str]:
     if any(table.best(task) for task in study.columns):
         found.append(
             "**Bold**: better than every other norm of the column, by tests whose variance is their own and"
-            " the column's, corrected for their number (Holm-Šidák), at 0.05."
+            " the column's, corrected for their number (Holm 1979), at 0.05."
         )
     if any(table.baseline(task) for task in study.columns):
         found.append(

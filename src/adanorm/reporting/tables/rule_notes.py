@@ -36,7 +36,7 @@ def rule_notes(table: Table) -> list[str]:
     lead = (
         "Rule, written before the runs (what was known then stands with it, in the study's YAML): a row's"
         f" lead over another {pairs}; *better* or *worse* where p, corrected over the comparisons of a family"
-        f" (Holm 1979, after Šidák), is below {preregistration().level:g}"
+        f" (Holm 1979), is below {preregistration().level:g}"
         f"{' and the lead is beyond the margin' if rule.beyond_margin else ''}; *equivalent* where the"
         f" interval lies within the margin ({_margins(columns)}); else *open*."
         f"{_OF_LOSSES if rule.quantities else ''}"

@@ -70,8 +70,8 @@ class Pair:
                 ]
                 parts.append(f"{what}: {', '.join(of)}")
         if self.comparison is None and not parts and self.answer == "open":
-            seeds = "one seed" if len(self.seeds) == 1 else "equal gaps"
-            parts.append(f"{seeds}, and no variance" if self.seeds else "no shared seeds")
+            why = {0: "no shared seeds", 1: "one seed"}
+            parts.append(why.get(len(self.seeds), "equal gaps, and no variance"))
         return "; ".join(parts)
 
     def p(self, kind: str) -> float:
@@ -114,7 +114,6 @@ def pair(
         ahead = prospect(
             registered,
             sd=spread.sd,
-            prior_df=spread.df - len(gaps) + 1,
             margin=margin,
             paper=paper.value if paper else None,
             example_error=comparison.example_error,
@@ -144,15 +143,17 @@ def compared(
     noise: ComparisonRecord | None = None,
     goes_on: bool = False,
 ) -> Comparison | None:
-    """Return a comparison of gaps, one a seed; None without a variance. `noise` is that of examples.
+    """Return a comparison of gaps, one a seed; None with fewer than two, and without a variance.
 
+    `noise` is that of examples.
     More gaps than planned, or as many if it `goes_on`, are a look of a sequential plan, whose levels are of
     tests by the comparison's own variance.
     """
     registered = preregistration()
     plan = registered.stopping
     is_look = len(gaps) > plan.planned or (goes_on and len(gaps) == plan.planned)
-    spread = variance.of_difference(worse, better, borrowing=not is_look) if gaps else None
+    has_several = len(gaps) > 1  # how one seed scatters is no other norm's to say
+    spread = variance.of_difference(worse, better, borrowing=not is_look) if has_several else None
     if spread is None:
         return None
     levels = fixed_levels(registered.level)

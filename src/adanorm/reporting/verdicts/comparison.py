@@ -37,7 +37,8 @@ class Comparison:
 
     `gap` is the mean over `seeds` shared seeds, positive where the first-named norm is better; `sd`
     of a seed's gap, on `df` degrees of freedom. `example_error` is the standard error that the
-    choice of `examples` test examples adds, 0 where it is not on record. All in the metric's unit.
+    choice of `examples` test examples adds, 0 where it is not on record; it adds no degrees of freedom,
+    so that more noise never makes an interval narrower. All in the metric's unit.
     """
 
     gap: float
@@ -62,14 +63,6 @@ class Comparison:
         return math.hypot(self.seed_error, self.example_error)
 
     @property
-    def error_df(self) -> float:
-        """The degrees of freedom of `error` (Satterthwaite 1946)."""
-        if not self.example_error:
-            return self.df
-        parts = self.seed_error**4 / self.df + self.example_error**4 / max(1, self.examples - 1)
-        return self.error**4 / parts
-
-    @property
     def interval(self) -> Interval:
         """The interval of the gap that has zero in it unless the norms differ (95 % in a fixed plan)."""
         return self._interval(self.levels.difference)
@@ -82,7 +75,7 @@ class Comparison:
     def _interval(self, level: float) -> Interval:
         from scipy.stats import t
 
-        reach = float(t.isf(level / 2, self.error_df)) * self.error
+        reach = float(t.isf(level / 2, self.df)) * self.error
         return Interval(self.gap - reach, self.gap + reach)
 
     @property
@@ -140,7 +133,7 @@ class Comparison:
     def _tail(self, distance: float) -> float:
         from scipy.stats import t
 
-        return float(t.sf(distance / self.error, self.error_df))
+        return float(t.sf(distance / self.error, self.df))
 
     def _corrected(self, p: float, nominal: float) -> float:
         """Return p in such a unit that `level` is where a look rejects."""
