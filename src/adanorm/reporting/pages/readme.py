@@ -41,7 +41,8 @@ def answers(judgements: Sequence[ClaimResult]) -> Answers:
         where = ", ".join([title(task), SIZES[scale], *result.claim.overrides(scale, task)])
         said.append(f"{where}, {task_sentences(result)}")
     missing = [_not_run(first.claim, task) for task in first.claim.tasks if task not in shown]
-    short = short_answer(first.claim, {task: result.answer for task, (_, result) in shown.items()})
+    smaller = [task for task, (scale, _) in shown.items() if scale != SCALES[0]]
+    short = short_answer(first.claim, {task: result.answer for task, (_, result) in shown.items()}, smaller)
     return Answers(short, f"At the paper's size: {claim_sentence(first)}", [*said, *missing])
 
 
@@ -58,8 +59,11 @@ def answers_markdown(judgements: Sequence[ClaimResult]) -> str:
     return "\n".join([f"**{said.short}**", "", said.claim, "", *(f"- {task}" for task in said.tasks)])
 
 
-def short_answer(claim: Claim, by_task: Mapping[str, str]) -> str:
-    """Return in one sentence on which of a claim's tasks the norm is better, and what it is on the others."""
+def short_answer(claim: Claim, by_task: Mapping[str, str], smaller: Sequence[str] = ()) -> str:
+    """Return in one sentence on which of a claim's tasks the norm is better, and what it is on the others.
+
+    A second one says what the paper has, and a third which tasks are answered at mini scale, the `smaller`.
+    """
     where = {
         answer: [title(task) for task, found in by_task.items() if found == answer]
         for answer in ("better", "worse", "equivalent", "open")
@@ -73,6 +77,7 @@ def short_answer(claim: Claim, by_task: Mapping[str, str]) -> str:
     return (
         f"Better on {count(len(better))} of {data_sets(len(claim.tasks))} so far{named}{others}."
         f" The paper has it better on {count(claim.needed('paper'))}."
+        f"{f' At mini scale: {listed([title(task) for task in smaller])}.' if smaller else ''}"
     )
 
 
