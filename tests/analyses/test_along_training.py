@@ -105,6 +105,17 @@ def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: P
     assert not (cut.folder() / "checkpoint.pt").exists()
 
 
+def test_the_score_of_a_record_is_that_of_validation_at_the_end(record: Records) -> None:
+    one = record("noisy-batchnorm", "task=rt", "norm=layernorm")
+    ANALYSES["noisy-batchnorm"](one)
+    trainer, sites = begin(one.experiment)
+    list(updates(one.analysis, trainer, sites, unobserved))
+    valid, found = trainer.measure("valid").metrics, reader.analysis_result(one.folder())
+    assert found is not None
+    assert found.valid == valid != trainer.measure("test").metrics
+    assert found.summary["score"] == valid["accuracy"]
+
+
 def test_a_run_that_diverges_is_a_result(record: Records) -> None:
     one = record("gradients", "task=mnist", "norm=none", "training.lr=1e30")
     ANALYSES["gradients"](one)

@@ -64,6 +64,23 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
     assert max(map(len, [*lines, *fewer])) <= 80
 
 
+def test_examples_are_compared_seed_by_seed(tmp_path: Path) -> None:
+    chosen = ["task=rt", "scale=smoke", f"runs={tmp_path}"]
+    norms = {norm: compose_experiment([*chosen, f"norm={norm}"]) for norm in ("layernorm", "adanorm")}
+    task = tasks.build(norms["layernorm"])
+    gold = [task.splits.labels[target] for target in task.splits.test.targets]  # type: ignore[attr-defined]
+    for norm, ahead in (("layernorm", 0), ("adanorm", 4)):  # of 32
+        for seed, right in ((1, 16 + ahead), (2, 24 + ahead)):
+            run = norms[norm].model_copy(update={"seed": seed})
+            record(run, test={"accuracy": 100 * right / 32})
+            outputs = [label if n < right else str(1 - int(label)) for n, label in enumerate(gold)]
+            RunFolder(run.folder()).write_outputs(outputs)
+    (found,) = compare_by_example(norms, [("layernorm", "adanorm")])
+    assert found.gaps == [12.5, 12.5]
+    # 4 of 32 examples differ in either seed, others in each: the seeds' means do not.
+    assert found.record.seed_variance == pytest.approx(-found.record.rest_variance / 32)
+
+
 def test_from_five_seeds_on_the_spread_of_each_norm_is_split(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     chosen = ["task=rt", "scale=smoke", f"runs={tmp_path}"]

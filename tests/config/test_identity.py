@@ -74,6 +74,7 @@ def test_a_default_that_is_written_out_is_the_same_run(choice: tuple[str, ...], 
         (("task=mnist",), "model.norm_position=post"),
         (("task=mnist",), "model.norm_position=sandwich"),
         (("task=rt",), "training.optimizer=sgd"),
+        (("task=ptb", "data.source=ptb-sample"), "data.fold=2"),
     ],
 )
 def test_another_choice_is_another_run(choice: tuple[str, ...], other: str) -> None:

@@ -50,6 +50,27 @@ def test_ones_own_images_are_read(tmp_path: Path) -> None:
     assert set(splits.checksums) == {f"{name}.gz" for name in IDX_NAMES}
 
 
+def test_the_first_training_images_validate_and_the_test_images_test(tmp_path: Path) -> None:
+    for part, count in (("train", 12), ("t10k", 6)):
+        images = np.arange(count, dtype=np.uint8)[:, None, None] + np.zeros((count, 28, 28), np.uint8)
+        images += 100 * (part == "t10k")
+        labels = np.arange(count, dtype=np.uint8) % 3
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
+        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(labels)))
+    plain = ("data.valid_size=4", "data.mean=0", "data.std=1")
+    splits = load_grey_images(images_of(f"data.path={tmp_path}", *plain))
+    found = {
+        split: (255 * splits[split].batch(np.arange(len(splits[split]))).inputs[:, 0, 5, 7])
+        .round()
+        .int()
+        .tolist()
+        for split in ("train", "valid", "test")
+    }
+    assert found == {"train": [*range(4, 12)], "valid": [0, 1, 2, 3], "test": [*range(100, 106)]}
+    targets = {split: splits[split].targets.tolist() for split in found}
+    assert targets == {split: [number % 100 % 3 for number in numbers] for split, numbers in found.items()}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -49,6 +49,17 @@ def test_label_smoothing_adds_the_mean_loss_of_all_labels(smoke: Smoke) -> None:
     torch.testing.assert_close(smoothed.task.loss(smoothed.model, batch).total.double(), expected)
 
 
+def test_a_score_of_classification_has_the_plain_loss_however_training_smooths_it(smoke: Smoke) -> None:
+    prepared = prepare(smoke("training.label_smoothing=0.3"))
+    task, model = prepared.task, prepared.model.eval()
+    valid = task.splits.valid  # type: ignore[attr-defined]
+    nats = [
+        -model(torch.from_numpy(sentence)[None]).log_softmax(1)[0, target].item()
+        for sentence, target in zip(valid.sentences, valid.targets, strict=True)
+    ]
+    assert task.evaluate(model, "valid").metrics["loss"] == pytest.approx(sum(nats) / 32, rel=1e-5)
+
+
 @pytest.mark.parametrize("pre_norm", [True, False])
 def test_the_encoder_is_that_of_vaswani_2017_in_torchs_layers(smoke: Smoke, pre_norm: bool) -> None:
     pooled = ("model.pooling=mean", f"model.pre_norm={str(pre_norm).lower()}")

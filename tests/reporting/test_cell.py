@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, choices
+from adanorm.records.baselines import best_baseline
 from adanorm.records.published import published, published_tasks
 from adanorm.records.reader import runs_on_record
 from adanorm.reporting.cell import cell
@@ -32,7 +34,7 @@ from adanorm.reporting.verdicts.epoch_choice import epoch_choices
 from adanorm.reporting.verdicts.reproducibility import agreements
 from adanorm.reporting.verdicts.variance import Spread
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import Study, load_study
 from tests.reporting.records import record, score
 
 
@@ -127,6 +129,15 @@ def test_runs_no_better_than_the_majority_class_did_not_learn(runs: list[Experim
     assert found.text.endswith(", did not learn (2/3)")
     assert found.verdict(SPREAD) == "did not learn (2/3)"
     assert found.by_seed == {3: 76.0}, "what did not learn is compared with nothing"
+
+
+def test_whether_a_run_learned_is_said_by_its_tasks_own_metric_whichever_is_shown(tmp_path: Path) -> None:
+    run = compose_experiment(["task=ptb", "norm=adanorm", "scale=mini", f"runs={tmp_path}"])
+    baseline = best_baseline(run, "uas")
+    assert baseline is not None
+    record(run, valid={"uas": 90.0}, test={"uas": 90.0, "uas_all": baseline.score - 1})
+    shown = cell([run], metric="uas_all")
+    assert (shown.metric, shown.unlearned) == ("uas_all", ())
 
 
 def test_what_is_half_written_or_of_another_schema_is_not_counted(runs: list[Experiment]) -> None:
@@ -279,6 +290,19 @@ def test_improvement_means_lower_for_bits_per_character(table: Table) -> None:
     assert second.improvement("none", "detachnorm", "en-de") == ("-", "-")  # both diverge
 
 
+def test_fewer_bits_are_the_best_an_improvement_and_a_column_that_lies_low(tmp_path: Path) -> None:
+    study = load_study("table4")
+    grid = study_grid(study, runs=str(tmp_path))
+    for norm, bits in (("layernorm", (1.06, 1.07, 1.08)), ("adanorm", (0.98, 0.99, 0.99))):
+        for run, bpc in zip(grid[norm, "enwik8"].runs, bits, strict=True):
+            record(run, test={"bpc": bpc})
+    table = Table(study, grid)
+    assert table.best("enwik8") == "adanorm"
+    assert table.improvement("layernorm", "adanorm", "enwik8") == ("+0.08", "+0.00")
+    low = ((0.98 + 2 * 0.99) / 3 - 1.07) / 2  # beside the paper's 1.07 of either norm
+    assert f"Enwiki8 {low:+.2f} over 2 norms" in table_markdown(table)
+
+
 def test_the_csv_holds_every_cell_unrounded(table: Table) -> None:
     found = list(csv.DictReader(io.StringIO(table_csv(table))))
     assert len(found) == 2 * 8
@@ -286,6 +310,32 @@ def test_the_csv_holds_every_cell_unrounded(table: Table) -> None:
     assert (mnist["scores"], mnist["mean"], mnist["paper"]) == ("99.1000 99.2000 99.3000", "99.2000", "99.13")
     assert mnist["verdict"] == "consistent (22 %)"
     assert (mnist["seeds"], mnist["unlearned"], mnist["baseline"]) == ("1 2 3", "", "11.3500")
+
+
+def test_the_csvs_seeds_are_those_of_its_scores(tmp_path: Path) -> None:
+    study = load_study("table4")
+    grid = study_grid(study, runs=str(tmp_path))
+    first, *others = grid["adanorm", "mnist"].runs
+    record(first, status="failed")
+    for run, accuracy in zip(others, (99.2, 99.3), strict=True):
+        record(run, **score(accuracy))
+    (row,) = [row for row in csv.DictReader(io.StringIO(table_csv(Table(study, grid)))) if row["scores"]]
+    assert (row["seeds"], row["scores"], row["failed"]) == ("2 3", "99.2000 99.3000", "1")
+
+
+def test_the_csv_has_the_best_evaluation_and_the_level_in_their_columns(tmp_path: Path) -> None:
+    study = load_study("table4")
+    grid = study_grid(study, runs=str(tmp_path))
+    curves = {"mnist": (90.0, 91.0, 92.0, 93.0, 95.0, 99.0), "enwik8": (1.5, 1.4, 1.3, 1.2, 1.1, 1.0)}
+    for task, curve in curves.items():
+        run = grid["adanorm", task].runs[0]
+        rows = [{f"valid_{run.task.metric}": x} for x in curve]
+        record(run, rows=rows, test={run.task.metric: curve[-1]})
+    found = csv.DictReader(io.StringIO(table_csv(Table(study, grid))))
+    shown = {
+        row["task"]: (float(row["valid_best"]), float(row["valid_level"])) for row in found if row["scores"]
+    }
+    assert shown == {"mnist": (99.0, 97.0), "enwik8": (1.0, 1.05)}
 
 
 def test_the_latex_table_has_as_many_columns_in_every_row(table: Table) -> None:
@@ -377,6 +427,25 @@ def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -
     page = report_page({"fair": whole}, ())
     assert "5 runs done, 1 diverged" in page, "those of settings that were not chosen are on record too"
     assert len(re.findall(r'<td><a( class="best")? href="#runs-', page)) == 3
+
+
+def test_the_luck_of_a_choice_by_loss_is_a_gain_where_a_lower_loss_goes_with_a_better_score(
+    tmp_path: Path,
+) -> None:
+    study = Study.model_validate(
+        {"title": "t", "rows": ["adanorm"], "columns": ["de-en"], "scale": "mini", "seeds": [1, 2]}
+        | {"budget": ["training.lr=0.001", "training.lr=0.002"]}
+    )
+    grid = study_grid(study, runs=str(tmp_path))
+    for candidate, ahead in zip(grid["adanorm", "de-en"].candidates, (0, 1), strict=True):
+        for run, valid, bleu in zip(candidate.runs, (2.0, 2.2), (30.0, 28.0), strict=True):
+            record(run, valid={"loss": valid + 0.1 * ahead}, test={"bleu": bleu + ahead})
+    # The larger of two normal numbers wins s / sqrt(pi), s of two seeds: loss and score go together.
+    win = math.sqrt(2) / math.sqrt(math.pi) / math.sqrt(2)
+    table = Table(study, grid)
+    assert table.ours("adanorm", "de-en") == "29.00 ± 1.41 [lr=0.001]", "the lower loss is chosen"
+    said = f"De-En {win:+.2f} (chosen on test scores it would win {win:+.2f})"
+    assert said in table_markdown(table)
 
 
 def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: Path) -> None:

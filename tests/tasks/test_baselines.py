@@ -7,18 +7,21 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.bleu import bleu
+from adanorm.metrics.ngram import bits_per_byte
 from adanorm.records import baselines as recorded
 from adanorm.tasks.char_lm import CharLm
 from adanorm.tasks.classification import Classification
 from adanorm.tasks.parsing import Parsing
 from adanorm.tasks.regression import Regression
 from adanorm.tasks.translation import Translation
+from tests.tasks.test_training_data import task_of, write
 
 
 def smoke(task: str, *overrides: str) -> Experiment:
@@ -35,6 +38,12 @@ def test_the_majority_class_is_that_of_training() -> None:
     }
 
 
+def test_the_majority_class_is_of_training_where_the_test_has_another(tmp_path: Path) -> None:
+    lines = {"train": "x\ta\n" * 5 + "y\tb\n" * 3, "valid": "x\ta\ny\tb\n", "test": "x\ta\n" + "y\tb\n" * 3}
+    task = task_of("task=rt", *write(tmp_path, ".tsv", lines))
+    assert task.baselines("test") == {"majority class": {"accuracy": 25.0}}
+
+
 def test_the_unigram_is_the_cross_entropy_of_smoothed_frequencies() -> None:
     task = tasks.build(smoke("enwik8"))
     assert isinstance(task, CharLm)
@@ -46,6 +55,15 @@ def test_the_unigram_is_the_cross_entropy_of_smoothed_frequencies() -> None:
     assert found["unigram"]["bpc"] == pytest.approx(sum(bits) / len(bits))
     assert found["5-gram"]["bpc"] < found["unigram"]["bpc"]
     assert found["5-gram"]["loss"] == pytest.approx(found["5-gram"]["bpc"] * math.log(2))
+
+
+def test_n_grams_of_a_part_go_on_from_the_part_before_it() -> None:
+    task = tasks.build(smoke("enwik8"))
+    assert isinstance(task, CharLm)
+    train, valid, test = (part.numpy().astype(np.int64) for part in task.corpus.splits.values())
+    bits = bits_per_byte(train, test, context=4, before=valid)
+    assert bits != pytest.approx(bits_per_byte(train, test, context=4, before=train), rel=1e-9)
+    assert task.baselines("test")["5-gram"]["bpc"] == pytest.approx(bits, rel=1e-12)
 
 
 def test_every_word_is_attached_to_its_neighbor() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -153,6 +154,24 @@ def test_training_carries_the_memory_on_and_starts_an_epoch_without() -> None:
     without = F.cross_entropy(alone.flatten(0, 1), second.target.flatten(), reduction="sum")
     assert carried.item() != pytest.approx(without.item(), rel=1e-4)
     assert task.loss(model, first, fresh.carried).total.item() == fresh.total.item()
+
+
+def test_each_part_of_a_text_is_read_as_its_own_settings_say() -> None:
+    task, model = built(
+        "segments.train={length: 8, memory: 24}", "segments.valid={length: 5, memory: 9}",
+        "data.evaluation_streams=1", "data.fractions=[0.96,0.01,0.03]",
+    )  # fmt: skip
+    read, text = SegmentConfig(length=5, memory=9), task.corpus.splits["valid"].tolist()
+    expected = reference_bpc(model, text, task.corpus.before("valid"), 1, read)
+    assert task.evaluate(model, "valid").metrics["bpc"] == pytest.approx(expected, abs=1e-5)
+    carried: Sequence[Tensor] = ()
+    memory: list[Tensor] = []
+    for batch, _ in zip(task.train_batches(0), range(6), strict=False):
+        logits, memory = model(batch.segment, memory, remember=24)
+        summed = F.cross_entropy(logits.flatten(0, 1), batch.target.flatten(), reduction="sum")
+        loss = task.loss(model, batch, carried)
+        assert loss.total.item() == pytest.approx(summed.item(), rel=1e-6)
+        carried = loss.carried
 
 
 @pytest.mark.parametrize(("count", "length"), [(1, 8), (3, 7)])

@@ -13,6 +13,7 @@ import pytest
 import regex
 import torch
 from conllu import parse_incr
+from torch.nn import functional as F
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
@@ -110,6 +111,14 @@ def test_words_of_penn_punctuation_tags_do_not_count() -> None:
     assert attachment([alone], [([0, 2], ["_"] * 2)], "penn").metrics == {"uas": 100, "uas_all": 50}
 
 
+def test_the_share_of_right_labels_over_all_words_has_punctuation_in_it() -> None:
+    tree = Tree(
+        ("go", "on", ","), ("VB", "RP", ","), (0, 1, 1), ("root", "prt", "punct"), (False, False, True)
+    )
+    scores = attachment([tree], [([0, 1, 2], ["root", "obj", "punct"])], "penn").metrics
+    assert scores == pytest.approx({"uas": 100, "uas_all": 200 / 3, "las": 50, "las_all": 100 / 3})
+
+
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_trees_whose_words_all_do_not_count_are_refused(tmp_path: Path, split: str) -> None:
     for name in ("train", "valid", "test"):
@@ -146,6 +155,20 @@ def test_validation_loss_is_the_mean_over_the_oracles_transitions() -> None:
     assert found == pytest.approx(nats / count, rel=1e-5)
 
 
+def test_a_validation_loss_is_the_mean_over_transitions_however_many_are_computed_at_a_time(
+    tmp_path: Path,
+) -> None:
+    short, long = "go\tX\t0\n\n", "go\tX\t0\nthe\tY\t3\nend\tZ\t1\n\n"
+    for split, text in (("train", short + long), ("valid", 700 * long + 30 * short), ("test", short)):
+        (tmp_path / split).write_text(text)
+    task, model = built(*(f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")))
+    transitions = task.examples["valid"]
+    assert len(transitions) == 2 * (3 * 700 + 30)
+    with torch.inference_mode():
+        mean = F.cross_entropy(model(transitions.inputs).double(), transitions.targets.long()).item()
+    assert task.evaluate(model, "valid").metrics["loss"] == pytest.approx(mean, rel=1e-5)
+
+
 def test_batches_of_an_epoch_hold_every_transition_once() -> None:
     task, _ = built()
     rows = [tuple(row) for batch in task.train_batches(3) for row in batch.inputs.tolist()]
@@ -174,6 +197,15 @@ def test_what_each_sentence_adds_is_the_score_in_the_mean() -> None:
     task, model = built()
     found = task.evaluate(model, "test")
     assert np.mean(task.scored(found.outputs, "uas")) == pytest.approx(found.metrics["uas"])
+
+
+def test_what_a_sentence_adds_is_of_the_words_that_count_alone() -> None:
+    task, _ = built()
+    trees = task.trees["test"]
+    words = [len(tree) - sum(tree.punctuation) for tree in trees]
+    assert sum(words) < sum(map(len, trees)), "some words are punctuation"
+    outputs = [" ".join(map(str, tree.heads)) for tree in trees]
+    assert task.scored(outputs, "uas") == pytest.approx([100 * n * len(words) / sum(words) for n in words])
 
 
 def test_baselines_attach_to_neighbours() -> None:

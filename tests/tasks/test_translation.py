@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -16,6 +18,7 @@ from torch.nn import functional as F
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.fairseq_library import fairseq
+from adanorm.metrics.bleu import bleu
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.runs.setup import prepare
@@ -112,6 +115,28 @@ def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
 
 
 @pytest.mark.needs("fairseq")
+def test_validation_has_the_smoothed_loss_the_plain_one_and_the_perplexity_of_the_plain_one() -> None:
+    run = compose_experiment(["task=de-en", "scale=smoke", "training.label_smoothing=0.2"])
+    task = tasks.build(run)
+    assert isinstance(task, Translation)
+    torch.manual_seed(0)
+    model: Any = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
+    smoothed, plain, units = 0.0, 0.0, 0
+    pairs = task.corpus.splits["valid"]
+    for index in range(len(pairs)):
+        batch = pairs.batch(np.array([index]))
+        with torch.no_grad():
+            logits = model(batch.source, batch.lengths, batch.previous, torch.ones_like(batch.target).bool())
+        log_p = logits.double().log_softmax(1)
+        at_target = log_p.gather(1, batch.target.T).sum().item()
+        plain -= at_target
+        smoothed -= 0.8 * at_target + 0.2 / (log_p.shape[1] - 1) * (log_p.sum().item() - at_target)
+        units += batch.units
+    expected = {"loss": smoothed / units, "nll": plain / units, "perplexity": math.exp(plain / units)}
+    assert task.evaluate(model, "valid").metrics == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.needs("fairseq")
 def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
     settings = compose_experiment(["task=de-en", "training.warmup_updates=20"]).training
     module = fairseq().optim.lr_scheduler.inverse_square_root_schedule
@@ -194,3 +219,41 @@ def test_translations_are_those_of_fairseqs_own_model_and_generator() -> None:
     assert len(set(ours)) > 2
     assert len({translation.count(" ") for translation in ours}) > 1
     assert dict(zip(chosen.tolist(), ours, strict=True)) == theirs
+
+
+@pytest.mark.needs("fairseq")
+def test_translations_are_scored_in_the_order_of_their_sources_however_they_are_batched() -> None:
+    # At most as long whatever else is in a batch: with a ratio it is of a batch's longest source.
+    settings = {"batch_tokens": 30, "beam": 1, "max_ratio": 0, "max_extra": 12}
+    overrides = [f"decoding.{key}={value}" for key, value in settings.items()]
+    experiment = compose_experiment(["task=de-en", "scale=smoke", *overrides])
+    task = Translation(experiment)
+    model = prepare(experiment, task).model.eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(torch.randn(weight.shape) * 0.3 + (weight.dim() == 1))
+    pairs = task.corpus.splits["test"]
+    expected = task.translate(model, pairs.sources(np.arange(len(pairs))))
+    found = task.evaluate(model, "test")
+    assert found.outputs == expected
+    assert len({*expected}) > 2
+    score, _ = bleu("bleu", expected, task.corpus.references("test", "words"), lowercase=False)
+    assert found.metrics["bleu"] == pytest.approx(score)
+
+
+@pytest.mark.needs("fairseq")
+@pytest.mark.parametrize("kind", ["bleu", "sacrebleu"])
+def test_what_a_pair_adds_is_the_jackknife_of_the_kind_of_bleu_that_is_asked_for(kind: str) -> None:
+    task = Translation(compose_experiment(["task=de-en", "scale=smoke"]))
+    outputs = [f"{line}." for line in task.corpus.references("test", "words")]  # its own word in running text
+    words, text = task.corpus.beside_references("test", outputs)
+    ours, references = text if kind == "sacrebleu" else words
+    whole, _ = bleu(kind, ours, references, lowercase=False)
+    without, _ = bleu(kind, ours[1:], references[1:], lowercase=False)
+    assert task.scored(outputs, kind)[0] == pytest.approx(len(ours) * whole - (len(ours) - 1) * without)
+    other, _ = bleu(
+        "bleu" if kind == "sacrebleu" else "sacrebleu",
+        *(words if kind == "sacrebleu" else text),
+        lowercase=False,
+    )
+    assert whole != pytest.approx(other, rel=0.01)

@@ -89,6 +89,15 @@ def test_references_that_are_all_empty_are_refused() -> None:
         aligned(["a", "b"], ["", " "], ("x", "y")).empty_lines()
 
 
+@pytest.mark.needs("fairseq")
+def test_references_are_the_targets_of_their_split(tmp_path: Path) -> None:
+    texts = {"valid_en": "one house\ntwo words\n", "test_en": "a tree\nmany trees\n"}
+    corpus = load_pairs(data_of(*own(tmp_path, **texts)))
+    for kind in ("words", "text"):
+        assert corpus.references("valid", kind) == ["one house", "two words"]
+        assert corpus.references("test", kind) == ["a tree", "many trees"]
+
+
 def test_a_missing_side_or_split_is_named(tmp_path: Path) -> None:
     overrides = own(tmp_path)
     (tmp_path / "train.en").unlink()
@@ -345,6 +354,16 @@ def test_batches_hold_every_pair_once_within_their_tokens(tmp_path: Path) -> Non
     assert not all(
         np.array_equal(a, b) for a, b in zip(order, train.order(100, np.random.default_rng(2)), strict=False)
     )
+
+
+@pytest.mark.needs("fairseq")
+def test_pairs_longer_than_a_batch_are_evaluated_and_not_trained_on(tmp_path: Path) -> None:
+    train = load_pairs(data_of(f"data.cache={tmp_path}")).splits["train"]
+    tokens = int(np.median(train.sizes))
+    assert train.sizes.max() > tokens
+    assert sorted(np.concatenate(train.order(tokens, None))) == list(range(len(train)))
+    trained = np.concatenate(train.order(tokens, np.random.default_rng(0)))
+    assert sorted(trained) == np.flatnonzero(train.sizes <= tokens).tolist()
 
 
 def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> None:

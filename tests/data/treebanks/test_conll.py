@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks.conll import load_treebank, read_treebank
-from adanorm.data.treebanks.encoding import read_vectors
+from adanorm.data.treebanks.encoding import Vocabulary, read_vectors
 from adanorm.data.treebanks.trees import is_projective, problem, projectivized
 from tests.trees import any_tree, dominates, projective
 
@@ -115,6 +115,28 @@ def test_the_shortest_crossing_arc_is_lifted() -> None:
     assert projectivized(tree).heads == (0, 1, 1, 1)
 
 
+def test_of_several_crossing_arcs_the_shortest_is_lifted_first() -> None:
+    def crossing(heads: tuple[int, ...]) -> list[tuple[int, int]]:
+        """The length and the word of each arc over a word that its head does not dominate."""
+        return [
+            (abs(word - head), word)
+            for word, head in enumerate(heads, 1)
+            for between in range(min(word, head) + 1, max(word, head))
+            if head and not dominates(heads, head, between)
+        ]
+
+    other_order = 0
+    for seed in range(60):
+        tree = any_tree(9, seed)
+        heads = tree.heads
+        while found := crossing(heads):
+            _, word = min(found)
+            other_order += max(found)[0] > min(found)[0]
+            heads = (*heads[: word - 1], heads[heads[word - 1] - 1], *heads[word:])
+        assert projectivized(tree).heads == heads
+    assert other_order > 60
+
+
 def test_what_the_oracle_cannot_follow_is_counted_and_stays_in_the_evaluation(tmp_path: Path) -> None:
     from adanorm.tasks.parsing import Parsing
 
@@ -198,3 +220,19 @@ def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> Non
     path.write_text("the x y z\n")
     with pytest.raises(ValueError, match=r"line 1: not `word v1 v2"):
         read_vectors(path, {}, 3)
+
+
+def test_words_and_tags_that_training_lacks_have_ids_of_their_own() -> None:
+    known, other = (read_treebank(text, "a.dp", "xpos") for text in (b"a\tX\t0\nb\tY\t1\n", b"c\tZ\t0\n"))
+    vocabulary = Vocabulary.of(known, lowercase=False, min_count=1)
+    of_known, of_other = vocabulary.encode(known), vocabulary.encode(other)
+    nothing, root, word = of_other.words.tolist()
+    ids = [
+        nothing,
+        root,
+        word,
+        *of_known.words.tolist()[2:],
+        *of_other.tags.tolist(),
+        *of_known.tags.tolist()[2:],
+    ]
+    assert sorted(ids) == list(range(len(vocabulary)))

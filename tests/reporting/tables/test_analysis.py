@@ -136,6 +136,15 @@ def test_invariances_say_yes_up_to_the_tolerance(tmp_path: Path) -> None:
     assert [text.get_text() for text in panel.texts] == expected
 
 
+def test_a_norm_is_invariant_if_it_is_under_every_seed(tmp_path: Path) -> None:
+    analysis = load_analysis("invariance", {"norms": "[layernorm]", "seeds": "[1, 2]"})
+    grid = analysis_grid(analysis, runs=str(tmp_path))
+    for one, moved in zip(grid["layernorm", ""], (0.0, 1.0), strict=True):
+        summary = {quantity.name: moved * (n == 0) for n, quantity in enumerate(analysis.shown)}
+        record_analysis(one, places={"": summary}, summary=summary)
+    assert analysis_text(analysis, grid).splitlines()[-1].split()[1:] == ["no", *["yes"] * 5]
+
+
 def test_the_committed_tables_are_those_of_the_committed_records(
     committed_runs: Path, tmp_path: Path
 ) -> None:

@@ -369,6 +369,17 @@ def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse(
         assert (chance.answer, chance.p("p_better"), chance.p("p_worse")) == ("open", 1, 1)
 
 
+def test_runs_that_learned_nothing_are_among_those_that_did_not_diverge() -> None:
+    lost = replace(grouped(()), diverged=(1, 2, 3, 4))
+    half = replace(grouped(()), scores={1: 75.0, 2: 75.5}, unlearned=(3, 4))
+    norms = {"adanorm": half, "layernorm": lost}
+    read = pair(
+        Evidence("rt", "paper", "test", norms, variance_of(norms)), "adanorm", "layernorm", margin=1.0
+    )
+    assert read is not None
+    assert read.divergence_p == pytest.approx(2 / 70), "4 of 4 against 0 of 4"
+
+
 def test_runs_that_did_not_learn_support_no_claim(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 3.0)
     made(tmp_path, "rt", "layernorm", [48.0, 48.5, 48.6])  # the majority class has 48.67
@@ -441,6 +452,26 @@ def test_validation_scores_are_of_the_metric_that_picks_the_epoch(tmp_path: Path
     for quantity, score in expected.items():
         found = evidence("de-en", "paper", quantity, runs=str(tmp_path))
         assert found.norms["adanorm"].scores == {1: score}
+
+
+def test_beside_a_claim_stand_the_best_epoch_and_the_level_each_in_its_column(tmp_path: Path) -> None:
+    for norm, lead in (("layernorm", 0.0), ("adanorm", 1.0)):
+        for seed in (1, 2):
+            curve = [
+                {"valid_accuracy": x} for x in (70.0, 71.0, 72.0, 73.0, 74.0 + 2 * lead, 76.0 + 4 * lead)
+            ]
+            record(
+                run_of(tmp_path, "rt", norm, seed),
+                rows=curve,
+                test={"accuracy": 75.0 + lead},
+                valid={"accuracy": 76.0 + 4 * lead},
+            )
+    found = judged(ADANORM, tmp_path).tasks[0]
+    assert found.pair is not None
+    assert found.best_epoch is not None
+    assert found.level is not None
+    gaps = [shown.gaps for shown in (found.pair, found.best_epoch, found.level)]
+    assert gaps == [pytest.approx((gap, gap)) for gap in (1.0, 4.0, 3.0)]
 
 
 def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from scipy.stats import ttest_rel
 
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.reporting.tables.findings import findings_markdown
@@ -69,6 +70,29 @@ def test_a_comparison_names_two_norms() -> None:
     for norms in (("none",), ("none", "layernorm", "adanorm")):
         with pytest.raises(ValidationError):
             Finding.model_validate({**values, "norms": norms})
+
+
+def test_the_ps_of_a_finding_are_corrected_over_its_rows(tmp_path: Path) -> None:
+    gaps = (-0.5, -0.3, -0.45)
+    rows = rows_of(tmp_path, "landscape", gaps)
+    firsts = [2.0 + 0.1 * seed for seed in (1, 2, 3)]
+    seconds = [first + gap for first, gap in zip(firsts, gaps, strict=True)]
+    assert len(rows) > 1
+    raw = {
+        ratio: ttest_rel(
+            *([math.log(x) for x in side] if ratio else side for side in (seconds, firsts))
+        ).pvalue
+        for ratio in (False, True)
+    }
+    ps = sorted(raw[row.by_ratio] for row in rows)
+    at_least = 0.0
+    expected: dict[float, float] = {}
+    for place, p in enumerate(ps):  # Holm's steps with Sidak's levels
+        at_least = max(at_least, 1 - (1 - p) ** (len(ps) - place))
+        expected.setdefault(p, at_least)
+    for row in rows:
+        assert row.p == pytest.approx(expected[raw[row.by_ratio]])
+        assert row.p > raw[row.by_ratio]
 
 
 def test_a_record_that_is_not_done_is_no_part_of_a_comparison(tmp_path: Path) -> None:

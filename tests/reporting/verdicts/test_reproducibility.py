@@ -81,3 +81,22 @@ def test_columns_are_compared_with_the_confirmed_numbers_and_with_all(tmp_path: 
     assert (together.task, together.own_upheld) == ("", rt.own_upheld)
     assert together.agreement.norms == rt.agreement.norms + enwik8.agreement.norms
     assert "| RT | confirmed | 3 | 3 of 3 (100 %) |" in reproducibility_markdown([confirmed, every])
+
+
+def test_measures_of_all_columns_are_means_in_which_each_counts_once(tmp_path: Path) -> None:
+    papers = {
+        "rt": {"layernorm": 77.21, "adanorm": 77.50, "none": 76.85},
+        "enwik8": {"layernorm": 1.07, "adanorm": 1.07, "none": 1.04},
+    }
+    for task, numbers in papers.items():
+        for norm, number in numbers.items():
+            first = cached_experiment([f"task={task}", f"norm={norm}", "scale=paper"], runs=str(tmp_path))
+            ours = -number + 154.3 if task == "rt" else number  # the norms of RT in the other order
+            record(first, test={first.task.metric: ours})
+    columns = {found.task: found.agreement for found in agreements(str(tmp_path)) if found.confirmed}
+    rt, enwik8, together = columns["rt"], columns["enwik8"], columns[""]
+    assert (rt.upheld, rt.ordered, enwik8.upheld, enwik8.ordered) == (0, 3, 2, 2)
+    assert (together.upheld, together.ordered) == (2, 5)
+    assert rt.variation > enwik8.variation == pytest.approx(0)
+    assert together.variation == pytest.approx(rt.variation / 2)
+    assert (rt.spearman, rt.pearson, together.spearman) == pytest.approx((-1, -1, 0))

@@ -94,6 +94,19 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer(tmp_path
     )
 
 
+def test_a_rule_reads_the_planned_seeds_alone(tmp_path: Path) -> None:
+    study, grid = with_a_conclusion(tmp_path)
+    for (row, task), cell in grid.items():
+        for run in cell.runs if task == "rt" else ():
+            record(run, **score(BASE[run.seed] + (3 + NOISE[run.seed] if row == "adanorm" else 0)))
+    before = rule_notes(Table(study, grid))
+    for row, accuracy in (("adanorm", 60.0), ("layernorm", 80.0)):
+        record(grid[row, "rt"].runs[0].model_copy(update={"seed": 4}), **score(accuracy))
+    table = Table(study, grid)
+    assert {*table.variance("rt").scores["adanorm"]} == {1, 2, 3, 4}
+    assert rule_notes(table) == before
+
+
 def test_a_rule_brings_the_margins_that_the_plan_lacks(tmp_path: Path) -> None:
     margin = {"test": 0.3, "reason": "30 of 10,000 images"}
     families = {"a": [["adanorm", "layernorm"]]}
@@ -207,6 +220,22 @@ def test_folds_are_paired_with_a_variance_for_the_training_data_that_they_share(
     low, high = of_gaps(gaps, overlap=0.288).interval  # type: ignore[union-attr]
     assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
     assert "LayerNorm: PTB no scores to compare" in said
+
+
+def test_the_score_of_a_fold_is_the_mean_over_its_seeds(tmp_path: Path) -> None:
+    study = load_study("ptb-folds").model_copy(update={"seeds": [1, 2]})
+    grid = study_grid(study, runs=str(tmp_path))
+    folds = {"adanorm": (86.1, 87.0, 85.2, 86.6, 86.9), "layernorm": (85.9, 86.2, 85.3, 86.0, 86.6)}
+    for (row, _), cell in grid.items():
+        norm, at = study.rows[row].norm, study.rows[row].at
+        if norm in folds and at is not None:
+            for run in cell.runs:
+                uas = folds[norm][int(at) - 1] + at * (run.seed - 1.5) * (1 if norm == "adanorm" else -1)
+                record(run, valid={"uas": uas}, test={"uas": uas})
+    gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
+    low, high = of_gaps(gaps, overlap=0.288).interval  # type: ignore[union-attr]
+    _, said = rule_notes(Table(study, grid))
+    assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
 
 
 def test_a_study_without_runs_says_so(tmp_path: Path) -> None:

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from adanorm.config.compose_cache import cached_experiment
-from adanorm.reporting.verdicts.epoch_choice import Run, epoch_choice, steadier, tracked
+from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
+from adanorm.reporting.verdicts.epoch_choice import (
+    EpochChoice,
+    Run,
+    Steadier,
+    epoch_choice,
+    steadier,
+    tracked,
+)
 from adanorm.reporting.verdicts.selection import expected_best, level, luck_of_choice
 from tests.reporting.records import record
 
@@ -75,6 +83,13 @@ def test_runs_that_averaged_weights_are_compared_with_their_own_chosen_epochs() 
     assert (found.over, found.won_by_averaging) == ("last 3", 0.0)
     assert found.averaged is not None
     assert found.averaged[:2] == pytest.approx((2**0.5, 0.25))
+
+
+def test_seeds_for_ten_are_ten_times_the_ratio_of_variances() -> None:
+    level = Steadier(sd=0.5, variance_ratio=0.25, low=0.1, high=0.6)
+    line = epoch_choice_markdown([EpochChoice("rt", "paper", 6, 4, 1.0, level, 1.5)]).splitlines()[4]
+    fields = [field.strip() for field in line.strip("|").split("|")]
+    assert fields[2:] == ["6", "4", "1.000", "0.500", "2.5 (1.0 to 6.0)", "+1.500"]
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.8])
