@@ -10,6 +10,7 @@ from torch import nn
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.sections import AverageConfig
+from adanorm.norms.over_batch import BatchNorm
 from adanorm.training.averaging import keep_weights, mean_weights
 from adanorm.training.optimizer import make_optimizer
 from adanorm.training.state import SelectionMetric
@@ -34,6 +35,17 @@ def test_an_average_is_over_the_last_weights_or_the_best(
     assert {update for _, update in held} == kept
     mean = mean_weights(held, tmp_path, torch.device("cpu"))
     assert mean["weight"].item() == sum(kept) / 2
+
+
+def test_what_was_seen_in_any_of_the_evaluations_is_seen_in_their_average(tmp_path: Path) -> None:
+    norm, held = BatchNorm(3, over="examples", positions=4), list[tuple[float, int]]()
+    average = AverageConfig.model_validate({"of": "last", "count": 3})
+    for update, positions in enumerate((1, 2, 3)):
+        norm(torch.randn(8, positions, 3))
+        held.append((1.0, update))
+        keep_weights(norm, held, average, SelectionMetric("accuracy", True), tmp_path, write=True)
+    norm.load_state_dict(mean_weights(held, tmp_path, torch.device("cpu")))
+    assert norm.by_position.seen.tolist() == [True, True, True, False]
 
 
 def test_the_optimizer_has_the_settings_of_training_weight_decay_among_them() -> None:

@@ -59,7 +59,10 @@ def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.
         assert saved is not None, "kept weights stay until the run has ended"
         for name, weights in saved["model"].items():
             total[name] = weights if name not in total else total[name] + weights
-    return {name: t / len(kept) if t.is_floating_point() else t // len(kept) for name, t in total.items()}
+    return {
+        name: t if t.dtype == torch.bool else t / len(kept) if t.is_floating_point() else t // len(kept)
+        for name, t in total.items()
+    }
 
 
 def _file(folder: Path, update: int) -> Path:

@@ -340,6 +340,21 @@ def test_seeds_beyond_the_plan_are_read_and_held_to_a_stricter_level(tmp_path: P
     assert four.comparison.levels.difference < 0.01
 
 
+def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance(tmp_path: Path) -> None:
+    random, most = np.random.default_rng(0), preregistration().stopping.most
+    norms = {}
+    for norm in ("adanorm", "layernorm"):
+        scores = dict(enumerate((75 + random.normal(0, 1, most)).tolist(), 1))
+        scores |= dict(enumerate((75 + random.normal(0, 9, 5)).tolist(), most + 1))
+        norms[norm] = replace(grouped(()), scores=scores, runs=(run_of(tmp_path, "rt", norm, 1),))
+    found = Evidence("rt", "paper", "valid_best", norms, variance_of(norms, "valid_best"))
+    read = pair(found, "adanorm", "layernorm", margin=1.0)
+    assert read is not None
+    assert read.comparison is not None
+    assert (read.comparison.seeds, read.comparison.df) == (most, most - 1)
+    assert read.comparison.sd == pytest.approx(np.std(read.gaps, ddof=1))
+
+
 def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -> None:
     made(tmp_path, "rt", "layernorm", [None] * 3)
     made(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0])

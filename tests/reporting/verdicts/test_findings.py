@@ -87,8 +87,8 @@ def test_the_ps_of_a_finding_are_corrected_over_its_rows(tmp_path: Path) -> None
     ps = sorted(raw[row.by_ratio] for row in rows)
     at_least = 0.0
     expected: dict[float, float] = {}
-    for place, p in enumerate(ps):  # Holm's steps with Sidak's levels
-        at_least = max(at_least, 1 - (1 - p) ** (len(ps) - place))
+    for place, p in enumerate(ps):  # Holm's steps
+        at_least = max(at_least, p * (len(ps) - place))
         expected.setdefault(p, at_least)
     for row in rows:
         assert row.p == pytest.approx(expected[raw[row.by_ratio]])

@@ -238,6 +238,20 @@ def test_the_score_of_a_fold_is_the_mean_over_its_seeds(tmp_path: Path) -> None:
     assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
 
 
+def test_a_norm_that_diverged_on_a_fold_is_not_compared_by_the_others(tmp_path: Path) -> None:
+    study = load_study("ptb-folds")
+    grid = study_grid(study, runs=str(tmp_path))
+    for (row, _), cell in grid.items():
+        norm, at = study.rows[row].norm, study.rows[row].at
+        if (norm, at) == ("adanorm", 3):
+            record(cell.runs[0], status="diverged", valid=None, test=None)
+        elif norm in ("adanorm", "layernorm") and at is not None:
+            uas = 85.0 + (at**2 if norm == "adanorm" else at) / 10
+            record(cell.runs[0], valid={"uas": uas}, test={"uas": uas})
+    _, said = rule_notes(Table(study, grid))
+    assert "AdaNorm over LayerNorm: PTB not compared (AdaNorm diverged 1/1)" in said
+
+
 def test_a_study_without_runs_says_so(tmp_path: Path) -> None:
     study = load_study("placements")
     said = rule_notes(Table(study, study_grid(study, runs=str(tmp_path))))

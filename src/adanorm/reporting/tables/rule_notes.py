@@ -70,10 +70,11 @@ def _columns(table: Table, rule: Rule, quantity: Compares) -> list[Column]:
                 row: {seed: score for seed, score in of.items() if seed in planned}
                 for row, of in every.items()
             }
-            if rule.folds_overlap is not None:
-                scores = _by_fold(each.study, scores)
-            overlap = rule.folds_overlap or 0.0
             margin, kept_out = rule_margin(rule, task, quantity), _not_compared(each, task)
+            if rule.folds_overlap is not None:  # a norm that lost a fold is not compared by the others
+                kept_out = {each.study.rows[row].norm: setback for row, setback in kept_out.items()}
+                scores = {n: of for n, of in _by_fold(each.study, scores).items() if n not in kept_out}
+            overlap = rule.folds_overlap or 0.0
             found.append(Column(task, each.study.scale, scores, margin, overlap, kept_out))
     return found
 

@@ -100,16 +100,21 @@ def pair(
         return None
     registered = preregistration()
     sides = found.norms[better], found.norms[worse]
-    seeds = found.variance.shared(worse, better)[: registered.stopping.most]
+    shared, most = found.variance.shared(worse, better), registered.stopping.most
+    seeds, late = shared[:most], {*shared[most:]}
+    variance = found.variance
+    if late:
+        kept = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
+        variance = replace(variance, scores=kept)
     gaps = [sides[0].scores[seed] - sides[1].scores[seed] for seed in seeds]
     noise = None
     if gaps and found.quantity == "test":
         noise = read_comparison(*(side.runs[0] for side in sides))
     comparison = compared(
-        found.variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on
+        variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on
     )
     seconds = [side.seconds for side in sides]
-    ahead, spread = None, found.variance.of_difference(worse, better)
+    ahead, spread = None, variance.of_difference(worse, better)
     if comparison is not None and spread is not None:
         ahead = prospect(
             registered,
