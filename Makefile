@@ -121,16 +121,16 @@ report: $(VENV)/installed ## Write results/report/index.html from the records
 	@$(ADANORM) report $(call given,RUNS,runs)
 
 translate: $(VENV)/installed ## Translate INPUT into OUTPUT with the weights of a run made here
-	@$(ADANORM) translate task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
+	@$(ADANORM) translate task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
 compare: $(VENV)/installed ## Compare NORMS on the same test examples
 	@$(ADANORM) compare task=$(CHOSEN) norm=$(NORMS) scale=$(SCALE) $(call given,SEEDS,seed) $(CHOICE)
 
 sample: $(VENV)/installed ## Print text from a language model made here
-	@$(ADANORM) sample task=$(if $(filter enwik8%,$(TASK)),$(CHOSEN),enwik8$(if $(MODEL),-$(MODEL))) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(ADANORM) sample task=$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),enwik8$(if $(MODEL),-$(MODEL))) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made here
-	@$(ADANORM) parse task=ptb norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(INPUT)) $(if $(OUTPUT),output=$(OUTPUT))
+	@$(ADANORM) parse task=$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),ptb) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
 	@$(ADANORM) check-norm norm=$(NORM) $(SET)

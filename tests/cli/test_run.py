@@ -151,12 +151,17 @@ def test_mistakes_in_a_sweep_are_one_line_too(tmp_path: Path, new_process: Comma
         (("seed=1,abc",), "seed='abc': input should be a valid integer"),
         (("seed=9", "training.lr=0.1,-1"), "training.lr=-1: input should be greater than 0"),
         (("seed=1,1",), "a run that the sweep has twice"),
+        (("norm=adanorm", "norm.params.k=0.1,abc"), "norm.params.k='abc': must be a number"),
+        (("norm=groupnorm", "norm.params.groups=2,0"), "norm groupnorm: "),
+        (("norm=tests.scorecards.norms:NoGain,layernorm",), "norms of the suite and your own are swept one"),
+        (("norm=tests.scorecards.norms:NoGain,tests.scorecards.norms:Gone",), "has no attribute 'Gone'"),
     ],
 )
 def test_a_mistake_in_any_run_of_a_sweep_is_told_before_the_first(
     tmp_path: Path, command: Command, settings: tuple[str, ...], message: str
 ) -> None:
-    done = command("run", "-m", "task=rt", "norm=none", "scale=smoke", *settings, f"runs={tmp_path / 'runs'}")
+    norm = [] if settings[0].startswith("norm=") else ["norm=none"]
+    done = command("run", "-m", "task=rt", *norm, "scale=smoke", *settings, f"runs={tmp_path / 'runs'}")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert message in done.stderr
     assert not (tmp_path / "runs").exists()

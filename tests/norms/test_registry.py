@@ -77,6 +77,8 @@ def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
     assert {**norm.code} == {"outside_norms.py": OUTSIDE.encode()}, "part of a run's identity"
     make_norm = norm_factory(norm)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 3.0))
+    with pytest.raises(ValueError, match="factor='abc': must be a number"):
+        norm_factory(compose_experiment(["norm=doubled", "+norm.params.factor=abc"]).norm)
 
 
 @pytest.mark.usefixtures("outside_package")

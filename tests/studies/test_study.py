@@ -75,6 +75,8 @@ OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\
     ("row", "message"),
     [
         ("overrides: [norm.params.q=1]", "row 'one': norm.params.q=1: adanorm has no such parameter"),
+        ("overrides: [norm.params.k=abc]", "row 'one': norm.params.k='abc': must be a number"),
+        ("overrides: [norm.params.eps=-1]", "row 'one': norm adanorm: eps=-1"),
         ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
         ("only: [mnist]", "unknown column 'mnist': choose from rt"),
         ("lr: 1", "rows.one.lr=1: extra inputs are not permitted"),
@@ -244,6 +246,15 @@ def test_an_unknown_study_is_named(new_process: Command) -> None:
     done = new_process("study", "table9")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert f"unknown study 'table9': choose from {', '.join(choices('study'))}" in done.stderr
+
+
+@pytest.mark.parametrize(("what", "known"), [("tables", "table4"), ("figures", "norms-table4")])
+def test_of_several_names_one_that_is_unknown_is_told_before_any_is_written(
+    command: Command, what: str, known: str
+) -> None:
+    done = command(what, known, "nope")
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
+    assert "'nope': choose from " in done.stderr
 
 
 def test_auto_is_the_papers_scale_where_its_data_are(

@@ -13,8 +13,10 @@ USAGE = Usage(name="FIGURE", choices=figure_names, most=1000, examples=("", "nor
 
 def main(arguments: Arguments) -> None:
     """Write every figure that has records, or those named, and say which have none."""
-    missing = []
-    for name in arguments.names or figure_names():
+    missing, known = [], figure_names()
+    if unknown := [name for name in arguments.names if name not in known]:
+        raise ValueError(f"unknown figure {unknown[0]!r}: choose from {', '.join(known)}")
+    for name in arguments.names or known:
         drawing = draw_figure(name)
         if drawing is None:
             missing.append(name)

@@ -20,7 +20,7 @@ from adanorm.runs.auto_scale import experiment_of
 USAGE = Usage(
     keys=TEXT_KEYS,
     settings="of the run",
-    examples=("task=ptb norm=adanorm scale=mini runs=runs input=a.conllu output=b.conllu",),
+    examples=("task=ptb scale=mini runs=runs input=a.conllu output=b.conllu",),
 )
 
 

@@ -71,10 +71,14 @@ def _check_sweep(overrides: Sequence[str]) -> None:
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
+    from adanorm.norms import norm_factory
+
     (jobs,) = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides([*overrides]), None)
     folders: dict[Path, Sequence[str]] = {}
     for job in jobs:
-        other = folders.setdefault(compose_experiment(job).folder(), job)
+        run = compose_experiment(job)
+        norm_factory(run.norm)
+        other = folders.setdefault(run.folder(), job)
         if other is not job:
             raise ValueError(f"{' '.join(job)}: a run that the sweep has twice")
 

@@ -79,6 +79,7 @@ def main(arguments: Arguments) -> int:
     settings = [entry for entry in arguments.settings if entry not in of_launcher]
     runs = _planned(study, name, grid, settings)
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
+    _check_norms(missing)
     print(f"{name}: {len(runs)} runs, {len(runs) - len(missing)} completed before, {len(missing)} to run")
     failed: Sequence[Planned] = []
     if missing or most:
@@ -111,6 +112,23 @@ def main(arguments: Arguments) -> int:
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _check_norms(missing: Sequence[Planned]) -> None:
+    """Raise ValueError for a norm that a run to be made cannot have: its class, its parameters, their values.
+
+    Before any run is made: torch is imported for it, and not where all are completed.
+    """
+    rows = {(run.row, run.experiment.task.name): run for run in missing}
+    if not rows:
+        return
+    from adanorm.norms import norm_factory
+
+    for (row, _), run in rows.items():
+        try:
+            norm_factory(run.experiment.norm)
+        except ValueError as error:
+            raise ValueError(f"row {row!r}: {error}") from None
 
 
 def _compare_by_example(study: Study, runs_folder: str | None) -> None:

@@ -38,7 +38,13 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Write the table of every study, or of those named, and the README's; or print another metric's."""
     metric = arguments.keys["metric"] or None
-    for name in arguments.names or choices("study"):
+    known = choices("study")
+    if unknown := [name for name in arguments.names if name not in known]:
+        raise ValueError(
+            f"unknown study {unknown[0]!r}: choose from {', '.join(known)};"
+            " `adanorm study` writes the table of one of your own"
+        )
+    for name in arguments.names or known:
         study = load_study(name)
         table = Table(study, study_grid(study), metric=metric)
         if metric:

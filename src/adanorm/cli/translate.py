@@ -18,7 +18,7 @@ from adanorm.runs.auto_scale import experiment_of
 USAGE = Usage(
     keys=TEXT_KEYS,
     settings="of the run",
-    examples=("task=de-en norm=adanorm scale=mini runs=runs input=a.de output=a.en",),
+    examples=("task=de-en scale=mini runs=runs input=a.de output=a.en",),
 )
 
 

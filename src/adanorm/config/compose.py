@@ -48,6 +48,11 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
         if group in ("task.name", "norm.name") and value not in _plugged(group.partition(".")[0]):
             part = group.partition(".")[0]
             raise ValueError(f"{override}: choose with {part}=NAME; a new one is a file in conf/{part}")
+        own = [":" in name for name in value.split(",")] if key == "norm" else []
+        if any(own) and not all(own):
+            raise ValueError(
+                f"{override}: norms of the suite and your own are swept one after the other, not in one sweep"
+            )
         if key == "norm" and by_path:
             continue  # the parameters of a norm of ours are none of another's
         if key == "norm" and ":" in value:

@@ -124,8 +124,9 @@ def _settings(cls: type[Norm], norm: NormSettings, *, is_outside: bool) -> dict[
         if key not in accepted:
             takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
             raise ValueError(f"norm.params.{key}: {norm.name} has no such parameter; {takes}")
-        if not is_outside:
-            _check_type(key, value, signature[key].default)
+        default = signature[key].default
+        if not is_outside or isinstance(default, bool | int | float | str):
+            _check_type(key, value, default)
     for choice, value, default in (("numerics", norm.numerics, "paper"), ("backend", norm.backend, "auto")):
         if choice in signature:
             settings[choice] = value

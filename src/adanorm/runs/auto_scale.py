@@ -32,9 +32,11 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
 
 def _edition_at_hand(overrides: Sequence[str]) -> list[str]:
     """Return the preset of another edition of the corpus that lies here where the default one does not."""
-    if any(override.startswith(("preset=", "data.", "-")) or "," in override for override in overrides):
+    # Every seed and norm of a sweep has the data of the first.
+    first = [o.partition(",")[0] if o.startswith(("seed=", "norm=")) else o for o in overrides]
+    if any(override.startswith(("preset=", "data.", "-")) or "," in override for override in first):
         return []
-    run = compose_experiment([o for o in overrides if o != "scale=auto"] + ["scale=paper"])
+    run = compose_experiment([o for o in first if o != "scale=auto"] + ["scale=paper"])
     entry = SOURCES.get(run.data.source)
     if entry is None or is_at_hand(entry, run.data):
         return []
