@@ -66,6 +66,7 @@ endif
 
 # Only what the user set: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
+given_task = $(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),$1)
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
 .PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms docs check format test nightly clean
@@ -127,10 +128,10 @@ compare: $(VENV)/installed ## Compare NORMS on the same test examples
 	@$(ADANORM) compare task=$(CHOSEN) norm=$(NORMS) scale=$(SCALE) $(call given,SEEDS,seed) $(CHOICE)
 
 sample: $(VENV)/installed ## Print text from a language model made here
-	@$(ADANORM) sample task=$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),enwik8$(if $(MODEL),-$(MODEL))) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(ADANORM) sample task=$(call given_task,enwik8$(if $(MODEL),-$(MODEL))) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
 
 parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made here
-	@$(ADANORM) parse task=$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),ptb) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
+	@$(ADANORM) parse task=$(call given_task,ptb) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
 	@$(ADANORM) check-norm norm=$(NORM) $(SET)

@@ -28,10 +28,8 @@ LOOKED_AT = {
     "heavy tails, t(4)": NOISES["heavy tails, t(4)"],
 }
 WIDE = 5.0  # deviations: a margin that a few seeds could show
-EXAMPLE_ERRORS = (
-    0.1,
-    0.3,
-)  # deviations of a score: what the choice of test examples adds, as ours on De-En and RT
+# Deviations of a score: what the choice of test examples adds, as ours on De-En and RT.
+EXAMPLE_ERRORS = (0.1, 0.3)
 
 
 class Looks(NamedTuple):

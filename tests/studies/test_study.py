@@ -76,6 +76,10 @@ OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\
     [
         ("overrides: [norm.params.q=1]", "row 'one': norm.params.q=1: adanorm has no such parameter"),
         ("overrides: [norm.params.k=abc]", "row 'one': norm.params.k='abc': must be a number"),
+        (
+            "budget: [norm.params.k=abc, norm.params.k=0.1]",
+            "row 'one': norm.params.k='abc': must be a number",
+        ),
         ("overrides: [norm.params.eps=-1]", "row 'one': norm adanorm: eps=-1"),
         ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
         ("only: [mnist]", "unknown column 'mnist': choose from rt"),

@@ -200,10 +200,10 @@ def analysis_grid(
     return {
         (norm, task): [
             AnalysisRecord(analysis, first.model_copy(update={"seed": seed}))
-            for named in [[f"task={task}"] if task else [UNTUNED]]
+            for named in [f"task={task}" if task else UNTUNED]
             for first in [
                 cached_experiment(
-                    [*named, f"norm={norm}", f"scale={analysis.scale}", *changes[task]], runs=runs
+                    [named, f"norm={norm}", f"scale={analysis.scale}", *changes[task]], runs=runs
                 )
             ]
             for seed in analysis.seeds

@@ -119,16 +119,15 @@ def _check_norms(missing: Sequence[Planned]) -> None:
 
     Before any run is made: torch is imported for it, and not where all are completed.
     """
-    rows = {(run.row, run.experiment.task.name): run for run in missing}
-    if not rows:
+    if not missing:
         return
     from adanorm.norms import norm_factory
 
-    for (row, _), run in rows.items():
+    for run in missing:
         try:
             norm_factory(run.experiment.norm)
         except ValueError as error:
-            raise ValueError(f"row {row!r}: {error}") from None
+            raise ValueError(f"row {run.row!r}: {error}") from None
 
 
 def _compare_by_example(study: Study, runs_folder: str | None) -> None:

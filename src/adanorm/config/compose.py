@@ -39,6 +39,12 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     prepared: list[str] = []
     by_path = any(o.startswith("norm.path=") and o != "norm.path=null" for o in overrides)
     norms = [o.partition("=")[2] for o in overrides if o.startswith("norm=")][-1:]
+    own = [":" in name for norm in norms for name in norm.split(",")]
+    if any(own) and not all(own):
+        raise ValueError(
+            f"norm={norms[0]}: norms of the suite and your own are swept one after the other,"
+            " not in one sweep"
+        )
     sweep = bool({"-m", "--multirun"} & {*overrides})
     for override in overrides:
         key, _, value = override.partition("=")
@@ -48,11 +54,6 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
         if group in ("task.name", "norm.name") and value not in _plugged(group.partition(".")[0]):
             part = group.partition(".")[0]
             raise ValueError(f"{override}: choose with {part}=NAME; a new one is a file in conf/{part}")
-        own = [":" in name for name in value.split(",")] if key == "norm" else []
-        if any(own) and not all(own):
-            raise ValueError(
-                f"{override}: norms of the suite and your own are swept one after the other, not in one sweep"
-            )
         if key == "norm" and by_path:
             continue  # the parameters of a norm of ours are none of another's
         if key == "norm" and ":" in value:

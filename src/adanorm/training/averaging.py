@@ -59,10 +59,14 @@ def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.
         assert saved is not None, "kept weights stay until the run has ended"
         for name, weights in saved["model"].items():
             total[name] = weights if name not in total else total[name] + weights
-    return {
-        name: t if t.dtype == torch.bool else t / len(kept) if t.is_floating_point() else t // len(kept)
-        for name, t in total.items()
-    }
+    return {name: _share(summed, len(kept)) for name, summed in total.items()}
+
+
+def _share(summed: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the mean of so many tensors by their sum; of booleans, whose sum is *in any of them*, that."""
+    if summed.dtype == torch.bool:
+        return summed
+    return summed / count if summed.is_floating_point() else summed // count
 
 
 def _file(folder: Path, update: int) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS
@@ -58,14 +59,16 @@ def _tuned(table: Table) -> list[str]:
     study = table.study
     if study.tries:
         return []
-    said: dict[str, None] = {}
+    firsts: dict[tuple[str, str], list[Experiment]] = {}  # the first run of each cell, by task and norm
     for (label, task), plan in table.grid.items():
-        norm = study.rows[label].norm
+        firsts.setdefault((task, study.rows[label].norm), []).extend(plan.runs[:1])
+    said = []
+    for (task, norm), runs in firsts.items():
         file = CONF / "task_norm" / f"{task}_{norm}.yaml"
         own = read_yaml_file(file).get("norm", {}).get("params", {}) if file.exists() else {}
-        if own and any(own.items() <= run.norm.params.items() for run in plan.runs[:1]):
+        if own and any(own.items() <= run.norm.params.items() for run in runs):
             values = ", ".join(f"{key} = {value}" for key, value in own.items())
-            said[f"{title(norm)} on {title(task)}, {values}"] = None
+            said.append(f"{title(norm)} on {title(task)}, {values}")
     if not said:
         return []
     return [

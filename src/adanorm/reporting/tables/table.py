@@ -96,8 +96,9 @@ class Table:
 
     def is_compared(self, norm: str, task: str) -> bool:
         """Return whether a cell is compared with the paper's number."""
-        is_own = task not in self.study.column_overrides
-        return self.comparable and is_own and self.study.rows[norm].compared
+        row = self.study.rows[norm]
+        is_own = task not in self.study.column_overrides and task not in row.column_overrides
+        return self.comparable and is_own and row.compared
 
     def published(self, norm: str, task: str) -> Published | None:
         """Return the paper's number where it is shown."""

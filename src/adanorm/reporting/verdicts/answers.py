@@ -150,9 +150,8 @@ def compared(
 ) -> Comparison | None:
     """Return a comparison of gaps, one a seed; None with fewer than two, and without a variance.
 
-    `noise` is that of examples.
-    More gaps than planned, or as many if it `goes_on`, are a look of a sequential plan, whose levels are of
-    tests by the comparison's own variance.
+    `noise` is that of examples. More gaps than planned, or as many if it `goes_on`, are a look of a
+    sequential plan, whose levels are of tests by the comparison's own variance.
     """
     registered = preregistration()
     plan = registered.stopping
