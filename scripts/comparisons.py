@@ -15,8 +15,8 @@ from pathlib import Path
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import PROJECT, choices
 from adanorm.records.comparisons import comparison_of, comparison_path
-from adanorm.reporting.verdicts.by_example import Norms, bring_up_to_date, claimed_pairs, out_of_date
-from adanorm.reporting.verdicts.claims import SCALES
+from adanorm.verdicts.by_example import Norms, bring_up_to_date, claimed_pairs, out_of_date
+from adanorm.verdicts.claims import SCALES
 from scripts.command_line import ended_by_mistakes, parse_keys
 
 FOLDER = PROJECT / "results" / "comparisons"

@@ -300,7 +300,7 @@ def use_suite() -> None:
     import torch
 
     from adanorm.config.compose import compose_experiment
-    from adanorm.fairseq_library import fairseq
+    from adanorm.data.translation.fairseq_library import fairseq
     from adanorm.norms.registry import norm_factory
 
     with suppress(ValueError):  # not installed

@@ -30,7 +30,7 @@ def test_fairseq_trains_and_generates_with_a_norm_of_the_suite(tmp_path: Path) -
     data = compose_experiment(["task=de-en", "scale=smoke", f"data.cache={tmp_path}"]).data
     assert isinstance(data, ParallelConfig)
     folder, _ = prepared_corpus(data)
-    plugged = ["--user-dir", "src/adanorm/fairseq_plugin", "--cpu"]
+    plugged = ["--user-dir", "src/adanorm/models/fairseq_plugin", "--cpu"]
     trained = fairseq_command(
         "train", str(folder), *plugged, "--arch", "adanorm_transformer_iwslt_de_en", *SMALL,
         "--norm", "adanorm", "--norm-params", '{"k": 0.1}', "--norm-placement", "final",

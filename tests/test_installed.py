@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from adanorm import fairseq_library
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import PROJECT
+from adanorm.data.translation import fairseq_library
 from adanorm.runs.setup import prepare
 
 pytest.importorskip("setuptools", reason="no setuptools here, which builds the package")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from adanorm.portable import HELD, VARIABLE, hold_arithmetic
+from adanorm.config.portable import HELD, VARIABLE, hold_arithmetic
 from tests.conftest import Command
 
 

@@ -11,7 +11,7 @@ import torch
 from adanorm.config.experiment import Experiment
 from adanorm.config.transformer_sections import FairseqTransformerConfig
 from adanorm.data.examples import Indices
-from adanorm.fairseq_library import fairseqs_command_line
+from adanorm.data.translation.fairseq_library import fairseqs_command_line
 from adanorm.tasks.translation import Translation
 
 DECODED_TOKENS = 12_000  # a batch: what fairseq-generate takes where nothing is said

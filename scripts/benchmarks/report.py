@@ -17,9 +17,9 @@ from adanorm.records.check import digests
 from adanorm.records.result import Result
 from adanorm.reporting.pages.report import report_page
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.claims import claim_results
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_study
+from adanorm.verdicts.claims import claim_results
 from scripts.benchmarks.child_process import peak_mb
 from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
 

@@ -28,7 +28,7 @@ from typing import Any
 from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import PROJECT, mirrors_of
-from adanorm.portable import HELD
+from adanorm.config.portable import HELD
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.

@@ -12,8 +12,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.variance import Spread, TaskVariance
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.variance import Spread, TaskVariance
 from scripts.benchmarks.harness import Options, Row, run_benchmark
 
 Numbers = NDArray[np.float64]

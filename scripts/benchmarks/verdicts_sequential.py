@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adanorm.reporting.verdicts.planning import seeds_needed
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.sequential import look_levels
+from adanorm.verdicts.planning import seeds_needed
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sequential import look_levels
 from scripts.benchmarks.harness import Options, Row, run_benchmark
 from scripts.benchmarks.verdicts import NOISES, NORMS, Noise, Numbers
 

@@ -55,7 +55,7 @@ def warm_up(place: Path, tasks: Sequence[str]) -> None:
         importlib.import_module(name)
     for command in COMMANDS:
         importlib.import_module(f"adanorm.cli.{command.replace('-', '_')}")
-    importlib.import_module("adanorm.fairseq_library").fairseq()
+    importlib.import_module("adanorm.data.translation.fairseq_library").fairseq()
     logging.disable(logging.WARNING)  # once more: fairseq's import sets logging up
     settings = ["norm=adanorm", "scale=smoke", f"runs={place / 'runs'}", f"data.cache={place / 'cache'}"]
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):

@@ -6,7 +6,7 @@ import sys
 
 from adanorm.config.paths import PROJECT
 from adanorm.records.folder import shown
-from adanorm.reporting.verdicts.claims import claim_results
+from adanorm.verdicts.claims import claim_results
 from scripts.command_line import ended_by_mistakes, parse_keys
 from scripts.website.api import api_pages
 from scripts.website.claims import claim_pages

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adanorm.config.paths import PROJECT
-from adanorm.reporting.names import quantity_title, title
+from adanorm.config.titles import quantity_title, title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, claim_row, over_tasks, registered_note
 from adanorm.reporting.tables.markdown import markdown_table
-from adanorm.reporting.verdicts.claims import ClaimResult
-from adanorm.reporting.verdicts.findings import Finding, load_findings
-from adanorm.reporting.verdicts.preregistration import Claim, preregistration
-from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence, task_sentences
+from adanorm.verdicts.claims import ClaimResult
+from adanorm.verdicts.findings import Finding, load_findings
+from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.sentences import claim_closing, claim_sentence, task_sentences
 from scripts.website.text import Pages, contents, plain
 
 FOLDER = "docs/reference/claims"

@@ -9,7 +9,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import choices
 from adanorm.config.sections import Config
-from adanorm.reporting.names import title
+from adanorm.config.titles import title
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.setting_notes import MARKS
 from scripts.website.settings import settings_of, yaml_value

@@ -6,8 +6,8 @@ import inspect
 import re
 
 from adanorm.config.paths import CONF, PROJECT
+from adanorm.config.titles import title
 from adanorm.norms.registry import NORMS
-from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_table
 from scripts.website.scores import scores_on_record, scores_table
 from scripts.website.settings import yaml_value

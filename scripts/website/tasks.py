@@ -6,10 +6,10 @@ import re
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import choices
+from adanorm.config.titles import title
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.source import File, Source
 from adanorm.metrics.table import METRICS
-from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_table
 from scripts.website.scores import scores_on_record, scores_table
 from scripts.website.settings import SECTIONS, Setting, files_of, heading_of, settings_of

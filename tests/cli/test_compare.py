@@ -13,7 +13,7 @@ from adanorm.cli.compare import compare
 from adanorm.config.compose import compose_experiment
 from adanorm.records.comparisons import comparison_of, read_comparison
 from adanorm.records.folder import RunFolder
-from adanorm.reporting.verdicts.by_example import compare_by_example
+from adanorm.verdicts.by_example import compare_by_example
 from tests.conftest import Command
 from tests.reporting.records import record
 

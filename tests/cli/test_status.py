@@ -9,7 +9,7 @@ import pytest
 from adanorm.cli import status
 from adanorm.cli.command import parse_arguments
 from adanorm.config.paths import choices
-from adanorm.reporting.names import title
+from adanorm.config.titles import title
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import plan_runs, study_grid

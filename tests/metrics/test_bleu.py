@@ -11,7 +11,7 @@ import sacrebleu
 import torch
 from sacrebleu.significance import PairedTest, Result
 
-from adanorm.fairseq_library import fairseq
+from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.metrics.bleu import bleu, bleu_by_example, bleu_factors, scorer, sides, split_compounds
 
 random = np.random.default_rng(0)

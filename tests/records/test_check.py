@@ -19,7 +19,7 @@ from adanorm.records.check import digests
 from adanorm.records.folder import RunFolder
 from adanorm.records.older import PATH
 from adanorm.records.result import Result
-from adanorm.reporting.cell import cell
+from adanorm.verdicts.cell import cell
 from scripts.older_records import lines
 from tests.reporting.records import record, said, seal
 

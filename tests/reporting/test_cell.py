@@ -14,11 +14,10 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, choices
+from adanorm.config.titles import task_metric
 from adanorm.records.baselines import best_baseline
 from adanorm.records.published import published, published_tasks
 from adanorm.records.reader import runs_on_record
-from adanorm.reporting.cell import cell
-from adanorm.reporting.names import task_metric
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
 from adanorm.reporting.pages.readme import answers_markdown, summary_table, update_readme
 from adanorm.reporting.pages.report import report_page
@@ -29,12 +28,13 @@ from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text
 from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.claims import claim_results
-from adanorm.reporting.verdicts.epoch_choice import epoch_choices
-from adanorm.reporting.verdicts.reproducibility import agreements
-from adanorm.reporting.verdicts.variance import Spread
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_study
+from adanorm.verdicts.cell import cell
+from adanorm.verdicts.claims import claim_results
+from adanorm.verdicts.epoch_choice import epoch_choices
+from adanorm.verdicts.reproducibility import agreements
+from adanorm.verdicts.variance import Spread
 from tests.reporting.records import record, score
 
 

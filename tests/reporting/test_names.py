@@ -6,8 +6,8 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
+from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS
-from adanorm.reporting.names import task_metric, title
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
 from adanorm.data import full_size
 from adanorm.records import reader
-from adanorm.reporting.cell import cell
 from adanorm.reporting.run_summary import run_summary
 from adanorm.runs.execute import execute
+from adanorm.verdicts.cell import cell
 
 TASKS = ("mnist", "rt", "sst5", "de-en", "en-de", "en-vi", "enwik8", "ptb")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.scorecards.columns import budget_seconds, choose_columns, run_seconds
+from adanorm.verdicts.preregistration import preregistration
 
 NORMS = ("rmsnorm", "layernorm", "adanorm")
 

@@ -10,17 +10,17 @@ import pytest
 
 from adanorm.cli.command import dispatch
 from adanorm.config.compose_cache import cached_experiment
+from adanorm.launch.launchers import choose_launch
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.records.comparisons import read_comparison
 from adanorm.records.folder import RunFolder
-from adanorm.reporting.verdicts.evidence import evidence
 from adanorm.scorecards.card import Card, Column, Machine, Observed, Score, read_card
 from adanorm.scorecards.contract import check_contract
 from adanorm.scorecards.page import card_page
 from adanorm.scorecards.scores import alike_on, score
 from adanorm.scorecards.summary import summary
 from adanorm.scorecards.trial import Trial
-from adanorm.studies.launchers import choose_launch
+from adanorm.verdicts.evidence import evidence
 from tests import commands
 from tests.reporting import records
 

@@ -12,12 +12,12 @@ import pytest
 from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import prepare_overrides
 from adanorm.config.paths import PROJECT, choices
+from adanorm.config.titles import task_metric, title
 from adanorm.norms.registry import NORMS
-from adanorm.reporting.names import task_metric, title
 from adanorm.reporting.tables.setting_notes import MARKS, _marked
-from adanorm.reporting.verdicts.claims import SCALES, ClaimResult, TaskResult
-from adanorm.reporting.verdicts.findings import load_findings
-from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.verdicts.claims import SCALES, ClaimResult, TaskResult
+from adanorm.verdicts.findings import load_findings
+from adanorm.verdicts.preregistration import preregistration
 from scripts.website.api import api_pages
 from scripts.website.claims import claim_pages
 from scripts.website.configuration import configuration_pages, sections

@@ -17,8 +17,8 @@ from filelock import FileLock
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import PROJECT
+from adanorm.launch.job import reserved_devices
 from adanorm.records import reader
-from adanorm.studies.job import reserved_devices
 from adanorm.training import checkpoint
 from tests.conftest import Command
 from tests.reporting.records import record

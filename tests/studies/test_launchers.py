@@ -8,7 +8,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from adanorm.config.paths import CONF, choices
-from adanorm.studies.launchers import Launch, LauncherFacts, choose_launch, load_facts
+from adanorm.launch.launchers import Launch, LauncherFacts, choose_launch, load_facts
 
 
 def launch(name: str, facts: LauncherFacts, *settings: str, devices: tuple[str, ...] = ()) -> Launch:
@@ -45,7 +45,7 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of configurations whose launchers are a test's own."""
     (tmp_path / "launcher").mkdir()
     monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
-    monkeypatch.setattr("adanorm.studies.launchers.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.launch.launchers.CONF", tmp_path)
     return tmp_path / "launcher"
 
 

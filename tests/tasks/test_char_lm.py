@@ -19,10 +19,10 @@ from adanorm.config.data_sections import ByteTextConfig
 from adanorm.config.sections import SegmentConfig
 from adanorm.config.user_files import SPLITS
 from adanorm.data.bytes.streams import IGNORED, Segments, load_streams
-from adanorm.inference.sample import continued
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import NormChoice, norm_factory
+from adanorm.runs.sample import continued
 from adanorm.tasks.char_lm import CharLm
 from tests.conftest import Command
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
-from adanorm.fairseq_library import fairseq
+from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.metrics.bleu import bleu
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
@@ -54,7 +54,7 @@ def test_the_label_smoothed_loss_is_its_formula(smoothing: float) -> None:
 @pytest.mark.parametrize("preset", ["none", "released"])
 def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, preset: str) -> None:
     """fairseq's own criterion on a model that its own registry built, with the same weights."""
-    from adanorm.fairseq_plugin import AdaNormTransformer
+    from adanorm.models.fairseq_plugin import AdaNormTransformer
 
     # At this width 6.25 % are one feature: a division by it, near zero in some rows, is all rounding.
     wider = ["norm.params.p=0.5"] if norm == "partial-rmsnorm" else []

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
 
 from adanorm.config.assignments import check_each_once
-from adanorm.portable import hold_arithmetic
+from adanorm.config.portable import hold_arithmetic
 
 # Named here, so that the overview imports no command.
 COMMANDS = {

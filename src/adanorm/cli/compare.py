@@ -18,12 +18,12 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
 from adanorm.metrics.table import KIND_METRICS, METRICS
 from adanorm.records.comparisons import ComparisonRecord
-from adanorm.reporting.verdicts.answers import compared
-from adanorm.reporting.verdicts.by_example import Norms, claimed_pairs, compare_by_example, shared_seeds
-from adanorm.reporting.verdicts.comparison import Comparison
-from adanorm.reporting.verdicts.evidence import norm_runs, variance_of
-from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.runs.auto_scale import resolve_auto
+from adanorm.verdicts.by_example import Norms, claimed_pairs, compare_by_example, shared_seeds
+from adanorm.verdicts.comparison import Comparison
+from adanorm.verdicts.evidence import norm_runs, variance_of
+from adanorm.verdicts.pair import compared
+from adanorm.verdicts.preregistration import preregistration
 
 RUN_KEYS = ("task", "scale", "runs")  # of all the runs that are compared
 

@@ -14,8 +14,8 @@ from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.text_arguments import TEXT_KEYS, text_streams
 from adanorm.config.compose_cache import tasks_of_kind
 from adanorm.config.data_sections import TreebankConfig
-from adanorm.inference.parse import each_sentence, parsed
 from adanorm.runs.auto_scale import experiment_of
+from adanorm.runs.parse import each_sentence, parsed
 
 USAGE = Usage(
     keys=TEXT_KEYS,

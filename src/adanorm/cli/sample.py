@@ -12,8 +12,8 @@ from contextlib import redirect_stdout
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import tasks_of_kind
-from adanorm.inference.sample import sample_text
 from adanorm.runs.auto_scale import experiment_of
+from adanorm.runs.sample import sample_text
 
 USAGE = Usage(
     keys={

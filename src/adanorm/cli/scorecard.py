@@ -16,9 +16,9 @@ from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import folder_of, whole_number
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
+from adanorm.launch.launchers import Launch, choose_launch
 from adanorm.norms import norm_factory
 from adanorm.scorecards.contract import check_contract
-from adanorm.studies.launchers import Launch, choose_launch
 
 AGAINST = ("layernorm", "adanorm")
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from adanorm.cli.command import WIDTH, Arguments, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
 from adanorm.config.experiment import Experiment
+from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
-from adanorm.reporting.names import title
 from adanorm.runs.auto_scale import in_words
 from adanorm.runs.duration import Durations, needs_gpu
 from adanorm.studies.grid import StudyGrid, plan_runs, study_grid

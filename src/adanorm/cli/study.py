@@ -33,18 +33,18 @@ from adanorm.cli.values import whole_number
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import assigned, check_fixed
 from adanorm.config.paths import PROJECT
+from adanorm.launch.launch import run_all
+from adanorm.launch.launchers import Launch, choose_launch
 from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.by_example import bring_up_to_date, claimed_pairs
 from adanorm.runs.auto_scale import in_words
 from adanorm.runs.duration import Durations
 from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
-from adanorm.studies.launch import run_all
-from adanorm.studies.launchers import Launch, choose_launch
 from adanorm.studies.study import Study
+from adanorm.verdicts.by_example import bring_up_to_date, claimed_pairs
 
 USAGE = Usage(
     name="STUDY",

@@ -10,8 +10,8 @@ from adanorm.cli.command import Arguments, Key
 from adanorm.cli.values import folder_of, seed_list, whole_number
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF, choices
-from adanorm.reporting.verdicts.margins import check_margins
 from adanorm.studies.study import Study, load_study
+from adanorm.verdicts.margins import check_margins
 
 STUDY_KEYS = {
     "task": Key("one or more of its columns, such as rt,sst5 (default: all)", also=("tasks",)),

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from adanorm.cli.command import Arguments, Key
 from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import cached_experiment
-from adanorm.reporting.names import quantity_title, title
-from adanorm.reporting.verdicts.by_example import Norms, bring_up_to_date
-from adanorm.reporting.verdicts.evidence import evidence
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.sentences import listed
-from adanorm.reporting.verdicts.until_decided import Batch, Followed, Plan, Run, Standing, followed
+from adanorm.config.titles import quantity_title, title
+from adanorm.launch.next_seeds import Batch, Followed, Plan, Run, Standing, followed
 from adanorm.studies.grid import Planned, StudyGrid
 from adanorm.studies.study import Study
+from adanorm.verdicts.by_example import Norms, bring_up_to_date
+from adanorm.verdicts.evidence import evidence
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sentences import listed
 
 UNTIL_KEYS = {
     "until": Key("decided: seeds are added until each comparison of a claim is decided"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from adanorm.analyses.cell import analysis_results
 from adanorm.analyses.spec import analysis_grid, analysis_names, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.paths import IS_CHECKOUT, PROJECT, choices
 from adanorm.files import write_whole
 from adanorm.records.folder import shown
-from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.pages.norm_guide import GUIDE, guide
 from adanorm.reporting.pages.readme import answers_markdown, summary_table, update_readme
 from adanorm.reporting.tables.claims import claims_markdown
@@ -19,11 +19,11 @@ from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.claims import claim_results
-from adanorm.reporting.verdicts.epoch_choice import epoch_choices
-from adanorm.reporting.verdicts.reproducibility import agreements
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
+from adanorm.verdicts.claims import claim_results
+from adanorm.verdicts.epoch_choice import epoch_choices
+from adanorm.verdicts.reproducibility import agreements
 
 README = PROJECT / "README.md"
 USAGE = Usage(

@@ -73,7 +73,7 @@ def _recorded(settings: list[str]) -> Experiment:
 
 def _say(recorded: Experiment, repeated: Experiment) -> int:
     from adanorm.records import reader
-    from adanorm.reporting.verdicts.repetition import differences, repetition
+    from adanorm.verdicts.repetition import differences, repetition
 
     found = repetition(recorded, repeated)
     metric = METRICS[recorded.task.metric]

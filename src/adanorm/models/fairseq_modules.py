@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.fairseq_library import fairseq
+from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.models.fast_layers import Dropout
 
 

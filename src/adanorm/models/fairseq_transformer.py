@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from adanorm.fairseq_library import fairseq
+from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.models.fairseq_modules import replace_modules
 from adanorm.models.fairseq_placements import place_norms
 from adanorm.models.norm_sites import PlacedNorms

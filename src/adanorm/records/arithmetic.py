@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adanorm.portable import VARIABLE
+from adanorm.config.portable import VARIABLE
 from adanorm.records.reader import environment
 
 

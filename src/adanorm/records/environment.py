@@ -13,7 +13,7 @@ import torch
 
 from adanorm.config.digest import sha256
 from adanorm.config.paths import PROJECT
-from adanorm.portable import HELD, VARIABLE
+from adanorm.config.portable import HELD, VARIABLE
 from adanorm.records import checkout
 
 PACKAGES = ("adanorm", "torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")

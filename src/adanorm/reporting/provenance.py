@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.result import Result
-from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study

@@ -9,8 +9,8 @@ from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.outcome import outcome
 from adanorm.records.published import Published, published
-from adanorm.reporting.cell import Cell, cell, unlike_the_papers
-from adanorm.reporting.verdicts.evidence import verdict_of
+from adanorm.verdicts.cell import Cell, cell, unlike_the_papers
+from adanorm.verdicts.evidence import verdict_of
 
 
 def run_summary(experiment: Experiment) -> str:

@@ -23,8 +23,8 @@ from adanorm.files import write_whole
 from adanorm.records import reader
 from adanorm.records.check import FILES
 from adanorm.records.comparisons import comparison_text, read_comparison
-from adanorm.reporting.verdicts.evidence import evidence
 from adanorm.scorecards.card import Card, Column
+from adanorm.verdicts.evidence import evidence
 
 MANIFEST, CARD, SOURCE, LOCK, RUNS = "manifest.json", "card.json", "source", "constraints.txt", "runs"
 COMPARISONS = "comparisons"

@@ -9,14 +9,14 @@ from typing import Literal, NamedTuple
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
+from adanorm.config.titles import title
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, missing_files
 from adanorm.models.norm_compatibility import compatible_norm
-from adanorm.reporting.names import title
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.sentences import listed
 from adanorm.runs.auto_scale import in_words, on_cuda
 from adanorm.scorecards.card import Column
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sentences import listed
 
 START_SECONDS = 5.0  # of a run's process, before its first update
 SHARE = 0.8  # of the budget is for the planned seeds: the rest is for seeds where they decide

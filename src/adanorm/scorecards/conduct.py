@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from adanorm.config.compose import compose_experiment
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.digest import digest_of
+from adanorm.config.titles import title
 from adanorm.files import write_whole
+from adanorm.launch.launchers import Launch
 from adanorm.norms import norm_factory
 from adanorm.records.folder import shown
-from adanorm.reporting.names import title
-from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.scorecards.bundle import export, read_bundle
 from adanorm.scorecards.card import Card, any_card, read_card, short
 from adanorm.scorecards.columns import choose_columns, span
@@ -23,7 +23,7 @@ from adanorm.scorecards.page import card_page
 from adanorm.scorecards.scores import score
 from adanorm.scorecards.summary import summary, wrapped
 from adanorm.scorecards.trial import Trial, say
-from adanorm.studies.launchers import Launch
+from adanorm.verdicts.preregistration import preregistration
 
 
 class Request(NamedTuple):

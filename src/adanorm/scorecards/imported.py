@@ -27,12 +27,12 @@ from adanorm.records.comparisons import (
     comparison_path,
     write_comparison,
 )
-from adanorm.reporting.verdicts.evidence import Evidence, NormRuns, grouped
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.variance import TaskVariance
 from adanorm.scorecards.bundle import CARD, MOST_BYTES, RUNS, SOURCE, comparison_name, plain_json
 from adanorm.scorecards.card import Card, Column, Score, short
 from adanorm.scorecards.scores import score
+from adanorm.verdicts.evidence import Evidence, NormRuns, grouped
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.variance import TaskVariance
 
 LONGEST = 2000  # characters of a text on a card
 ROUNDING = 1e-9  # of what is computed here and there

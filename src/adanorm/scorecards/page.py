@@ -10,8 +10,7 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from adanorm.reporting.names import title
-from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.config.titles import title
 from adanorm.scorecards.card import Card, Cost, Score, Verdict
 from adanorm.scorecards.scores import SMOKE
 from adanorm.scorecards.summary import (
@@ -24,6 +23,7 @@ from adanorm.scorecards.summary import (
     side_text,
     verdicts_in_words,
 )
+from adanorm.verdicts.preregistration import preregistration
 
 TEMPLATE = Path(__file__).with_name("page.html")
 PLOT = 300.0  # width of the drawing of an interval

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.titles import title
 from adanorm.metrics.table import METRICS
-from adanorm.reporting.names import title
-from adanorm.reporting.verdicts.answers import Pair, pair, paper_gap
-from adanorm.reporting.verdicts.evidence import Evidence, NormRuns
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.sentences import lacking
 from adanorm.scorecards.card import Answer, Card, Column, Score, Side, Verdict
+from adanorm.verdicts.evidence import Evidence, NormRuns
+from adanorm.verdicts.pair import Pair, pair, paper_gap
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sentences import lacking
 
 ALIKE = "computes the same, so that only rounding differs"
 SMOKE = "synthetic data, a run of seconds: it shows that the norm trains, and no more"

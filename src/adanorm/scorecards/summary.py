@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, stdev
 
 from adanorm.config.paths import choices
-from adanorm.reporting.names import title
-from adanorm.reporting.verdicts.sentences import listed
+from adanorm.config.titles import title
 from adanorm.scorecards.card import Card, Cost, Score, Side, Verdict, short
 from adanorm.scorecards.columns import span
 from adanorm.scorecards.scores import SMOKE
+from adanorm.verdicts.sentences import listed
 
 WIDTH = 80
 NEARLY = 1e-2  # what is not invariant moves by a tenth and more; an eps of its own, by less

@@ -13,17 +13,17 @@ from pathlib import Path
 from statistics import median
 
 from adanorm.config.compose_cache import cached_experiment
+from adanorm.launch.launch import run_all
+from adanorm.launch.launchers import Launch
+from adanorm.launch.next_seeds import Followed, Plan, Run
 from adanorm.records import reader
-from adanorm.reporting.verdicts.by_example import bring_up_to_date
-from adanorm.reporting.verdicts.evidence import Evidence, Quantity, evidence
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.until_decided import Followed, Plan, Run
 from adanorm.scorecards.card import Card, Column, short
 from adanorm.scorecards.columns import START_SECONDS, run_seconds, span
 from adanorm.scorecards.scores import alike_on
 from adanorm.studies.grid import Planned
-from adanorm.studies.launch import run_all
-from adanorm.studies.launchers import Launch
+from adanorm.verdicts.by_example import bring_up_to_date
+from adanorm.verdicts.evidence import Evidence, Quantity, evidence
+from adanorm.verdicts.preregistration import preregistration
 
 
 @dataclass

@@ -15,9 +15,9 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.sections import DecodingConfig
 from adanorm.data.examples import Batches
 from adanorm.data.inspection import Inspection
+from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.data.translation.tokenization import Bpe
-from adanorm.fairseq_library import fairseq
 from adanorm.metrics.bleu import KINDS, bleu, bleu_by_example, bleu_factors, sides
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms

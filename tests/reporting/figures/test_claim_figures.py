@@ -11,9 +11,9 @@ from adanorm.config.compose_cache import cached_experiment
 from adanorm.reporting.figures.accrual import evidence_accrual
 from adanorm.reporting.figures.claim import claim_effects
 from adanorm.reporting.figures.style import svg
-from adanorm.reporting.verdicts.claims import claim_evidence, claimed_pair
-from adanorm.reporting.verdicts.evidence import Evidence
-from adanorm.reporting.verdicts.preregistration import Claim
+from adanorm.verdicts.claims import claim_evidence, claimed_pair
+from adanorm.verdicts.evidence import Evidence
+from adanorm.verdicts.preregistration import Claim
 from tests.reporting.records import record, score
 
 ADANORM = Claim(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.reporting.pages.readme import QUESTION, answers, answers_markdown, short_answer
-from adanorm.reporting.verdicts.claims import evaluated
-from adanorm.reporting.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.claims import evaluated
+from adanorm.verdicts.preregistration import Claim, preregistration
 from tests.reporting.records import record
 
 CLAIM = Claim(

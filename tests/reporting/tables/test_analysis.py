@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from adanorm.analyses.cell import analysis_results, number
 from adanorm.analyses.spec import (
     Analysis,
     AnalysisGrid,
@@ -20,7 +21,6 @@ from adanorm.analyses.spec import (
     load_analysis,
 )
 from adanorm.config.paths import PROJECT
-from adanorm.reporting.analysis_cell import analysis_results, number
 from adanorm.reporting.figures.catalogue import drawn_analysis, figure_names
 from adanorm.reporting.figures.style import svg
 from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown, analysis_text

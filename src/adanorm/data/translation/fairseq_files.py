@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from adanorm.config.data_sections import ParallelConfig
+from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.shards import Shard
-from adanorm.fairseq_library import fairseq
 
 
 def make_dictionaries(counts: Sequence[Counter[str]], data: ParallelConfig) -> tuple[Any, Any]:

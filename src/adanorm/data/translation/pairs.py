@@ -25,11 +25,11 @@ from adanorm.data.inspection import (
     count_overlaps,
     overlap_warnings,
 )
+from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import prepared_corpus
 from adanorm.data.translation.text import lines_of
 from adanorm.data.translation.tokenization import Bpe, Tokenizer
 from adanorm.data.translation.workers import Say
-from adanorm.fairseq_library import fairseq
 
 BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
 

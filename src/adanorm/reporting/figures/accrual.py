@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from adanorm.config.titles import task_metric, title
 from adanorm.reporting.figures.claim import ANSWERS, MARGIN, PAPER
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, figure_style
-from adanorm.reporting.names import task_metric, title
-from adanorm.reporting.verdicts.answers import Pair
-from adanorm.reporting.verdicts.claims import claimed_pair
-from adanorm.reporting.verdicts.evidence import Evidence
-from adanorm.reporting.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.claims import claimed_pair
+from adanorm.verdicts.evidence import Evidence
+from adanorm.verdicts.pair import Pair
+from adanorm.verdicts.preregistration import Claim, preregistration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
+from adanorm.analyses.cell import analysis_results
 from adanorm.analyses.spec import Analysis, AnalysisRecord, Quantity
+from adanorm.config.titles import title
 from adanorm.records import reader
-from adanorm.reporting.analysis_cell import analysis_results
 from adanorm.reporting.figures.over_updates import scale_panel
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
-from adanorm.reporting.names import title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,11 +18,11 @@ from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.claims import SCALES, claim_evidence, claimed_pair
-from adanorm.reporting.verdicts.evidence import evidence
-from adanorm.reporting.verdicts.preregistration import Claim, preregistration
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies
+from adanorm.verdicts.claims import SCALES, claim_evidence, claimed_pair
+from adanorm.verdicts.evidence import evidence
+from adanorm.verdicts.preregistration import Claim, preregistration
 
 Draw: TypeAlias = Callable[[str, str | None], NamedFigure | None]  # of a figure's name and the runs' folder
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from adanorm.config.titles import quantity_title, title
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, figure_style
-from adanorm.reporting.names import quantity_title, title
-from adanorm.reporting.verdicts.answers import Pair
-from adanorm.reporting.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.pair import Pair
+from adanorm.verdicts.preregistration import Claim, preregistration
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

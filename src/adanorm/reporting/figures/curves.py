@@ -7,11 +7,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from adanorm.config.experiment import Experiment
+from adanorm.config.titles import title
 from adanorm.metrics.table import KIND_METRICS
 from adanorm.records import reader
 from adanorm.records.published import published_curves
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
-from adanorm.reporting.names import title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from adanorm.config.titles import title
 from adanorm.metrics.table import Metric
-from adanorm.reporting.cell import Cell
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
-from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.variance import Spread
+from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.variance import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

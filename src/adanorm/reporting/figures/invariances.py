@@ -6,10 +6,10 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from adanorm.analyses.cell import analysis_results, text
 from adanorm.analyses.spec import Analysis, AnalysisRecord
-from adanorm.reporting.analysis_cell import analysis_results, text
+from adanorm.config.titles import title
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, figure_style
-from adanorm.reporting.names import title
 
 SMALLEST = 1e-17  # differences below it are shaded alike
 

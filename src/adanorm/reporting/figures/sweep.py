@@ -7,11 +7,11 @@ from itertools import pairwise, product, starmap
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from adanorm.reporting.cell import Cell
+from adanorm.config.titles import title
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
-from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import StudyRow
+from adanorm.verdicts.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from adanorm.reporting.cell import Cell
-from adanorm.reporting.names import title
+from adanorm.config.titles import title
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.superiority import probability_better
+from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.superiority import probability_better
 
 
 def comparisons(

@@ -7,15 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from adanorm.analyses.cell import unchanged_with
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
-from adanorm.reporting.analysis_cell import unchanged_with
-from adanorm.reporting.names import title
+from adanorm.config.titles import title
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.paired import corrected_by, paired
-from adanorm.reporting.verdicts.preregistration import preregistration
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
+from adanorm.verdicts.paired import corrected_by, paired
+from adanorm.verdicts.preregistration import preregistration
 
 GUIDE = PROJECT / "docs" / "norms.md"
 BASELINE = "layernorm"

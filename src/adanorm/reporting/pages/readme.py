@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from adanorm.reporting.names import title
+from adanorm.config.titles import title
 from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.claims import SCALES, ClaimResult, TaskResult
-from adanorm.reporting.verdicts.preregistration import Claim
-from adanorm.reporting.verdicts.sentences import claim_sentence, count, data_sets, listed, task_sentences
+from adanorm.verdicts.claims import SCALES, ClaimResult, TaskResult
+from adanorm.verdicts.preregistration import Claim
+from adanorm.verdicts.sentences import claim_sentence, count, data_sets, listed, task_sentences
 
 QUESTION = "adanorm"  # the claim that answers the README's question
 SIZES = {"paper": "at the paper's size", "mini": "at scale mini"}

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment
 
 from adanorm.config.paths import PROJECT
+from adanorm.config.titles import title
 from adanorm.records.result import STATUSES
-from adanorm.reporting.names import title
 from adanorm.reporting.pages.comparison_data import comparisons
 from adanorm.reporting.pages.drawings import Figure, drawn, in_one_page
 from adanorm.reporting.pages.readme import answers
@@ -22,11 +22,11 @@ from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_ro
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.reproducibility import COLUMNS, NOTE, reproducibility_row
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.claims import ClaimResult, claim_results
-from adanorm.reporting.verdicts.reproducibility import ColumnAgreement, agreements
-from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
+from adanorm.verdicts.claims import ClaimResult, claim_results
+from adanorm.verdicts.reproducibility import ColumnAgreement, agreements
+from adanorm.verdicts.sentences import claim_closing, claim_sentence
 
 TEMPLATE = Path(__file__).with_name("report.html")
 OF_CLAIMS = ("claim-", "evidence-")  # figures that stand beside the claims

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from adanorm.config.titles import title
 from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.records.result import Result
-from adanorm.reporting.cell import Cell, Tried, cell
 from adanorm.reporting.figures.svg_path import Segment, written
-from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
+from adanorm.verdicts.cell import Cell, Tried, cell
 
 CURVE_POINTS = 40
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 
+from adanorm.analyses.cell import analysis_results, text
 from adanorm.analyses.spec import Analysis, AnalysisGrid
-from adanorm.reporting.analysis_cell import analysis_results, text
-from adanorm.reporting.names import title
+from adanorm.config.titles import title
 from adanorm.reporting.tables.markdown import markdown_table
 
 

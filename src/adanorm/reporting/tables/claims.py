@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adanorm.config.titles import quantity_title, task_metric, title
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.names import quantity_title, task_metric, title
 from adanorm.reporting.tables.markdown import markdown_table
-from adanorm.reporting.verdicts.answers import Pair
-from adanorm.reporting.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
-from adanorm.reporting.verdicts.conjunction import SignedRanks
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.sentences import claim_closing, claim_sentence, more
+from adanorm.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
+from adanorm.verdicts.conjunction import SignedRanks
+from adanorm.verdicts.pair import Pair
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sentences import claim_closing, claim_sentence, more
 
 VERDICT_COLUMNS = ("claim", "scale", "verdict", "in words", "what would close it")
 CLAIM_COLUMNS = (

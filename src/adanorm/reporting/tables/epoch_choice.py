@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adanorm.reporting.names import task_metric, title
+from adanorm.config.titles import task_metric, title
 from adanorm.reporting.tables.markdown import markdown_table
-from adanorm.reporting.verdicts.epoch_choice import EpochChoice, Steadier
+from adanorm.verdicts.epoch_choice import EpochChoice, Steadier
 
 COLUMNS = (
     "task", "scale", "runs", "degrees of freedom", "s of the chosen epoch's score", "s of the level",

@@ -8,12 +8,12 @@ import textwrap
 from collections.abc import Sequence
 from statistics import fmean
 
+from adanorm.config.titles import title
 from adanorm.metrics.table import METRICS
-from adanorm.reporting.cell import Tried
-from adanorm.reporting.names import title
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
+from adanorm.verdicts.cell import Tried
 
 WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.records.arithmetic import arithmetic
 from adanorm.records.baselines import best_baseline
 from adanorm.records.published import UNCONFIRMED, published
-from adanorm.reporting.names import task_metric, title
 from adanorm.reporting.tables.rule_notes import rule_notes
 from adanorm.reporting.tables.setting_notes import setting_notes
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.prediction import Shift, column_shift, error_rates
-from adanorm.reporting.verdicts.preregistration import preregistration
+from adanorm.verdicts.prediction import Shift, column_shift, error_rates
+from adanorm.verdicts.preregistration import preregistration
 
 SHIFTS = (0, 1, 2, 3)  # standard deviations, of which error rates are printed
 

@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Sequence
 
-from adanorm.reporting.names import title
+from adanorm.config.titles import title
 from adanorm.reporting.tables.markdown import markdown_table
-from adanorm.reporting.verdicts.reproducibility import ColumnAgreement
+from adanorm.verdicts.reproducibility import ColumnAgreement
 
 COLUMNS = (
     "task", "paper's numbers", "norms", "orders upheld", "p", "among our own seeds", "Spearman", "Pearson",

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
+from adanorm.config.titles import quantity_title, title
 from adanorm.records import reader
-from adanorm.reporting.names import quantity_title, title
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.evidence import grouped
-from adanorm.reporting.verdicts.margins import rule_margin
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.rule import Column, Decision, decide, improvement, not_worse
-from adanorm.reporting.verdicts.variance import Scores
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.studies.study import Study, load_study
+from adanorm.verdicts.evidence import grouped
+from adanorm.verdicts.margins import rule_margin
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse
+from adanorm.verdicts.variance import Scores
 
 
 def rule_notes(table: Table) -> list[str]:

@@ -7,12 +7,12 @@ from functools import cache
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONF, choices
+from adanorm.config.titles import title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
-from adanorm.reporting.names import title
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.verdicts.selection import luck_of_choice
+from adanorm.verdicts.selection import luck_of_choice
 
 MARKS = ("assumed", "recollected")  # of settings that the paper does not state, in conf/task
 

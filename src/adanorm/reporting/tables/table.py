@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from functools import cached_property
 from statistics import fmean
 
+from adanorm.config.titles import task_metric
 from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
-from adanorm.reporting.cell import Cell, Tried, best, cell, tried
-from adanorm.reporting.names import task_metric
-from adanorm.reporting.verdicts.evidence import Evidence, evidence
-from adanorm.reporting.verdicts.paired import significantly_best
-from adanorm.reporting.verdicts.preregistration import preregistration
-from adanorm.reporting.verdicts.selection import level
-from adanorm.reporting.verdicts.variance import TaskVariance
 from adanorm.studies.grid import Candidate, StudyGrid
 from adanorm.studies.study import Study
+from adanorm.verdicts.cell import Cell, Tried, best, cell, tried
+from adanorm.verdicts.evidence import Evidence, evidence
+from adanorm.verdicts.paired import significantly_best
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.selection import level
+from adanorm.verdicts.variance import TaskVariance
 
 
 class Table:

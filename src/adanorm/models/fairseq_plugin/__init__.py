@@ -1,0 +1,80 @@
+"""The suite's norms under plain fairseq: `fairseq-train --user-dir src/adanorm/models/fairseq_plugin`.
+
+fairseq imports this package by itself and finds the architectures `adanorm_<architecture>`, which
+take --norm, --norm-params, --norm-placement, --norm-numerics and --norm-init.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from typing import Any
+
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
+from fairseq.models.transformer import TransformerModel
+
+from adanorm.config.sections import NormConfig
+from adanorm.config.transformer_sections import FairseqTransformerConfig
+from adanorm.models.fairseq_transformer import initialize, replace_norms
+from adanorm.models.norm_compatibility import why_unsupported
+from adanorm.models.norm_sites import build_with_norms
+from adanorm.norms import norm_factory
+
+ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t")
+
+# fairseq writes its options as a Namespace into checkpoints, and torch loads only what is named safe.
+torch.serialization.add_safe_globals([argparse.Namespace])
+
+
+@register_model("adanorm_transformer")
+class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
+    """fairseq's Transformer with a norm of the suite at its norm sites."""
+
+    @classmethod
+    def add_args(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the norm's options to fairseq's command line."""
+        super().add_args(parser)
+        parser.add_argument(
+            "--norm", default="layernorm", help="a norm of the suite, or package.module:Class"
+        )
+        parser.add_argument("--norm-params", default="{}", help="as JSON, such as '{\"k\": 0.1}'")
+        parser.add_argument("--norm-placement", default="all", help="all, final or globs over the sites")
+        parser.add_argument("--norm-numerics", default="paper", choices=["paper", "released"])
+        parser.add_argument(
+            "--norm-init", default="fairseq", choices=["fairseq", "km", "xavier", "released"],
+            help="how linear layers are drawn; fairseq: its own way",
+        )  # fmt: skip
+
+    @classmethod
+    def build_model(cls, args: argparse.Namespace, task: Any) -> Any:
+        """Return the model; raises ValueError for an unknown norm, parameter or site."""
+        model = super().build_model(args, task)
+        path = args.norm if ":" in args.norm else None
+        params, numerics = _params(args.norm_params), args.norm_numerics
+        is_word = args.norm_placement in ("all", "final")
+        placement = args.norm_placement if is_word else args.norm_placement.split(",")
+        norm = NormConfig(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
+        make_norm = norm_factory(norm)
+        reason = why_unsupported(make_norm.trial, FairseqTransformerConfig.norm_sites)
+        if reason is not None:
+            raise ValueError(f"--norm {args.norm}: {reason}")
+        model, _ = build_with_norms(partial(replace_norms, model), make_norm, placement)
+        if args.norm_init != "fairseq":
+            initialize(model, args.norm_init)
+        return model
+
+
+def _params(text: str) -> dict[str, Any]:
+    try:
+        params = json.loads(text)
+    except ValueError:
+        raise ValueError(f"--norm-params {text!r}: must be JSON, such as '{{\"k\": 0.1}}'") from None
+    if not isinstance(params, dict):
+        raise ValueError(f"--norm-params {text!r}: must be a JSON object")
+    return params
+
+
+for _name in ARCHITECTURES:
+    register_model_architecture("adanorm_transformer", f"adanorm_{_name}")(ARCH_CONFIG_REGISTRY[_name])

@@ -1,0 +1,64 @@
+"""Translating sentences with a trained model."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from adanorm.config.data_sections import ParallelConfig
+from adanorm.config.experiment import Experiment
+from adanorm.data.examples import batches_within
+from adanorm.runs.weights import trained
+from adanorm.tasks.translation import Translation
+
+LONGEST_WORD = 100  # characters; the time of the byte pair encoding goes with the square of a word's
+
+
+def translated(experiment: Experiment, parts: Iterable[Sequence[str]]) -> Iterator[list[str]]:
+    """Yield the translations, running text, of each part's sentences; an empty one stays empty.
+
+    Raises ValueError where the run has none here.
+    """
+    assert isinstance(experiment.data, ParallelConfig), "asked of translation only"
+    assert experiment.decoding is not None, "translation has settings of decoding"
+    # Time and memory go with the square of the length: what training had none of is cut.
+    longest = min(experiment.data.longest, experiment.decoding.batch_tokens)
+    rest = iter(parts)
+    first = next(rest, [])  # its mistakes are told before there is work
+    task, model = trained(experiment, Translation)
+    for lines in itertools.chain([first], rest):
+        pieces = [_pieces(task, line, longest) for line in lines]
+        sources = list(itertools.chain.from_iterable(pieces))
+        found = iter(_each_translated(task, model, sources, experiment.decoding.batch_tokens))
+        yield [task.corpus.words[1].join(" ".join(next(found) for _ in line)) for line in pieces]
+
+
+def _pieces(task: Translation, line: str, longest: int) -> list[Tensor]:
+    """Return the source ids (S,) of a line, with their end, in pieces of at most `longest` subwords.
+
+    An empty line has none.
+    """
+    words = re.sub(rf"\S{{{LONGEST_WORD}}}(?=\S)", r"\g<0> ", line)
+    if not words.strip():
+        return []
+    ids = task.encode(words)
+    return [torch.cat([piece, ids[-1:]]) for piece in torch.split(ids[:-1], longest)]
+
+
+def _each_translated(
+    task: Translation, model: nn.Module, sources: Sequence[Tensor], tokens: int
+) -> list[str]:
+    """Return the words of the translations of source ids, those of like length made together."""
+    found = [""] * len(sources)
+    lengths = np.array([len(row) for row in sources], dtype=np.int64)
+    for batch in batches_within(np.argsort(lengths, kind="stable"), lengths, tokens):
+        indices: list[int] = batch.tolist()
+        made = task.translate(model, [sources[index] for index in indices])
+        for index, words in zip(indices, made, strict=True):
+            found[index] = words
+    return found

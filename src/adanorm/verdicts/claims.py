@@ -1,0 +1,233 @@
+"""The paper's claims, tested as what they are: on so many data sets one norm does better than another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from typing import Literal
+
+from adanorm.config.titles import task_metric
+from adanorm.records.published import published
+from adanorm.verdicts.conjunction import (
+    Improvement,
+    SignedRanks,
+    corrected,
+    count_shown,
+    partial_conjunction,
+    probability_of_improvement,
+    sign_test,
+    signed_ranks,
+)
+from adanorm.verdicts.evidence import Evidence, Quantity, evidence
+from adanorm.verdicts.pair import Pair, pair, paper_gap
+from adanorm.verdicts.preregistration import Claim, preregistration
+
+SCALES = ("paper", "mini")
+SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
+Verdict = Literal["supported", "contradicted", "no difference", "open", "not run"]
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """A claim on one task: the two norms, and their validation scores, the best epoch's and the level."""
+
+    claim: Claim
+    task: str
+    pair: Pair | None
+    best_epoch: Pair | None = None
+    level: Pair | None = None
+
+    @property
+    def answer(self) -> str:
+        """What the records say of the norm that is claimed to be better."""
+        return "not run" if self.pair is None else self.pair.answer
+
+    @property
+    def holds(self) -> bool:
+        """Whether the task is shown to be one of those that the claim counts."""
+        return self.p_support < preregistration().level
+
+    @property
+    def p_support(self) -> float:
+        """The p against the claim's holding here: better, or not worse by the margin."""
+        kind = "p_not_inferior" if self.claim.bound == "no_worse" else "p_better"
+        return self._p(kind)
+
+    @property
+    def p_against(self) -> float:
+        """The p against the contrary: worse, or worse by more than the margin."""
+        return self._p("p_inferior" if self.claim.bound == "no_worse" else "p_worse")
+
+    @property
+    def p_no_gain(self) -> float:
+        """The p against *not better by what matters*; of a claim of no loss, the same as `p_against`."""
+        return self.p_against if self.claim.bound == "no_worse" else self._p("p_not_superior")
+
+    def _p(self, kind: str) -> float:
+        return 1.0 if self.pair is None or self.pair.answer == "not run" else self.pair.p(kind)
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A claim at a scale with what was found on each of its tasks.
+
+    `family` are p-values of the claim corrected over all claims of the scale: of its holding, of its
+    contrary, of no difference that matters.
+    """
+
+    claim: Claim
+    scale: str
+    tasks: tuple[TaskResult, ...]
+    family: tuple[float, float, float] | None = None
+
+    @cached_property
+    def ps(self) -> tuple[float, float, float]:
+        """The p of the claim, of its contrary, and of no gain that matters, by partial conjunction.
+
+        A claim on at least u of n tasks is contradicted where its contrary is true on n - u + 1.
+        """
+        needed = self.claim.needed(self.scale)
+        contrary = len(self.tasks) - needed + 1
+        return (
+            partial_conjunction([task.p_support for task in self.tasks], needed),
+            partial_conjunction([task.p_against for task in self.tasks], contrary),
+            partial_conjunction([task.p_no_gain for task in self.tasks], contrary),
+        )
+
+    @property
+    def run(self) -> list[TaskResult]:
+        """The tasks on which both norms have runs."""
+        return [task for task in self.tasks if task.answer != "not run"]
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is shown of the claim, at the registered level over all claims of the scale."""
+        level = preregistration().level
+        holds, contrary, no_gain = self.family or self.ps
+        if not self.run:
+            return "not run"
+        if holds < level:
+            return "supported"
+        if contrary < level:
+            return "contradicted"
+        return "no difference" if no_gain < level else "open"
+
+    @property
+    def shown_on(self) -> int:
+        """On how many tasks at least the claim is shown to hold."""
+        return count_shown([task.p_support for task in self.tasks], preregistration().level)
+
+    @cached_property
+    def improvement(self) -> Improvement | None:
+        """How probably a run of the better norm beats one of the worse, over the tasks with runs."""
+        pairs = [task.pair for task in self.run if task.pair is not None]
+        sides = {
+            found.task: (list(found.sides[0].scores.values()), list(found.sides[1].scores.values()))
+            for found in pairs
+            if all(side.scores and side.all_learned for side in found.sides)
+        }
+        return probability_of_improvement(sides)  # scores are signed: larger is better
+
+    @cached_property
+    def ranks(self) -> SignedRanks | None:
+        """The signed ranks of the gaps over tasks, each in units of its margin."""
+        compared = [task.pair.comparison for task in self.run if task.pair is not None]
+        return signed_ranks([read.gap / read.margin for read in compared if read is not None])
+
+
+def claim_results(runs: str | None = None) -> list[ClaimResult]:
+    """Return what the records say of every claim of the paper, at the paper's scale and at mini."""
+    return [found for scale in SCALES for found in evaluated(preregistration().claims, scale, runs=runs)]
+
+
+def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
+    """Return what the records of a scale say of claims, each corrected for their number."""
+    read = cache(partial(evidence, scale=scale, runs=runs))  # claims share tasks
+    found = [
+        ClaimResult(claim, scale, tuple(_task_result(claim, t, scale, read) for t in claim.tasks_at(scale)))
+        for claim in claims
+    ]
+    begun = [index for index, result in enumerate(found) if result.run]
+    columns = zip(*(corrected(ps) for ps in zip(*(found[i].ps for i in begun), strict=True)), strict=True)
+    for index, family in zip(begun, columns, strict=True):
+        found[index] = replace(found[index], family=(family[0], family[1], family[2]))
+    return found
+
+
+def _task_result(claim: Claim, task: str, scale: str, read: Callable[..., Evidence]) -> TaskResult:
+    better, worse = claim.norms(task)
+    found = _read(claim, task, scale, read)
+    result = TaskResult(claim, task, claimed_pair(claim, found))
+    if claim.quantity != "test":
+        return result
+    margin = _margin(claim, task)
+    seen = [_read(claim, task, scale, read, quantity) for quantity in SEEN]
+    best_epoch, level = (pair(shown, better, worse, margin=margin) for shown in seen)
+    return replace(result, best_epoch=best_epoch, level=level)
+
+
+def claim_evidence(
+    claim: Claim, scale: str, runs: str | None = None, read_evidence: Callable[..., Evidence] = evidence
+) -> dict[str, Evidence]:
+    """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
+    found = {}
+    for task in claim.tasks_at(scale):
+        read = _read(claim, task, scale, partial(read_evidence, scale=scale, runs=runs))
+        both = claimed_pair(claim, read)
+        if both is not None and both.answer != "not run":
+            found[task] = read
+    return found
+
+
+def claimed_pair(claim: Claim, found: Evidence) -> Pair | None:
+    """Return the two norms of a claim on a task, by what is on record of it; None where that is nothing."""
+    better, worse = claim.norms(found.task)
+    is_own = not claim.overrides(found.scale, found.task)  # the paper's gap is one of its own settings
+    paper = paper_gap(found, better, worse) if is_own else None
+    return pair(found, better, worse, margin=_margin(claim, found.task), paper=paper)
+
+
+def _read(
+    claim: Claim, task: str, scale: str, read: Callable[..., Evidence], quantity: Quantity | None = None
+) -> Evidence:
+    others = tuple(norm for norm in claim.norms(task) if norm not in preregistration().norms)
+    overrides = claim.overrides(scale, task)
+    return read(task, quantity=quantity or claim.quantity, norms=others, overrides=overrides)
+
+
+def _margin(claim: Claim, task: str) -> float:
+    margin = preregistration().margin(task, claim.quantity)
+    assert margin is not None, "checked with the file"
+    return margin
+
+
+@dataclass(frozen=True)
+class PaperClaim:
+    """A claim on the paper's own table: wins, losses and ties over its tasks, and the sign test's p."""
+
+    claim: Claim
+    wins: int
+    losses: int
+    ties: int
+    p: float
+
+
+def claims_of_the_paper() -> list[PaperClaim]:
+    """Return the claims on test scores tested on the numbers that the paper prints, one seed a number."""
+    found = []
+    for claim in preregistration().claims:
+        if claim.quantity != "test":
+            continue
+        gaps = []
+        for task in claim.tasks:
+            numbers = [published(task, norm) for norm in claim.norms(task)]
+            values = [number.value for number in numbers if number is not None]
+            if values == [None, None]:
+                continue
+            sign = 1 if task_metric(task).higher_is_better else -1
+            first, second = (-1e9 * sign if value is None else value for value in values)  # Diverge is worst
+            gaps.append(sign * (first - second))
+        wins, losses, p = sign_test(gaps)
+        found.append(PaperClaim(claim, wins, losses, len(gaps) - wins - losses, p))
+    return found

@@ -1,0 +1,211 @@
+"""Two norms on a task: what all records of the two say, in one of a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal
+
+from adanorm.config.titles import task_metric, title
+from adanorm.records.comparisons import ComparisonRecord, read_comparison
+from adanorm.records.published import READ_OFF, published, published_last_loss
+from adanorm.verdicts.comparison import Comparison, PaperGap
+from adanorm.verdicts.evidence import Evidence, NormRuns
+from adanorm.verdicts.planning import Prospect, prospect
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sequential import fixed_levels, look_levels
+from adanorm.verdicts.variance import TaskVariance
+
+Answer = Literal["better", "worse", "equivalent", "open", "not run"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A norm that is claimed to be better on a task beside the worse.
+
+    `comparison` is None without shared seeds or a variance; `seeds` are those shared, none where a run
+    diverged or did not learn, since what is left of its norm would flatter it; `prospect` and
+    `hours_a_seed`, the core-hours of one seed of both, say what would close it.
+    """
+
+    task: str
+    scale: str
+    norms: tuple[str, str]  # better, worse
+    sides: tuple[NormRuns, NormRuns]
+    seeds: tuple[int, ...]
+    gaps: tuple[float, ...]  # one a shared seed
+    comparison: Comparison | None
+    prospect: Prospect | None
+    hours_a_seed: float | None
+    divergence_p: float | None = None  # of as unequal shares of diverged runs; None where none diverged
+
+    @property
+    def answer(self) -> Answer:
+        """What the records say of the norm that is claimed to be better.
+
+        Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm of which a run
+        learned nothing is not compared.
+        """
+        if any(side.ended == 0 for side in self.sides):
+            return "not run"
+        if self.divergence_p is not None:
+            if self.divergence_p >= preregistration().level:
+                return "open"
+            shares = [len(side.diverged) / side.ended for side in self.sides]
+            return "better" if shares[0] < shares[1] else "worse"
+        return "open" if self.comparison is None else self.comparison.answer
+
+    @property
+    def remark(self) -> str:
+        """Why there is no comparison, or what is left out of it; perhaps nothing."""
+        parts = []
+        for word in ("diverged", "unlearned", "failed"):
+            counts = [len(getattr(side, word)) for side in self.sides]
+            if any(counts):
+                what = "did not learn" if word == "unlearned" else word
+                of = [
+                    f"{title(norm)} {n} of {side.ended + len(side.failed)}"
+                    for norm, n, side in zip(self.norms, counts, self.sides, strict=True)
+                ]
+                parts.append(f"{what}: {', '.join(of)}")
+        if self.comparison is None and not parts and self.answer == "open":
+            why = {0: "no shared seeds", 1: "one seed"}
+            parts.append(why.get(len(self.seeds), "equal gaps, and no variance"))
+        return "; ".join(parts)
+
+    def p(self, kind: str) -> float:
+        """Return the p of a hypothesis here, such as `p_better` of a comparison; 1 without evidence."""
+        if self.divergence_p is not None:
+            shown = "p_better" if self.answer == "better" else "p_worse"
+            return self.divergence_p if kind == shown and self.answer != "open" else 1.0
+        return 1.0 if self.comparison is None else float(getattr(self.comparison, kind))
+
+
+def pair(
+    found: Evidence,
+    better: str,
+    worse: str,
+    *,
+    margin: float,
+    paper: PaperGap | None = None,
+    goes_on: bool = False,
+) -> Pair | None:
+    """Return what is on record of two norms; None where the task is not there.
+
+    Over all seeds that the two share, up to the most of the plan. If it `goes_on`, the planned seeds are
+    the first look of several.
+    """
+    if better not in found.norms or worse not in found.norms:
+        return None
+    registered = preregistration()
+    sides = found.norms[better], found.norms[worse]
+    shared, most = found.variance.shared(worse, better), registered.stopping.most
+    seeds, late = shared[:most], {*shared[most:]}
+    variance = found.variance
+    if late:
+        kept = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
+        variance = replace(variance, scores=kept)
+    gaps = [sides[0].scores[seed] - sides[1].scores[seed] for seed in seeds]
+    noise = None
+    if gaps and found.quantity == "test":
+        noise = read_comparison(*(side.runs[0] for side in sides))
+    comparison = compared(
+        variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on
+    )
+    seconds = [side.seconds for side in sides]
+    ahead, spread = None, variance.of_difference(worse, better)
+    if comparison is not None and spread is not None:
+        ahead = prospect(
+            registered,
+            sd=spread.sd,
+            margin=margin,
+            paper=paper.value if paper else None,
+            example_error=comparison.example_error,
+        )
+    return Pair(
+        found.task,
+        found.scale,
+        (better, worse),
+        sides,
+        tuple(seeds),
+        tuple(gaps),
+        comparison,
+        ahead,
+        None if None in seconds else sum(s for s in seconds if s is not None) / 3600,
+        _divergence(sides),
+    )
+
+
+def compared(
+    variance: TaskVariance,
+    better: str,
+    worse: str,
+    gaps: Sequence[float],
+    *,
+    margin: float,
+    paper: PaperGap | None = None,
+    noise: ComparisonRecord | None = None,
+    goes_on: bool = False,
+) -> Comparison | None:
+    """Return a comparison of gaps, one a seed; None with fewer than two, and without a variance.
+
+    `noise` is that of examples. More gaps than planned, or as many if it `goes_on`, are a look of a
+    sequential plan, whose levels are of tests by the comparison's own variance.
+    """
+    registered = preregistration()
+    plan = registered.stopping
+    is_look = len(gaps) > plan.planned or (goes_on and len(gaps) == plan.planned)
+    has_several = len(gaps) > 1  # how one seed scatters is no other norm's to say
+    spread = variance.of_difference(worse, better, borrowing=not is_look) if has_several else None
+    if spread is None:
+        return None
+    levels = fixed_levels(registered.level)
+    if is_look:
+        levels = look_levels(len(gaps), level=registered.level, **plan.model_dump())
+    read = Comparison(
+        fmean(gaps), spread.sd, spread.df, len(gaps), margin, levels, registered.level, paper=paper
+    )
+    return replace(read, example_error=noise.example_error, examples=noise.examples) if noise else read
+
+
+def _divergence(sides: tuple[NormRuns, NormRuns]) -> float | None:
+    """Return the p of Fisher's exact test of the shares of runs that diverged; None where none did."""
+    if not any(side.diverged for side in sides):
+        return None
+    from scipy.stats import fisher_exact
+
+    table = [[len(side.diverged), side.ended - len(side.diverged)] for side in sides]
+    return float(fisher_exact(table).pvalue)
+
+
+def paper_gap(found: Evidence, better: str, worse: str) -> PaperGap | None:
+    """Return by how much a norm is better than another in the paper; None where it has no two numbers.
+
+    None too at another scale than the paper's, whose numbers are no measure there.
+    """
+    if found.scale != "paper" or better not in found.norms:
+        return None
+    if found.quantity == "test":
+        return published_gap(found.task, better, worse)
+    part = {"last_train_loss": "train", "last_valid_loss": "valid"}.get(found.quantity)
+    losses = [published_last_loss(found.task, norm, part) for norm in (better, worse)] if part else [None]
+    if None in losses:
+        return None
+    first, second = (loss for loss in losses if loss is not None)
+    return PaperGap(second - first, 2 * READ_OFF, confirmed=True)
+
+
+def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
+    """Return by how much a norm's test score is better in the paper, in the task's unit.
+
+    None where the paper has no two numbers.
+    """
+    numbers = [published(task, norm) for norm in (better, worse)]
+    known = [n for n in numbers if n is not None and n.value is not None]
+    if len(known) < 2:
+        return None
+    first, second = (n.value or 0.0 for n in known)
+    sign = 1 if task_metric(task).higher_is_better else -1
+    rounding = sum(n.rounding for n in known)
+    return PaperGap(sign * (first - second), rounding, all(n.confirmed for n in known))

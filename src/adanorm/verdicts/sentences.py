@@ -1,0 +1,149 @@
+"""Verdicts in plain words, made from the tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+from adanorm.config.titles import quantity_title, task_metric, title
+from adanorm.records.published import UNCONFIRMED
+from adanorm.verdicts.claims import ClaimResult, TaskResult
+from adanorm.verdicts.pair import Pair, published_gap
+from adanorm.verdicts.preregistration import Claim, preregistration
+
+NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def count(number: int) -> str:
+    """Return a small number in words."""
+    return NUMBERS[number] if number < len(NUMBERS) else str(number)
+
+
+def data_sets(number: int) -> str:
+    """Return how many data sets, in words."""
+    return f"{count(number)} data {'set' if number == 1 else 'sets'}"
+
+
+def claim_sentence(found: ClaimResult) -> str:
+    """Return what is shown of a claim, in one sentence."""
+    claim = found.claim
+    if not found.run:
+        return "Not run: no task has runs of both norms."
+    names = {claim.norms(task.task) for task in found.tasks}
+    (better, worse) = names.pop() if len(names) == 1 else ("", "")
+    better = title(better) if better else "the norm claimed to be better"
+    worse = title(worse) if worse else "the other"
+    relation = "no worse than" if claim.bound == "no_worse" else "better than"
+    holds = [title(task.task) for task in found.run if task.holds]
+    needed = claim.needed(found.scale)
+    first = (
+        f"{found.verdict.capitalize()}: {better} is shown to be {relation} {worse} on"
+        f" {count(len(holds))} of {data_sets(len(found.tasks))}"
+        f"{f' ({listed(holds)})' if holds else ''}, where"
+        f" {count(needed)} {'is' if needed == 1 else 'are'} claimed"
+    )
+    parts = [first]
+    for answer, words in (
+        ("worse", "worse"),
+        ("equivalent", "equivalent within the margin"),
+        ("open", "open"),
+    ):
+        where = [title(task.task) for task in found.run if task.answer == answer and not task.holds]
+        parts += [f"{words} on {listed(where)}"] if where else []
+    excluded = [title(task.task) for task in found.run if _excluded(task)]
+    parts += [f"the paper's own gap is excluded on {listed(excluded)}"] if excluded else []
+    missing = len(found.tasks) - len(found.run)
+    parts += [f"{count(missing)} without runs"] if missing else []
+    return "; ".join(parts) + "." + conditions(claim, found.scale)
+
+
+def conditions(claim: Claim, scale: str) -> str:
+    """Return on which runs of a scale a claim is read, as a sentence to follow another; perhaps nothing."""
+    parts = []
+    for task in claim.tasks_at(scale):
+        if overrides := claim.overrides(scale, task):
+            parts.append(f"on {title(task)} of runs with {listed(overrides)}")
+    left_out = [title(task) for task in claim.tasks if task not in claim.tasks_at(scale)]
+    parts += [f"not on {listed(left_out)}, where no run of this scale can show it"] if left_out else []
+    return f" Read {', and '.join(parts)}." if parts else ""
+
+
+def _excluded(task: TaskResult) -> bool:
+    return bool(task.pair and task.pair.comparison and task.pair.comparison.paper_excluded)
+
+
+def claim_closing(found: ClaimResult) -> str:
+    """Return what would close a claim that is open: seeds and core-hours by task."""
+    if found.verdict in ("supported", "contradicted", "no difference"):
+        return ""
+    closing = [closing_of(task.pair) for task in found.run if task.pair and task.answer == "open"]
+    missing = [title(task.task) for task in found.tasks if task.answer == "not run"]
+    return "; ".join([*closing, *([f"runs of {listed(missing)}"] if missing else [])])
+
+
+def closing_of(pair: Pair) -> str:
+    """Return what closes a comparison, behind the task's name."""
+    return f"{title(pair.task)}: {lacking(pair)}"
+
+
+def lacking(pair: Pair) -> str:
+    """Return what closes a comparison: seeds that show equivalence, and that find the paper's gap."""
+    if pair.comparison is None or pair.prospect is None:
+        if any(side.unlearned for side in pair.sides):
+            return "runs that learn"
+        return "a second seed" if len(pair.seeds) == 1 else "more seeds"
+    parts = [f"to show equivalence {more(pair, pair.prospect.to_equate)}"]
+    if pair.comparison.paper is not None and not pair.comparison.paper_excluded:
+        parts.append(f"to find the paper's gap {more(pair, pair.prospect.to_find)}")
+    return ", ".join(parts)
+
+
+def task_sentences(found: TaskResult) -> str:
+    """Return what is shown of a claim on a task with runs, in the unit of its score; of a loss in nats.
+
+    The answer, by how much the norm that is claimed to be better is, the paper's gap, and what would close
+    it.
+    """
+    pair = found.pair
+    assert pair is not None, "of tasks with runs"
+    claim, read = found.claim, pair.comparison
+    digits = max(2, 1 - math.floor(math.log10(read.margin))) if read else 2
+    seeds = f"{len(pair.seeds)} {'seed' if len(pair.seeds) == 1 else 'seeds'} each"
+    parts = []
+    if pair.gaps:
+        interval = ""
+        if read:
+            low, high = (f"{bound:+.{digits}f}" for bound in (read.interval.low, read.interval.high))
+            looks = "" if read.levels.difference == read.level else " of all looks"
+            interval = f"95 % interval{looks} {low} to {high}, "
+        better, worse = map(title, pair.norms)
+        unit = f"nats of the {quantity_title(claim.quantity)}"
+        unit = task_metric(found.task).label if claim.quantity == "test" else unit
+        effect = f"{fmean(pair.gaps):+.{digits}f} {unit}"
+        parts.append(f"{better}'s lead over {worse} is {effect} ({interval}{seeds})")
+    if pair.remark:
+        parts.append(pair.remark)
+    of_losses = read.paper if read else None
+    if gap := published_gap(found.task, *pair.norms) if claim.quantity == "test" else of_losses:
+        mark = "" if gap.confirmed else UNCONFIRMED
+        parts.append(f"in the paper {gap.value + 0.0:+.{digits}f}{mark}")  # no -0.00
+    closing = f" What would close it: {lacking(pair)}." if pair.answer == "open" else ""
+    return f"**{pair.answer}**: {'; '.join(parts)}.{closing}"
+
+
+def more(pair: Pair, seeds: int | None) -> str:
+    """Return how many seeds more of both norms a number of seeds takes, and their core-hours."""
+    if seeds is None:
+        return "no number of seeds is enough"
+    left = seeds - len(pair.seeds)
+    if left <= 0:
+        return f"more seeds than these ({seeds} usually do)"
+    hours = "" if pair.hours_a_seed is None else f" ({left * pair.hours_a_seed:.1f} h)"
+    beyond = ", beyond the plan" if seeds > preregistration().stopping.most else ""
+    return f"{left} more {'seed' if left == 1 else 'seeds'}{hours}{beyond}"

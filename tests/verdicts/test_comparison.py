@@ -1,0 +1,192 @@
+"""Answers on one comparison, against the tests of other libraries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.power import TTestPower
+from statsmodels.stats.weightstats import ttost_paired
+
+from adanorm.verdicts.comparison import Comparison, PaperGap
+from adanorm.verdicts.planning import Kind, prospect, seeds_looked_at, seeds_needed
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sequential import fixed_levels, look_levels
+
+FIRST = np.array([75.0, 76.2, 74.9, 77.0])
+SECOND = np.array([75.4, 76.1, 75.8, 77.9])
+GAPS = SECOND - FIRST
+
+
+def read(gap: float, *, sd: float = 0.1, df: float = 12, margin: float = 1.0, seeds: int = 3) -> Comparison:
+    return Comparison(gap, sd, df, seeds, margin, fixed_levels(0.05))
+
+
+def test_of_its_own_variance_alone_it_is_students_paired_test_and_tost() -> None:
+    found = read(float(GAPS.mean()), sd=float(GAPS.std(ddof=1)), df=3, seeds=4)
+    student = stats.ttest_rel(SECOND, FIRST)
+    assert found.p == pytest.approx(student.pvalue)
+    assert found.interval == pytest.approx(tuple(student.confidence_interval(0.95)))
+    assert found.margin_interval == pytest.approx(tuple(student.confidence_interval(0.90)))
+    p, lower, upper = ttost_paired(SECOND, FIRST, -1, 1)
+    assert found.p_equivalent == pytest.approx(p)
+    assert found.p_not_inferior == pytest.approx(lower[1])
+    assert found.p_not_superior == pytest.approx(upper[1])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_p_of_better_and_of_worse_is_students_on_its_own_side(sign: int) -> None:
+    found = read(sign * float(GAPS.mean()), sd=float(GAPS.std(ddof=1)), df=3, seeds=4, margin=0.01)
+    shown, other = (found.p_better, found.p_worse)[::sign]
+    assert shown == pytest.approx(stats.ttest_rel(SECOND, FIRST).pvalue)
+    assert other == 1
+
+
+@pytest.mark.parametrize(
+    ("gap", "sd", "answer"),
+    [
+        (2.0, 0.5, "better"),
+        (-2.0, 0.5, "worse"),
+        (0.3, 0.5, "equivalent"),
+        (0.3, 3.0, "open"),
+        (0.9, 0.05, "equivalent"),
+    ],
+)
+def test_a_comparison_is_better_worse_equivalent_or_open(gap: float, sd: float, answer: str) -> None:
+    assert read(gap, sd=sd).answer == answer
+    assert read(0.0, sd=0.3, margin=0.1).answer == "open", "zero lies in an interval that is wider"
+
+
+def test_a_difference_smaller_than_matters_supports_no_better() -> None:
+    trivial = read(0.5, sd=0.01)
+    assert trivial.p < 1e-6, "surely not nil"
+    assert (trivial.answer, trivial.p_better) == ("equivalent", 1.0)
+    assert read(-0.5, sd=0.01).p_worse == 1.0
+
+
+def test_not_worse_is_shown_by_the_margin_and_needs_no_gain() -> None:
+    assert read(-0.3, sd=0.3).p_not_inferior < 0.05
+    assert read(-0.3, sd=3.0).p_not_inferior > 0.05
+    assert read(-2.0, sd=0.3).p_inferior < 0.05
+    assert read(-1.1, sd=0.8).p_inferior > 0.05, "worse, but perhaps by less than matters"
+
+
+def test_no_p_is_ever_0() -> None:
+    sure = read(100.0, sd=1e-9)
+    ps = sure.p, sure.p_better, sure.p_not_inferior, read(-100.0, sd=1e-9).p_inferior
+    assert all(0 < p < 1e-20 for p in ps)
+
+
+def test_the_papers_gap_is_excluded_by_the_seeds_alone_and_rounding_is_allowed_for() -> None:
+    near = replace(read(0.0, sd=0.15), paper=PaperGap(0.22, 0.01, True))
+    assert near.paper_p == pytest.approx(2 * stats.t.sf(0.21 / (0.15 / math.sqrt(3)), 12))
+    assert near.paper_excluded
+    moved = replace(near, gap=0.5, paper=PaperGap(0.72, 0.01, True))
+    assert moved.paper_p == pytest.approx(near.paper_p), "as far from the paper's"
+    assert replace(near, example_error=5.0, examples=100).paper_p == near.paper_p
+    assert not replace(near, paper=PaperGap(0.22, 0.1, True)).paper_excluded
+    assert read(0.0).paper_excluded is None
+
+
+def test_examples_widen_the_interval() -> None:
+    seeds = read(1.0, sd=0.9)
+    both = replace(seeds, example_error=0.4, examples=1000)
+    assert both.error == pytest.approx(math.hypot(0.9 / math.sqrt(3), 0.4))
+    assert both.interval.low == pytest.approx(1.0 - stats.t.isf(0.025, 12) * both.error)
+    assert both.interval.low < seeds.interval.low
+
+
+@pytest.mark.parametrize("example_error", [0.05, 0.3, 1.0])
+def test_more_noise_never_narrows_an_interval_or_lowers_a_p(example_error: float) -> None:
+    plan = {"level": 0.05, "planned": 3, "most": 40, "spending": 1.5}
+    alone = replace(read(0.5, sd=0.4, df=6, seeds=7), levels=look_levels(7, **plan))  # type: ignore[arg-type]
+    both = replace(alone, example_error=example_error, examples=1000)
+    assert both.interval.low < alone.interval.low
+    assert both.p > alone.p
+    assert both.p_equivalent > alone.p_equivalent
+
+
+def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
+    plan = {"level": 0.05, "planned": 3, "most": 40, "spending": 1.5}
+    fixed = read(0.5, sd=0.45, seeds=5, margin=0.1)
+    look = replace(fixed, levels=look_levels(5, **plan))  # type: ignore[arg-type]
+    assert (fixed.answer, look.answer) == ("better", "open")
+    assert fixed.p < 0.05 < look.p
+    # A p of exactly the level is where the interval just touches 0.
+    reach = float(stats.t.isf(look.levels.difference / 2, 12)) * look.error
+    assert replace(look, gap=reach).p == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("effect", "sd", "prior_df", "of_examples"),
+    [(1.0, 1.0, 8, 0.0), (0.3, 1.3, 8, 0.0), (3.0, 1.2, 0, 0.0), (1.0, 1.0, 8, 0.2)],
+)
+def test_the_seeds_needed_reach_the_power_and_one_less_does_not(
+    effect: float, sd: float, prior_df: float, of_examples: float
+) -> None:
+    registered = preregistration()
+    known = {"sd": sd, "prior_df": prior_df, "example_error": of_examples}
+    count = seeds_needed(registered, effect, kind="difference", **known)
+    assert count is not None
+    power = [
+        TTestPower().power(effect / math.sqrt(sd**2 + n * of_examples**2), n, 0.05, df=n - 1 + prior_df)
+        for n in (count - 1, count)
+    ]
+    assert power[0] < 0.8 <= power[1]
+    assert seeds_needed(registered, 9.0, kind="difference", sd=1.0, prior_df=8) == 2
+
+
+def test_the_seeds_to_show_equivalence_show_it_at_the_power() -> None:
+    registered = preregistration()
+    count = seeds_needed(registered, 1.0, kind="equivalence", sd=1.5, prior_df=8)
+    assert count is not None
+    random = np.random.default_rng(0)
+    gaps = random.normal(0, 1.5 / math.sqrt(count), 4000)
+    df = count + 7
+    sds = 1.5 * np.sqrt(random.chisquare(df, 4000) / df)
+    shown = [read(g, sd=s, df=df, seeds=count).answer == "equivalent" for g, s in zip(gaps, sds, strict=True)]
+    assert np.mean(shown) == pytest.approx(0.8, abs=0.03)
+
+
+def test_no_number_of_seeds_closes_what_the_test_set_leaves_open() -> None:
+    registered = preregistration()
+    found = prospect(registered, sd=0.5, margin=0.3, paper=0.2, example_error=0.4)
+    assert found == (None, None)
+    assert prospect(registered, sd=0.5, margin=0.3, paper=None).to_find is None
+
+
+@pytest.mark.parametrize(("kind", "effect", "sd"), [("equivalence", 1.0, 1.1), ("difference", 1.0, 1.2)])
+@pytest.mark.parametrize("example_error", [0.0, 0.15])
+def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
+    kind: Kind, effect: float, sd: float, example_error: float
+) -> None:
+    registered = preregistration()
+    plan = registered.stopping
+    count = seeds_looked_at(registered, effect, kind=kind, sd=sd, example_error=example_error)
+    assert count is not None
+    assert count <= plan.most
+    random = np.random.default_rng(7)
+    closed = 0
+    for _ in range(500):
+        gaps = random.normal(0.0 if kind == "equivalence" else effect, sd, count)
+        gaps += random.normal(0, example_error)
+        for seeds in range(plan.planned, count + 1):
+            some = gaps[:seeds]
+            look = replace(
+                read(some.mean(), sd=some.std(ddof=1), df=seeds - 1, seeds=seeds, margin=effect),
+                levels=look_levels(seeds, level=registered.level, **plan.model_dump()),
+                example_error=example_error,
+            )
+            if look.margin_interval.within(effect) if kind == "equivalence" else look.interval.low > 0:
+                closed += 1
+                break
+    assert closed / 500 == pytest.approx(0.8, abs=0.06)
+
+
+def test_a_plan_that_ends_too_early_is_given_more_seeds_than_it_has() -> None:
+    registered = preregistration()
+    assert (seeds_looked_at(registered, 0.1, kind="equivalence", sd=1.0) or 0) > 40
+    assert (seeds_looked_at(registered, 0.1, kind="difference", sd=1.0) or 0) > 40

@@ -1,0 +1,108 @@
+"""The file of claims, margins and the stopping rule."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from adanorm.config.digest import digest_of
+from adanorm.config.paths import PROJECT, choices
+from adanorm.records.published import published_tasks
+from adanorm.verdicts.preregistration import Claim, Preregistration, preregistration
+
+FORWARD = 2  # a claim that is read of all its tasks, at every scale
+
+
+def test_every_task_of_the_paper_has_a_margin_with_its_reason() -> None:
+    margins = preregistration().margins
+    assert set(margins) == {*published_tasks()}
+    assert all(len(margin.reason) > 20 for margin in margins.values())
+
+
+def test_the_claims_name_norms_and_tasks_that_are_there() -> None:
+    for claim in preregistration().claims:
+        for task in claim.tasks:
+            assert task in published_tasks()
+            assert set(claim.norms(task)) <= {*choices("norm")}
+            assert set(claim.norms(task)) <= {*preregistration().norms}, "they share the task's variance"
+
+
+def test_a_margin_moved_after_the_fact_changes_the_digest() -> None:
+    registered = preregistration()
+    values = registered.model_dump()
+    values["margins"]["rt"]["test"] = 2.0
+    assert Preregistration.model_validate(values).digest != registered.digest
+    assert Preregistration.model_validate(registered.model_dump()).digest == registered.digest
+
+
+def test_a_change_of_what_was_registered_is_told() -> None:
+    """The page on verdicts says what a new digest changed, and when: it names the digest that holds."""
+    assert preregistration().digest in (PROJECT / "docs" / "verdicts.md").read_text("utf-8")
+
+
+def test_what_is_left_out_of_the_file_is_no_part_of_its_digest() -> None:
+    """A key that a claim gets later, null by default, leaves the digest that tables print."""
+
+    def without_nulls(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+        return [without_nulls(entry) for entry in value] if isinstance(value, list) else value
+
+    registered = preregistration()
+    assert registered.digest == digest_of(without_nulls(registered.model_dump()))
+
+
+@pytest.mark.parametrize(
+    ("place", "refused", "taken"),
+    [
+        (("level",), (0.0, 0.5), (0.01, 0.49)),
+        (("power",), (0.0, 1.0), (0.01, 0.99)),
+        (("prior_df_at_most",), (0.0,), (0.5,)),
+        (("stopping", "planned"), (1,), (2,)),
+        (("stopping", "most"), (0,), (1,)),
+        (("stopping", "spending"), (0.0,), (0.5,)),
+        (("margins", "rt", "test"), (0.0,), (0.01,)),
+        (("claims", FORWARD, "tasks"), ([],), (["rt"],)),
+    ],
+)
+def test_values_that_cannot_be_are_refused(
+    place: tuple[str | int, ...], refused: tuple[Any, ...], taken: tuple[Any, ...]
+) -> None:
+    for values, is_taken in ((refused, False), (taken, True)):
+        for value in values:
+            written = preregistration().model_dump()
+            written["claims"][FORWARD]["at_least"] = 1
+            section: Any = written
+            for key in place[:-1]:
+                section = section[key]
+            section[place[-1]] = value
+            with nullcontext() if is_taken else pytest.raises(ValidationError):
+                Preregistration.model_validate(written)
+
+
+def test_a_comparison_without_a_margin_is_refused() -> None:
+    values = preregistration().model_dump()
+    values["claims"][0]["quantity"] = "last_valid_loss"  # RT has no margin of losses
+    with pytest.raises(ValidationError, match="affine: no margin of last_valid_loss on en-de"):
+        Preregistration.model_validate(values)
+
+
+def test_a_claim_cannot_need_more_tasks_than_it_names() -> None:
+    claim = preregistration().claims[0].model_dump() | {"at_least": 9}
+    with pytest.raises(ValidationError, match="at_least 9, of 8 tasks"):
+        Claim.model_validate(claim)
+    mini = {"at_least": 2, "at": {"mini": {"tasks": ["rt"]}}}
+    with pytest.raises(ValidationError, match="at_least 2, of 1 tasks"):
+        Claim.model_validate(preregistration().claims[0].model_dump() | mini)
+
+
+def test_where_a_claim_can_be_shown_is_among_its_tasks() -> None:
+    claim = next(claim for claim in preregistration().claims if claim.id == "over-fitting-train")
+    for shown in ({"tasks": ["rt"]}, {"tasks": ["ptb"], "overrides": {"rt": ["seed=2"]}}):
+        with pytest.raises(ValidationError, match="rt at mini, of enwik8, de-en, ptb"):
+            Claim.model_validate(claim.model_dump() | {"at": {"mini": shown}})
+    assert claim.needed("paper") == 3
+    assert claim.needed("mini") == 2

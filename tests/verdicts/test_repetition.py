@@ -1,0 +1,101 @@
+"""What a repeated run is said to be, on records made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+from scipy.stats import t
+
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.verdicts.repetition import differences, repetition
+from tests.reporting.records import record
+
+SCORES = {1: 75.0, 2: 76.0, 3: 77.0}
+
+
+def run(folder: Path, seed: int = 1) -> Experiment:
+    return cached_experiment(["task=rt", "norm=adanorm", f"seed={seed}"], runs=str(folder))
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Experiment:
+    for seed, score in SCORES.items():
+        record(run(tmp_path, seed), rows=[{"train_loss": 0.5}], test={"accuracy": score})
+    return run(tmp_path)
+
+
+def repeated(tmp_path: Path, *, loss: float = 0.5, score: float = 75.0) -> Experiment:
+    again = run(tmp_path / "again")
+    record(again, rows=[{"train_loss": loss, "seconds": 3.0}], test={"accuracy": score})
+    return again
+
+
+def test_equal_curves_and_scores_are_equal_to_the_bit_however_long_they_took(
+    recorded: Experiment, tmp_path: Path
+) -> None:
+    assert repetition(recorded, repeated(tmp_path)).agreement == "to the bit"
+
+
+def test_an_equal_curve_with_another_test_score_is_not_equal(recorded: Experiment, tmp_path: Path) -> None:
+    again = run(tmp_path / "again")
+    record(again, rows=[{"train_loss": 0.5}], valid={"accuracy": 75.0}, test={"accuracy": 75.5})
+    assert repetition(recorded, again).agreement == "within the seeds' spread"
+
+
+def test_a_last_digit_is_rounding_and_more_is_not(recorded: Experiment, tmp_path: Path) -> None:
+    assert repetition(recorded, repeated(tmp_path, loss=0.5 * (1 + 9e-5))).agreement == "within rounding"
+    again = repetition(recorded, repeated(tmp_path, loss=0.5 * (1 + 2e-4)))
+    assert again.agreement == "within the seeds' spread"
+
+
+@pytest.mark.parametrize(("score", "agreement"), [(78.0, "within the seeds' spread"), (82.0, "differs")])
+def test_another_run_is_placed_among_the_recorded_seeds_as_one_more(
+    recorded: Experiment, tmp_path: Path, score: float, agreement: str
+) -> None:
+    found = repetition(recorded, repeated(tmp_path, loss=0.6, score=score))
+    seeds = list(SCORES.values())
+    distance = (score - fmean(seeds)) / (stdev(seeds) * (1 + 1 / 3) ** 0.5)
+    assert found.p == pytest.approx(2 * t.sf(distance, 2))
+    assert found.agreement == agreement
+
+
+def test_two_seeds_have_a_spread(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        record(run(tmp_path, seed), rows=[{"train_loss": 0.5}], test={"accuracy": SCORES[seed]})
+    found = repetition(run(tmp_path), repeated(tmp_path, loss=0.6))
+    assert found.p == pytest.approx(2 * t.sf(0.5 / (0.5**0.5 * 1.5**0.5), 1))
+
+
+def test_of_one_seed_nothing_can_be_said_but_equality(tmp_path: Path) -> None:
+    alone = run(tmp_path)
+    record(alone, rows=[{"train_loss": 0.5}], test={"accuracy": 75.0})
+    assert repetition(alone, repeated(tmp_path, loss=0.6)).agreement == "open"
+    assert repetition(alone, repeated(tmp_path)).agreement == "to the bit"
+
+
+def test_a_run_that_diverged_is_reproduced_by_one_that_does_alone(tmp_path: Path) -> None:
+    diverged = run(tmp_path)
+    record(diverged, status="diverged", test=None)
+    assert repetition(diverged, repeated(tmp_path)).agreement == "differs"
+
+
+def test_environments_differ_in_what_either_says() -> None:
+    before = {"device": "A", "packages": {"torch": "2", "numpy": "1"}, "threads": 1}
+    after = {"device": "B", "packages": {"torch": "3", "numpy": "1"}, "threads": 1, "numerics_version": 2}
+    assert differences(before, after) == [
+        "processor: A on record, B here",
+        "torch: 2 on record, 3 here",
+        "numerics version: not said on record, 2 here",
+    ]
+    assert differences({"packages": {"torch": "2", "numpy": "1"}}, {}) == [
+        "packages: torch 2, numpy 1 on record, not said here"
+    ]
+
+
+def test_the_reason_for_the_eager_backend_is_no_difference() -> None:
+    before, after = ({"norm_backend": f"eager: {why}"} for why in ("numba is not installed", "as asked"))
+    assert differences(before, after) == []
+    assert differences({"norm_backend": "fused: numba"}, after) != []

@@ -1,0 +1,269 @@
+"""A study's own rule, on scores whose answers are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+from baycomp.single import CorrelatedTTest
+from scipy.stats import ttest_rel
+
+from adanorm.reporting.tables.rule_notes import rule_notes
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import StudyGrid, study_grid
+from adanorm.studies.rule import Rule
+from adanorm.studies.study import Study, load_study
+from adanorm.verdicts.margins import check_margins
+from adanorm.verdicts.paired import of_gaps
+from adanorm.verdicts.rule import Column, decide, improvement, not_worse
+from tests.conftest import Command
+from tests.reporting.records import record, score
+
+BASE = (70.0, 71.0, 70.5, 69.5, 70.2)
+NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
+
+
+def column(margin: float = 1.0, **leads: float) -> Column:
+    """Five seeds of rows that lead `base` by so much, with the noise of NOISE."""
+    rows = {"base": dict(enumerate(BASE, 1))}
+    for row, lead in leads.items():
+        rows[row] = {n: b + lead + e for n, (b, e) in enumerate(zip(BASE, NOISE, strict=True), 1)}
+    return Column("rt", "mini", rows, margin)
+
+
+def test_a_row_is_better_worse_equivalent_or_open_as_the_rule_says() -> None:
+    rule = Rule(families={"all": (("a", "base"), ("b", "base"), ("c", "base"), ("d", "base"))})
+    found = decide(rule, [column(a=3.0, b=-3.0, c=0.02)])["all"]
+    assert [d.answer for d in found] == ["better", "worse", "equivalent", None]
+    p = ttest_rel([b + 3 + e for b, e in zip(BASE, NOISE, strict=True)], BASE).pvalue
+    assert found[0].read is not None
+    assert found[0].read.p == pytest.approx(p)
+    assert found[0].p == pytest.approx(1 - (1 - p) ** 4)  # of four comparisons, one of them without runs
+
+
+def test_a_significant_lead_within_the_margin_may_count_or_not() -> None:
+    families = {"all": (("a", "base"),)}
+    near = [column(margin=0.5, a=0.45)]
+    assert decide(Rule(families=families), near)["all"][0].answer == "better"
+    assert decide(Rule(families=families, beyond_margin=True), near)["all"][0].answer == "open"
+
+
+def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
+    rule = Rule(families={"all": (("a", "b", "c", "base"),)})
+    read = decide(rule, [column(a=3.0, b=1.0, c=0.5)])["all"][0].read
+    assert read is not None
+    assert read.gap == pytest.approx(1.5 - sum(NOISE) / 5)
+
+
+def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:
+    rule = Rule(families={"all": (("a", "base"),)})
+    up, down, missing = column(a=3.0), column(a=-3.0), column()
+    assert improvement(decide(rule, [up, up])["all"], 2) is True
+    assert improvement(decide(rule, [up, up, down])["all"], 2) is False
+    assert improvement(decide(rule, [up, up, missing])["all"], 2) is None
+    assert not_worse("a", "base", [column(a=-0.2), up]) is True
+    assert not_worse("a", "base", [down, up]) is False
+    assert not_worse("a", "base", [missing, up]) is None
+    assert improvement(decide(rule, [up, missing, down])["all"], 1) is False, "worse in one"
+    assert improvement(decide(rule, [up, column(a=0.0)])["all"], 2) is False
+
+
+def with_a_conclusion(folder: Path) -> tuple[Study, StudyGrid]:
+    path = folder / "mine.yaml"
+    path.write_text(
+        "title: t\nrows: [adanorm, layernorm]\ncolumns: [rt, sst5, mnist]\nscale: mini\nseeds: [1, 2, 3]\n"
+        "rule:\n  families: {all: [[adanorm, layernorm]]}\n"
+        "  conclusions: [{says: the paper is right, where: [adanorm, layernorm], found: better}]\n"
+    )
+    study = load_study(str(path))
+    return study, study_grid(study, runs=str(folder / "runs"))
+
+
+def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer(tmp_path: Path) -> None:
+    study, grid = with_a_conclusion(tmp_path)
+    for (row, task), cell in grid.items():
+        for run in cell.runs if task != "mnist" else ():
+            lead = NOISE[run.seed] + (3 if task == "rt" else 0) if row == "adanorm" else 0
+            record(run, **score(BASE[run.seed] + lead))
+    *_, said = rule_notes(Table(study, grid))
+    assert said == (
+        "By the rule, “the paper is right”: borne out on RT; not shown on SST5; not run on MNIST."
+    )
+
+
+def test_a_rule_reads_the_planned_seeds_alone(tmp_path: Path) -> None:
+    study, grid = with_a_conclusion(tmp_path)
+    for (row, task), cell in grid.items():
+        for run in cell.runs if task == "rt" else ():
+            record(run, **score(BASE[run.seed] + (3 + NOISE[run.seed] if row == "adanorm" else 0)))
+    before = rule_notes(Table(study, grid))
+    for row, accuracy in (("adanorm", 60.0), ("layernorm", 80.0)):
+        record(grid[row, "rt"].runs[0].model_copy(update={"seed": 4}), **score(accuracy))
+    table = Table(study, grid)
+    assert {*table.variance("rt").scores["adanorm"]} == {1, 2, 3, 4}
+    assert rule_notes(table) == before
+
+
+def test_a_rule_brings_the_margins_that_the_plan_lacks(tmp_path: Path) -> None:
+    margin = {"test": 0.3, "reason": "30 of 10,000 images"}
+    families = {"a": [["adanorm", "layernorm"]]}
+    study = Study.model_validate(
+        {"title": "t", "rows": ["adanorm", "layernorm"], "columns": ["cifar10"], "scale": "mini"}
+        | {"seeds": [1, 2, 3], "rule": {"families": families, "margins": {"cifar10": margin}}}
+    )
+    check_margins(study)
+    grid = study_grid(study, runs=str(tmp_path))
+    for (row, _), cell in grid.items():
+        for run in cell.runs:
+            ahead = 0.1 + 0.01 * run.seed if row == "adanorm" else 0.0
+            record(run, test={"accuracy": 80.0 + run.seed + ahead})
+    lead, found = rule_notes(Table(study, grid))
+    assert "within the margin (CIFAR-10 0.3)" in lead
+    assert "+0.12 [+0.10, +0.14] p 0.002 *equivalent*" in found
+
+
+@pytest.mark.parametrize(
+    ("column", "quantities", "lacks"),
+    [
+        ("cifar10", {}, "cifar10 has no margin of the test score"),
+        ("rt", {"a": "last_train_loss"}, "rt has no margin of the last training loss"),
+    ],
+)
+def test_a_rule_without_a_margin_is_told_before_any_run(
+    tmp_path: Path, command: Command, column: str, quantities: dict[str, str], lacks: str
+) -> None:
+    content = {
+        "title": "t", "rows": ["adanorm", "layernorm"], "columns": [column], "scale": "smoke", "seeds": [1],
+        "rule": {"families": {"a": [["adanorm", "layernorm"]]}, "quantities": quantities},
+    }  # fmt: skip
+    (tmp_path / "own.yaml").write_text(json.dumps(content), encoding="utf-8")
+    done = command("study", str(tmp_path / "own.yaml"), f"runs={tmp_path / 'runs'}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: the study's rule: {lacks}: write it in `margins`\n"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_family_may_compare_losses_of_which_the_lower_leads(tmp_path: Path) -> None:
+    study = load_study("over-fitting")
+    grid = study_grid(study, runs=str(tmp_path))
+    losses = {
+        "adanorm": (2.60, 2.61, 2.64),
+        "layernorm": (2.70, 2.72, 2.73),
+        "layernorm-simple": (2.7, 2.7, 2.7),
+    }
+    for (row, _), cell in grid.items():
+        for run in cell.runs if row != "layernorm-simple" else ():
+            record(
+                run,
+                rows=[{"valid_loss": 3.0}, {"valid_loss": losses[row][run.seed - 1]}],
+                test={"bleu": 40.0},
+            )
+    lead, of_losses, of_scores = rule_notes(Table(study, grid))
+    assert "(De-En 0.01 of the last validation loss, De-En 0.5)" in lead
+    assert "in nats, is by how much it is the lower" in lead
+    gaps = [b - a for a, b in zip(losses["adanorm"], losses["layernorm"], strict=True)]
+    p = ttest_rel(losses["layernorm"], losses["adanorm"]).pvalue
+    assert f"AdaNorm over LayerNorm: De-En {fmean(gaps):+.3f} [" in of_losses
+    assert f"p {1 - (1 - p) ** 2:.3f} *better*" in of_losses, "of two comparisons, the other without runs"
+    assert "LayerNorm-simple over LayerNorm: De-En no scores to compare" in of_losses
+    assert "AdaNorm over LayerNorm: De-En no scores to compare" in of_scores, "all gaps are alike"
+
+
+def test_quantities_are_of_families() -> None:
+    with pytest.raises(ValueError, match="quantities: no family 'b'"):
+        Rule(families={"a": (("x", "y"),)}, quantities={"b": "last_valid_loss"})
+
+
+def test_a_row_with_a_run_that_diverged_or_did_not_learn_is_not_compared(tmp_path: Path) -> None:
+    study, grid = with_a_conclusion(tmp_path)
+    for (row, task), cell in grid.items():
+        for run in cell.runs if task != "mnist" else ():
+            if (row, task, run.seed) == ("layernorm", "rt", 2):
+                record(run, status="diverged", valid=None, test=None)
+            else:
+                unlearned = (row, task, run.seed) == ("adanorm", "sst5", 3)
+                record(run, **score(5.0 if unlearned else 80.0 + NOISE[run.seed]))
+    _, family, conclusion = rule_notes(Table(study, grid))
+    assert "RT not compared (LayerNorm diverged 1/3)" in family
+    assert "SST5 not compared (AdaNorm did not learn 1/3)" in family
+    assert "MNIST no scores to compare" in family
+    assert conclusion.endswith("not compared on RT, SST5; not run on MNIST.")
+
+
+def test_a_conclusion_is_drawn_from_what_a_family_compares() -> None:
+    with pytest.raises(ValueError, match=r"conclusion 'so': no family compares \['b', 'a'\]"):
+        Rule(
+            families={"all": (("a", "b"),)},
+            conclusions=({"says": "so", "where": ("b", "a"), "found": "better"},),
+        )
+
+
+def test_folds_are_paired_with_a_variance_for_the_training_data_that_they_share(tmp_path: Path) -> None:
+    study = load_study("ptb-folds")
+    grid = study_grid(study, runs=str(tmp_path))
+    folds = {"adanorm": (86.1, 87.0, 85.2, 86.6, 86.9), "layernorm": (85.9, 86.2, 85.3, 86.0, 86.6)}
+    for (row, _), cell in grid.items():
+        norm, at = study.rows[row].norm, study.rows[row].at
+        if norm in folds and at is not None:
+            uas = folds[norm][int(at) - 1]
+            record(cell.runs[0], valid={"uas": uas}, test={"uas": uas})
+    _, said = rule_notes(Table(study, grid))
+    # Nadeau and Bengio's test is the posterior of baycomp's, which takes folds to be disjoint parts.
+    posterior = CorrelatedTTest(np.array(folds["adanorm"]), np.array(folds["layernorm"]))
+    gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
+    read = of_gaps(gaps, overlap=1 / 4)
+    assert read is not None
+    assert read.seed_error**2 == pytest.approx(posterior.var)
+    low, high = of_gaps(gaps, overlap=0.288).interval  # type: ignore[union-attr]
+    assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
+    assert "LayerNorm: PTB no scores to compare" in said
+
+
+def test_the_score_of_a_fold_is_the_mean_over_its_seeds(tmp_path: Path) -> None:
+    study = load_study("ptb-folds").model_copy(update={"seeds": [1, 2]})
+    grid = study_grid(study, runs=str(tmp_path))
+    folds = {"adanorm": (86.1, 87.0, 85.2, 86.6, 86.9), "layernorm": (85.9, 86.2, 85.3, 86.0, 86.6)}
+    for (row, _), cell in grid.items():
+        norm, at = study.rows[row].norm, study.rows[row].at
+        if norm in folds and at is not None:
+            for run in cell.runs:
+                uas = folds[norm][int(at) - 1] + at * (run.seed - 1.5) * (1 if norm == "adanorm" else -1)
+                record(run, valid={"uas": uas}, test={"uas": uas})
+    gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
+    low, high = of_gaps(gaps, overlap=0.288).interval  # type: ignore[union-attr]
+    _, said = rule_notes(Table(study, grid))
+    assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
+
+
+def test_a_norm_that_diverged_on_a_fold_is_not_compared_by_the_others(tmp_path: Path) -> None:
+    study = load_study("ptb-folds")
+    grid = study_grid(study, runs=str(tmp_path))
+    for (row, _), cell in grid.items():
+        norm, at = study.rows[row].norm, study.rows[row].at
+        if (norm, at) == ("adanorm", 3):
+            record(cell.runs[0], status="diverged", valid=None, test=None)
+        elif norm in ("adanorm", "layernorm") and at is not None:
+            uas = 85.0 + (at**2 if norm == "adanorm" else at) / 10
+            record(cell.runs[0], valid={"uas": uas}, test={"uas": uas})
+    _, said = rule_notes(Table(study, grid))
+    assert "AdaNorm over LayerNorm: PTB not compared (AdaNorm diverged 1/1)" in said
+
+
+def test_a_study_without_runs_says_so(tmp_path: Path) -> None:
+    study = load_study("placements")
+    said = rule_notes(Table(study, study_grid(study, runs=str(tmp_path))))
+    assert len(said) == 1
+    assert said[0].endswith("(RT 1, SST5 1); else *open*. No runs yet that it could be applied to.")
+
+
+def test_a_rule_names_rows_of_its_study(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "title: t\nrows: [layernorm]\ncolumns: [rt]\nscale: mini\nseeds: [1]\n"
+        "rule: {families: {all: [[adanorm, layernorm]]}}\n"
+    )
+    with pytest.raises(ValueError, match=r"unknown row of the rule 'adanorm': choose from layernorm"):
+        load_study(str(path))

@@ -1,0 +1,132 @@
+"""What choosing wins where there is nothing to win, against simulation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adanorm.config.compose_cache import cached_experiment
+from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
+from adanorm.verdicts.epoch_choice import (
+    EpochChoice,
+    Run,
+    Steadier,
+    epoch_choice,
+    steadier,
+    tracked,
+)
+from adanorm.verdicts.selection import expected_best, level, luck_of_choice
+from tests.reporting.records import record
+
+
+def test_the_level_is_the_mean_of_the_last_third() -> None:
+    assert level([1, 1, 1, 9, 2, 4]) == 3
+    assert level([5, 7]) == 7
+    assert level([]) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 10])
+def test_the_largest_of_normal_numbers_lies_where_it_is_said_to(count: int) -> None:
+    drawn = np.random.default_rng(0).standard_normal((100_000, count)).max(1).mean()
+    assert expected_best(count) == pytest.approx(drawn, abs=0.01)
+
+
+def test_choosing_wins_as_much_as_simulated() -> None:
+    random = np.random.default_rng(1)
+    cov = [[2.25, 0.9], [0.9, 4.0]]
+    runs = random.multivariate_normal([0, 0], cov, (400, 3))
+    tried, seeds = 4, 3
+    found = luck_of_choice(runs[..., 0].tolist(), runs[..., 1].tolist(), tried=tried, seeds=seeds)
+    means = random.multivariate_normal([0, 0], cov, (40_000, tried, seeds)).mean(2)
+    chosen = means[np.arange(len(means)), means[..., 0].argmax(1), 1].mean()
+    assert found is not None
+    assert found[0] == pytest.approx(chosen, rel=0.1)
+    assert found[1] == pytest.approx(means[..., 1].max(1).mean(), rel=0.1)
+    small = luck_of_choice(*((runs[..., i] / 100).tolist() for i in (0, 1)), tried=tried, seeds=seeds)
+    assert small == pytest.approx((found[0] / 100, found[1] / 100)), "in whatever unit"
+    assert luck_of_choice([[1.0]], [[1.0]], tried=4, seeds=1) is None
+    alike = luck_of_choice([[5.0, 5.0]], [[1.0, 2.0]], tried=4, seeds=1)
+    assert alike == pytest.approx((0, expected_best(4) * 0.5**0.5)), "no score tells what is chosen"
+
+
+def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_them() -> None:
+    random = np.random.default_rng(1)
+    groups = []
+    for mean in (70.0, 75.0, 80.0):  # what sets groups apart is in no standard deviation
+        curves = mean + random.normal(0, 0.3, (200, 1)) + random.normal(0, 1.2, (200, 12))
+        groups.append([Run(float(curve[9]), curve.tolist()) for curve in curves])
+    found = epoch_choice("rt", "paper", groups)
+    assert found is not None
+    assert (found.runs, found.df) == (600, 597)
+    assert found.sd_chosen == pytest.approx((0.3**2 + 1.2**2) ** 0.5, rel=0.06)
+    assert found.level.sd == pytest.approx((0.3**2 + 1.2**2 / 4) ** 0.5, rel=0.06)
+    assert found.level.variance_ratio == pytest.approx((found.level.sd / found.sd_chosen) ** 2)
+    assert found.averaged is None
+    assert found.won_on_test == pytest.approx(1.2 * expected_best(12), rel=0.06)
+    two = epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])]])
+    assert two is not None
+    assert (two.runs, two.df) == (2, 1)
+    assert (two.sd_chosen, two.level.sd, two.won_on_test) == pytest.approx((0.5**0.5, 4.5**0.5, 1.0))
+    assert two.level[1:] == pytest.approx((9.0, 0.0, np.inf)), "two runs are too few for an interval"
+    alone = [Run(1.0, [1.0])]
+    assert epoch_choice("rt", "paper", [alone, []]) is None, "one seed has no deviation"
+    assert epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])], alone]) == two, "nor any part"
+
+
+def test_runs_that_averaged_weights_are_compared_with_their_own_chosen_epochs() -> None:
+    group = [Run(70.0, [70.0, 71.0], 71.0), Run(74.0, [74.0, 73.0], 73.0)]
+    found = epoch_choice("rt", "paper", [group], over="last 3")
+    assert found is not None
+    assert (found.over, found.won_by_averaging) == ("last 3", 0.0)
+    assert found.averaged is not None
+    assert found.averaged[:2] == pytest.approx((2**0.5, 0.25))
+
+
+def test_seeds_for_ten_are_ten_times_the_ratio_of_variances() -> None:
+    level = Steadier(sd=0.5, variance_ratio=0.25, low=0.1, high=0.6)
+    line = epoch_choice_markdown([EpochChoice("rt", "paper", 6, 4, 1.0, level, 1.5)]).splitlines()[4]
+    fields = [field.strip() for field in line.strip("|").split("|")]
+    assert fields[2:] == ["6", "4", "1.000", "0.500", "2.5 (1.0 to 6.0)", "+1.500"]
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
+def test_the_interval_of_a_ratio_of_variances_covers_it_as_often_as_it_says(correlation: float) -> None:
+    random = np.random.default_rng(3)
+    true, covered = 0.5, 0
+    cov = [[1.0, correlation * true**0.5], [correlation * true**0.5, true]]
+    for scores in random.multivariate_normal([0, 0], cov, (2000, 2, 7)):  # two groups of seven runs
+        found = steadier([*(scores[..., 0] + [[70], [80]])], [*(scores[..., 1] + [[60], [90]])])
+        assert found.low < found.variance_ratio < found.high
+        covered += found.low < true < found.high
+    assert covered / 2000 == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize(("task", "metric", "sign"), [("rt", "accuracy", 1), ("enwik8", "bpc", -1)])
+def test_tracked_runs_are_those_of_all_seeds_that_are_done_and_have_test_scores(
+    tmp_path: Path, task: str, metric: str, sign: int
+) -> None:
+    first = cached_experiment([f"task={task}", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
+    runs = {seed: first.model_copy(update={"seed": seed}) for seed in (1, 2, 3, 4)}
+    for seed, run in runs.items():
+        run.folder().mkdir(parents=True)
+        if seed != 3:
+            rows = [{f"test_{metric}": score} for score in (2.0, 3.0, 1.5 + seed)]
+            (run.folder() / "test_metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        ended = {"status": "diverged"} if seed == 2 else {"test": {metric: 1.0 + seed}}
+        record(run, **ended)
+    assert tracked([runs[1]]) == {
+        seed: Run(sign * (1.0 + seed), [sign * 2.0, sign * 3.0, sign * (1.5 + seed)]) for seed in (1, 4)
+    }, "of seed 3 no test scores, and seed 2 diverged"
+    assert tracked([first.model_copy(update={"seed": 5})])[4].chosen == sign * 5.0
+
+
+def test_the_chosen_epoch_of_a_run_that_averaged_weights_is_that_of_its_best_step(tmp_path: Path) -> None:
+    run = cached_experiment(["task=rt", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
+    run.folder().mkdir(parents=True)
+    rows = [{"update": update, "test_accuracy": 50.0 + update} for update in (10, 20, 30)]
+    (run.folder() / "test_metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    record(run, rows=[{}, {}, {}], test={"accuracy": 64.0}, best_step=20, averaged=[20, 30])
+    assert tracked([run]) == {run.seed: Run(70.0, [60.0, 70.0, 80.0], 64.0)}

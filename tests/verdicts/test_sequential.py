@@ -1,0 +1,83 @@
+"""The plan with a look after every seed: its levels, and how often it errs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from adanorm.verdicts.pair import compared
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sequential import look_levels, nominal_levels
+from adanorm.verdicts.variance import TaskVariance
+from scripts.benchmarks.verdicts_sequential import LOOKED_AT, WIDE, looks, sequential_plan
+
+PLAN = {"level": 0.05, **preregistration().stopping.model_dump()}
+
+
+def test_one_look_has_the_whole_level() -> None:
+    assert nominal_levels(40, 40, 0.05, 1.5) == pytest.approx((0.05,))
+    one = look_levels(40, level=0.05, planned=40, most=40, spending=1.5)
+    assert one == pytest.approx((0.05, 0.1)), "equivalence is two one-sided tests"
+
+
+def test_all_looks_together_have_the_level_and_spend_it_as_registered() -> None:
+    """Of Student's t, whose variance is known with two degrees of freedom at the first look."""
+    gaps, seeds = np.random.default_rng(0).standard_normal((40_000, 40)), np.arange(1, 41)
+    sums, squares = gaps.cumsum(1), np.square(gaps).cumsum(1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = sums / np.sqrt(seeds) / np.sqrt((squares - sums**2 / seeds) / (seeds - 1))
+    levels = np.array(nominal_levels(3, 40, 0.05, 1.5))
+    crossed = (2 * stats.t.sf(np.abs(t[:, 2:]), seeds[2:] - 1) < levels).cumsum(1) > 0
+    assert crossed[:, -1].mean() == pytest.approx(0.05, abs=0.004)
+    assert crossed[:, 17].mean() == pytest.approx(0.05 * 0.5**1.5, abs=0.002), "after 20 of 40 seeds"
+    assert crossed[:, 0].mean() == pytest.approx(0.05 * (3 / 40) ** 1.5, abs=0.0005)
+
+
+def test_each_look_spends_its_own_part_of_the_level() -> None:
+    """At points that fill the space of four gaps evenly, which err by less than a thousandth."""
+    gaps = stats.norm.ppf(stats.qmc.Sobol(4, rng=0).random_base2(16))
+    goes_on = np.full(len(gaps), True)
+    for seeds, level, part in zip(
+        (2, 3, 4), nominal_levels(2, 4, 0.5, 1.0), (0.25, 0.125, 0.125), strict=True
+    ):
+        crosses = goes_on & (stats.ttest_1samp(gaps[:, :seeds], 0, axis=1).pvalue < level)
+        assert crosses.mean() == pytest.approx(part, abs=0.001)
+        goes_on &= ~crosses
+
+
+def test_the_plan_has_no_look_before_the_planned_seeds_and_none_after_the_most() -> None:
+    assert look_levels(4, **PLAN).difference < 0.01
+    for seeds in (2, 41):
+        with pytest.raises(ValueError, match="looks after 3 to 40"):
+            look_levels(seeds, **PLAN)
+
+
+@pytest.mark.parametrize(("noise", "gap"), [("normal", 0.0), ("unequal, of the two noisiest", WIDE)])
+def test_looking_after_every_seed_errs_no_more_often_than_the_level(noise: str, gap: float) -> None:
+    """Where norms differ in spread, as well: a look borrows no variance from the calmer ones."""
+    unit = float(LOOKED_AT[noise].spreads[:2].mean())
+    found = sequential_plan(LOOKED_AT[noise], gap * unit, draws=2000, margin=max(gap, 1.0) * unit)
+    error = found["better"] + found["worse"] if gap == 0 else found["equivalent"]
+    assert error <= 0.05
+    bound = found["ever_different" if gap == 0 else "ever_equivalent"]
+    assert bound == pytest.approx(0.05, abs=0.012), "were nothing to end it: of 2,000 draws"
+    assert found["mean_seeds"] < 25, "it stops before the most"
+
+
+def test_the_simulated_looks_are_those_that_tables_read() -> None:
+    gaps = np.random.default_rng(5).normal(0.9, 1.4, (1, 40))
+    scores = {
+        "a": dict.fromkeys(range(40), 0.0),
+        "b": dict(enumerate(gaps[0].tolist())),
+        "c": {0: 5.0, 1: 9.0},
+    }
+    simulated = looks(gaps, margin=0.5)
+    for n in range(4, 41):
+        variance = TaskVariance({norm: {s: x[s] for s in x if s < n} for norm, x in scores.items()}, 8)
+        found = compared(variance, "b", "a", gaps[0, :n].tolist(), margin=0.5)
+        assert found is not None
+        differs = not found.interval.low <= 0 <= found.interval.high
+        assert differs == simulated.different[0, n - 3]
+        assert found.margin_interval.within(0.5) == simulated.equivalent[0, n - 3]
+    assert 0 < simulated.different.sum() < 38

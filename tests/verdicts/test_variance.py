@@ -1,0 +1,135 @@
+"""The variance of a comparison against formulas and libraries of others."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import digamma, polygamma
+from statsmodels.regression.linear_model import OLS
+
+from adanorm.verdicts.variance import TaskVariance
+from scripts.benchmarks.verdicts import NOISES, fixed_plan
+
+NORMS = ("a", "b", "c", "d", "e", "f", "g")
+
+
+def table(values: np.ndarray) -> dict[str, dict[int, float]]:
+    return {norm: dict(enumerate(row.tolist(), 1)) for norm, row in zip(NORMS, values, strict=False)}
+
+
+def test_without_a_prior_a_comparison_has_the_variance_of_its_own_gaps() -> None:
+    scores = np.random.default_rng(0).normal(75, 1, (7, 5))
+    found = TaskVariance(table(scores), prior_df_at_most=0).of_difference("a", "b")
+    assert found == pytest.approx((np.std(scores[1] - scores[0], ddof=1), 4))
+
+
+def test_where_norms_spread_alike_the_whole_residual_is_borrowed_if_it_may_be() -> None:
+    scores = np.random.default_rng(3).normal(75, 1, (7, 3)) + np.array([5.0, 0, -5])
+    variance = TaskVariance(table(scores), prior_df_at_most=1000)
+    residual = scores - scores.mean(1, keepdims=True) - scores.mean(0) + scores.mean()
+    pooled = math.sqrt(np.square(residual).sum() / 12)  # (7 - 1) (3 - 1) degrees of freedom
+    assert variance.prior_df > 10, "these variances spread no more than chance has them do"
+    assert variance.of_difference("a", "b") == pytest.approx((math.sqrt(2) * pooled, 12))
+    assert variance.residual == pytest.approx((pooled, 12))
+
+
+def test_the_residual_of_a_table_with_gaps_is_that_of_least_squares() -> None:
+    random = np.random.default_rng(4)
+    scores = {norm: {s: random.normal() for s in range(1, 2 + k)} for k, norm in enumerate(NORMS[:5], 1)}
+    places = [(norm, seed) for norm, found in scores.items() for seed in found]
+    design = np.array(
+        [[norm == n for n in NORMS[:5]] + [seed == s for s in range(2, 7)] for norm, seed in places]
+    )
+    fit = OLS(np.array([scores[n][s] for n, s in places]), design.astype(float)).fit()
+    residual = TaskVariance(scores, 8).residual
+    assert residual == pytest.approx((math.sqrt(fit.ssr / fit.df_resid), fit.df_resid))
+
+
+def test_a_run_more_spreads_as_a_norm_does_over_its_seeds() -> None:
+    scores = np.random.default_rng(5).normal(75, 1, (4, 3))
+    within = TaskVariance(table(scores), 8).within
+    assert within == pytest.approx((math.sqrt(scores.var(1, ddof=1).mean()), 8))
+
+
+def test_the_prior_counts_for_what_drawn_variances_say() -> None:
+    random = np.random.default_rng(6)
+
+    def prior(spreads: np.ndarray) -> float:
+        many = [f"norm{k}" for k in range(len(spreads))]
+        scores = random.normal(size=(len(spreads), 20)) * spreads[:, None]
+        rows = {norm: dict(enumerate(row.tolist())) for norm, row in zip(many, scores, strict=True)}
+        return TaskVariance(rows, prior_df_at_most=200).prior_df
+
+    alike = prior(np.ones(30))
+    # Variances drawn from the prior that Smyth's model has, with 4 degrees of freedom.
+    spread = prior(np.sqrt(4 / stats.chi2.rvs(4, size=30, random_state=7)))
+    assert alike > 50
+    assert 3 < spread < 14, "differences of two norms spread less than scores of one"
+
+
+def test_three_pairs_of_two_seeds_tell_of_the_prior_and_a_single_seed_does_not() -> None:
+    unlike = {"a": {1: 0.0, 2: 0.001}, "b": {1: 0.0, 2: 10.0}, "c": {1: 0.0, 2: 0.002}}
+    found = TaskVariance(unlike, prior_df_at_most=8).prior_df
+    assert found < 1, "two of the three variances are ten thousand times the third"
+    assert TaskVariance({**unlike, "d": {1: 5.0}}, prior_df_at_most=8).prior_df == found
+    two = {norm: unlike[norm] for norm in ("a", "b")}
+    assert TaskVariance(two, prior_df_at_most=8).prior_df == 8
+
+
+@pytest.mark.parametrize("resolution", [0.0, 3.0])
+def test_the_prior_is_smyths_estimate_from_the_variances_of_all_pairs(resolution: float) -> None:
+    """Of rounded scores no variance of a difference counts for less than that of two uniform errors."""
+    scores = np.random.default_rng(5).normal(75, 1, (4, 4)) * np.array([[1.0], [30], [1], [1]])
+    counts = (4, 4, 4, 2)  # of seeds
+    pairs = [(scores[i] - scores[j])[: min(counts[i], counts[j])] for i in range(4) for j in range(i)]
+    halves = np.array([len(gaps) - 1 for gaps in pairs]) / 2
+    variances = [max(stats.tvar(gaps), 2 * resolution**2 / 12) for gaps in pairs]
+    assert (min(variances) == 2 * resolution**2 / 12) == (resolution > 0)
+    logs = np.log(variances) - digamma(halves) + np.log(halves)
+    excess = stats.tvar(logs) - polygamma(1, halves).mean()
+    rows = {
+        norm: dict(enumerate(scores[i, :n].tolist()))
+        for i, (norm, n) in enumerate(zip("abcd", counts, strict=True))
+    }
+    assert polygamma(1, TaskVariance(rows, 1000, resolution).prior_df / 2) == pytest.approx(excess)
+
+
+def test_equal_scores_have_the_variance_that_rounding_leaves() -> None:
+    """Seven norms that score alike on 500 images differ by less than a rounding step, and are not sure."""
+    scores = table(np.full((7, 3), 97.8))
+    assert TaskVariance(scores, 8).of_difference("a", "b") is None
+    found = TaskVariance(scores, 8, resolution=0.2).of_difference("a", "b")
+    assert found is not None
+    assert found.sd == pytest.approx(math.sqrt(2 * 0.2**2 / 12)), "of a difference of two uniform errors"
+    for score in (TaskVariance(scores, 8, 0.2).within, TaskVariance(scores, 8, 0.2).residual):
+        assert score is not None
+        assert score.sd == pytest.approx(0.2 / math.sqrt(12))
+
+
+def test_seeds_that_norms_do_not_share_are_no_part_of_their_gap() -> None:
+    variance = TaskVariance({"a": {1: 1.0, 2: 2.0, 3: 9.0}, "b": {1: 2.0, 2: 3.5, 4: 0.0}}, 8)
+    assert variance.shared("a", "b") == [1, 2]
+    assert variance.gaps("a", "b") == [1.0, 1.5]
+    assert variance.of_difference("a", "b") == pytest.approx((0.5 / math.sqrt(2), 1))
+    assert TaskVariance({}, 8).residual is TaskVariance({}, 8).within is None
+    assert TaskVariance({"a": {1: 1.0}, "b": {2: 2.0}}, 8).of_difference("a", "b") is None
+
+
+def test_one_seed_borrows_all_its_variance() -> None:
+    scores = table(np.random.default_rng(8).normal(75, 1, (5, 3)))
+    scores["a"] = {1: scores["a"][1]}
+    found = TaskVariance(scores, 8).of_difference("a", "b")
+    assert found is not None
+    assert found.df > 2
+
+
+@pytest.mark.parametrize("noise", ["normal", "quantized", "unequal, 1 to 4"])
+@pytest.mark.parametrize("seeds", [3, 10])
+def test_intervals_cover_and_equivalence_is_seldom_false(noise: str, seeds: int) -> None:
+    found = fixed_plan(NOISES[noise], seeds, draws=300)["moderated"]
+    # 300 draws of 21 dependent pairs: a standard error of about 0.4 %.
+    assert 0.935 <= found["coverage"] <= 0.97
+    assert found["false_equivalent"] <= 0.06
