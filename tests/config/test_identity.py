@@ -34,6 +34,14 @@ def test_own_files_count_by_content_wherever_they_lie(tmp_path: Path) -> None:
     assert "code" not in compose_experiment(RT).identity()["norm"]
 
 
+def test_a_copy_has_an_identity_of_its_own() -> None:
+    run = compose_experiment(RT)
+    assert run.folder() != run.model_copy(update={"seed": 7}).folder()
+    assert run.model_copy(update={"seed": 7}).identity() == compose_experiment([*RT, "seed=7"]).identity()
+    assert run.identity() == compose_experiment(RT).identity()
+    assert run == compose_experiment(RT), "what was computed of a run is no part of it"
+
+
 def values_of(settings: Any) -> list[Any]:
     if isinstance(settings, dict):
         return [value for entry in settings.values() for value in values_of(entry)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from omegaconf import DictConfig, OmegaConf
 from pydantic import Field, ValidationError, model_validator
@@ -81,12 +83,16 @@ class Experiment(Config):
         return self
 
     def identity(self) -> dict[str, Any]:
-        """Return what makes this run the run it is, as plain values.
+        """Return what makes this run the run it is, as plain values; computed once, not to be changed.
 
         Device, the norms' backend and places are left out, and so is every null: a setting added
         later, null by default, leaves the digests of older runs as they are. The user's own files
         and code count by content. Raises ValueError where such a file is missing.
         """
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
         places = ("device", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
         aside: dict[str, Any] = {**dict.fromkeys(places, True), "norm": {"backend"}}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
@@ -101,6 +107,19 @@ class Experiment(Config):
             identity["norm"]["code"] = digests
         return identity
 
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of(self._identity)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values, which has an identity of its own."""
+        copy = super().model_copy(update=update, deep=deep)
+        copy.__dict__.pop("_digest", None)
+        identity = copy.__dict__.pop("_identity", None)
+        if identity is not None and update and update.keys() == {"seed"}:
+            copy.__dict__["_identity"] = {**identity, **update}
+        return copy
+
     @property
     def own_data(self) -> bool:
         """Whether the user's own files replace the task's data."""
@@ -111,7 +130,7 @@ class Experiment(Config):
 
         Numbers written alike in YAML count alike: 1 and 1.0 are one value.
         """
-        return digest_of(self.identity())
+        return self._digest
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
