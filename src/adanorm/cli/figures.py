@@ -1,19 +1,28 @@
-"""Write the figures from the records, as SVG, PDF and PNG with their captions."""
+"""Write the figures from the records with their captions: as SVG, and as PNG and PDF on demand."""
 
 from __future__ import annotations
 
-from adanorm.cli.command import Arguments, Usage
+from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.paths import PROJECT
 from adanorm.records.folder import shown
 from adanorm.reporting.figures.catalogue import draw_figure, figure_names
-from adanorm.reporting.figures.style import write_figure
+from adanorm.reporting.figures.style import METADATA, write_figure
 
-USAGE = Usage(name="FIGURE", choices=figure_names, most=1000, examples=("", "norms-table4 curves-rt-paper"))
+USAGE = Usage(
+    name="FIGURE",
+    choices=figure_names,
+    most=1000,
+    keys={"formats": Key("what to write, such as png,pdf (default: svg)", default="svg")},
+    examples=("", "norms-table4 curves-rt-paper", "norms-table4 formats=png,pdf"),
+)
 
 
 def main(arguments: Arguments) -> None:
     """Write every figure that has records, or those named, and say which have none."""
     missing, known = [], figure_names()
+    formats = arguments.keys["formats"].split(",")
+    if unknown := [kind for kind in formats if kind not in METADATA]:
+        raise ValueError(f"unknown format {unknown[0]!r}: choose from {', '.join(METADATA)}")
     if unknown := [name for name in arguments.names if name not in known]:
         raise ValueError(f"unknown figure {unknown[0]!r}: choose from {', '.join(known)}")
     for name in arguments.names or known:
@@ -21,7 +30,7 @@ def main(arguments: Arguments) -> None:
         if drawing is None:
             missing.append(name)
         else:
-            paths = write_figure(drawing, PROJECT / "results" / "figures")
+            paths = write_figure(drawing, PROJECT / "results" / "figures", formats)
             print(f"{shown(paths[0])} and {', '.join(path.suffix for path in paths[1:])}")
     if missing:
         print(f"no records yet: {', '.join(missing)}")

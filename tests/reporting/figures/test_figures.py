@@ -268,14 +268,14 @@ from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.style import write_figure
 overrides = json.loads(sys.argv[1])
 cells = {norm: [compose_experiment(run) for run in runs] for norm, runs in overrides.items()}
-write_figure(curves("curves-rt-paper", cells), Path(sys.argv[2]))
+write_figure(curves("curves-rt-paper", cells), Path(sys.argv[2]), ["svg", "pdf", "png"])
 """
 
 
 def test_the_same_records_give_the_same_bytes_in_another_process(
     drawing: NamedFigure, cells: Cells, tmp_path: Path
 ) -> None:
-    here = write_figure(drawing, tmp_path / "here")
+    here = write_figure(drawing, tmp_path / "here", ["svg", "pdf", "png"])
     overrides = {
         norm: [["task=rt", f"norm={norm}", f"seed={run.seed}", f"runs={run.runs}"] for run in runs]
         for norm, runs in cells.items()

@@ -123,16 +123,14 @@ def _bytes(drawing: NamedFigure, kind: str) -> bytes:
     return file.getvalue()
 
 
-def write_figure(drawing: NamedFigure, folder: Path) -> list[Path]:
-    """Write a drawing in three formats, and a page with its caption, and return the files."""
+def write_figure(drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
+    """Write a drawing in each format, and a page with its caption, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     name = drawing.name
     contents = {
-        ".svg": svg(drawing).encode(),
-        ".pdf": _bytes(drawing, "pdf"),
-        ".png": _bytes(drawing, "png"),
-        ".md": f"# {name}\n\n![{name}]({name}.svg)\n\n{drawing.caption}\n".encode(),
+        f".{kind}": svg(drawing).encode() if kind == "svg" else _bytes(drawing, kind) for kind in formats
     }
+    contents[".md"] = f"# {name}\n\n![{name}]({name}.svg)\n\n{drawing.caption}\n".encode()
     paths = [folder / f"{name}{suffix}" for suffix in contents]
     for path, content in zip(paths, contents.values(), strict=True):
         write_whole(path, content)
