@@ -10,7 +10,6 @@ Started again it goes on where it stopped; a larger budget adds to what is there
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import folder_of, whole_number
@@ -29,25 +28,19 @@ USAGE = Usage(
         "budget": Key("time for runs: 90s, 10min, 2h, 1d", "2h"),
         "runs": Key("folder of the records; the scorecard lies in its scorecards/", "runs"),
         "workers": Key("runs at a time (default: as many as this machine suits)"),
-        "export": Key("file to bundle a finished scorecard into, with its records and the norm's source"),
-        "import": Key("such a file: it is checked, none of its code is run, and shown beside ours"),
     },
     examples=(
         "norm=my_norms:MyNorm budget=10min",
         "norm=rmsnorm against=layernorm,none budget=1d",
-        "norm=my_norms:MyNorm export=MyNorm.zip",
-        "import=MyNorm.zip",
     ),
 )
 
 
 def main(arguments: Arguments) -> int:
     """Conduct a scorecard; the code is 1 if the norm breaks the contract or a run failed."""
-    if arguments.keys["import"]:
-        return _import(arguments)
     norm, against, runs = _named(arguments)
     from adanorm.scorecards.columns import budget_seconds
-    from adanorm.scorecards.conduct import Request, conduct, exported, prepare
+    from adanorm.scorecards.conduct import Request, conduct, prepare
     from adanorm.scorecards.summary import summary
 
     budget = budget_seconds(arguments.keys["budget"])
@@ -55,10 +48,6 @@ def main(arguments: Arguments) -> int:
     count = whole_number("workers", workers, at_most=1024) if workers else None
     launch = choose_launch("local", workers=count, gpus=1, settings=[], on_cpu=False)
     request = Request(norm, against, budget, runs, quiet(launch))
-    if file := arguments.keys["export"]:
-        count_of = exported(request, Path(file))
-        print(f"{file}: the scorecard of {norm} and {count_of:,} files of its records, source and lock")
-        return 0
     card = prepare(request)
     checks, problems = [], 0
     for claim, problem in check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm)):
@@ -74,18 +63,6 @@ def main(arguments: Arguments) -> int:
     for ending in (".html", ".md"):
         print(request.place.with_suffix(ending))
     return 1 if failed else 0
-
-
-def _import(arguments: Arguments) -> int:
-    """Check a bundle and show it beside the scorecards that lie here."""
-    if other := next((key for key in arguments.given if key not in ("import", "runs")), None):
-        raise ValueError(f"{other}={arguments.keys[other]}: import= takes no other key than runs=")
-    from adanorm.scorecards.conduct import shown_import
-
-    text, page = shown_import(Path(arguments.keys["import"]), Path(_runs_of(arguments)))
-    print(text)
-    print(page)
-    return 0
 
 
 def _runs_of(arguments: Arguments) -> str:

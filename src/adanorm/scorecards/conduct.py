@@ -14,14 +14,12 @@ from adanorm.files import write_whole
 from adanorm.launch.launchers import Launch
 from adanorm.norms import norm_factory
 from adanorm.records.folder import shown
-from adanorm.scorecards.bundle import export, read_bundle
 from adanorm.scorecards.card import Card, any_card, read_card, short
 from adanorm.scorecards.columns import choose_columns, span
-from adanorm.scorecards.imported import imported_card
 from adanorm.scorecards.observed import observe, observe_gradients
 from adanorm.scorecards.page import card_page
 from adanorm.scorecards.scores import score
-from adanorm.scorecards.summary import summary, wrapped
+from adanorm.scorecards.summary import summary
 from adanorm.scorecards.trial import Trial, say
 from adanorm.verdicts.preregistration import preregistration
 
@@ -110,41 +108,3 @@ def conduct(request: Request, card: Card) -> tuple[Card, bool]:
 
 def _metric(task: str) -> str:
     return cached_experiment([f"task={task}"]).task.metric
-
-
-def exported(request: Request, path: Path) -> int:
-    """Write a finished scorecard to a file and return how many files are in it.
-
-    Raises ValueError where there is none of this norm as it is now.
-    """
-    card = read_card(request.place.with_suffix(".json"), _identity([request.norm, *request.against]))
-    if card is None or not card.ended:
-        raise ValueError(
-            f"{request.place}.html: no finished scorecard of {request.norm} as it is, beside"
-            f" {', '.join(request.against)}; run it first"
-        )
-    return export(card, request.runs, path)
-
-
-def shown_import(path: Path, runs: Path) -> tuple[str, Path]:
-    """Return the summary of a bundle's scorecard, and the page on which it stands beside ours.
-
-    Raises ValueError, in one line, for a bundle that does not hold what it says; nothing is written then.
-    """
-    members = read_bundle(path)
-    try:
-        card = imported_card(members)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    records = sum(name.endswith("/result.json") for name in members)
-    notice = (
-        f"From {path.name}: the digests of its {len(members):,} files hold, and scores and verdicts are"
-        f" computed here from its {records} records. Contract, invariances, cost, gradients and the"
-        " noise of test examples are as it says: none of its code was run."
-    )
-    ours = [found for file in sorted((runs / "scorecards").glob("*.json")) if (found := any_card(file))]
-    page = runs / "scorecards" / "imported" / f"{short(card.norm)}-{card.identity}.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    others = [found for found in ours if found.identity != card.identity]
-    write_whole(page, card_page(card, others, notice=notice).encode())
-    return "\n".join([*wrapped(notice), "", summary(card)]), page
