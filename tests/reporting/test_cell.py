@@ -18,8 +18,6 @@ from adanorm.config.titles import task_metric
 from adanorm.records.baselines import best_baseline
 from adanorm.records.published import published, published_tasks
 from adanorm.records.reader import runs_on_record
-from adanorm.reporting.pages.norm_guide import GUIDE, guide
-from adanorm.reporting.pages.readme import answers_markdown, summary_table, update_readme
 from adanorm.reporting.pages.report import report_page
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
@@ -241,12 +239,10 @@ def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(tmp_path: Path) 
         record(run, **score(accuracy))
     before = Table(study, grid)
     assert "99.20 ± 0.10" in table_latex(before).replace(r"$\pm$", "±")
-    assert summary_table(before).endswith("\n\nSeeds: 3 a cell.")
     record(runs[0].model_copy(update={"seed": 4}), **score(99.6))
     after = Table(study, grid)
     for text in (table_markdown(after), table_latex(after).replace(r"$\pm$", "±"), table_text(after)):
         assert "99.30 ± 0.22" in text
-    assert summary_table(after).endswith("\n\nSeeds: 3 a cell, but on MNIST AdaNorm 4.")
     rows = csv.DictReader(io.StringIO(table_csv(after)))
     assert [row["seeds"] for row in rows if row["scores"]] == ["1 2 3 4"]
 
@@ -505,25 +501,17 @@ def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) 
 def test_the_committed_tables_are_those_of_the_committed_records(
     committed_runs: Path, tmp_path: Path
 ) -> None:
-    judgements = claim_results(str(committed_runs))
-    claims = claims_markdown(judgements)
+    claims = claims_markdown(claim_results(str(committed_runs)))
     assert (PROJECT / "results" / "tables" / "claims.md").read_text() == claims, "run `make tables`"
-    readme = (PROJECT / "README.md").read_text()
-    assert update_readme(readme, "answers", answers_markdown(judgements)) == readme, (
-        "run `make tables`: README.md"
-    )
     found = findings_markdown(str(committed_runs))
     assert (PROJECT / "results" / "tables" / "findings.md").read_text() == found, "run `make tables`"
     epochs = epoch_choice_markdown(epoch_choices(str(committed_runs)))
     assert (PROJECT / "results" / "tables" / "epoch-choice.md").read_text() == epochs, "run `make tables`"
     columns = reproducibility_markdown(agreements(str(committed_runs)))
     assert (PROJECT / "results" / "tables" / "reproducibility.md").read_text() == columns, "run `make tables`"
-    assert guide(str(committed_runs)) == GUIDE.read_text(), "run `make tables`: docs/norms.md is stale"
     for name in choices("study"):
         study = load_study(name)
         table = Table(study, study_grid(study, runs=str(committed_runs)))
         for path in write_table(table, name, tmp_path):
             committed = PROJECT / "results" / "tables" / path.name
             assert committed.read_text() == path.read_text(), f"run `make tables`: {path.name} is stale"
-        if "readme" in study.roles:
-            assert update_readme(readme, "overview", summary_table(table)) == readme, "run `make tables`"

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from adanorm.config.paths import PROJECT
-from adanorm.reporting.pages.norm_guide import update_norm_guide
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
@@ -34,6 +33,7 @@ from scripts.benchmarks.harness import (
 )
 from scripts.benchmarks.norms_figure import draw
 from scripts.command_line import parse_keys
+from scripts.pages.norm_guide import update_norm_guide
 
 BENCH = PROJECT / "results" / "bench"
 

@@ -1,12 +1,7 @@
-"""Write the report from the records: one HTML page that needs no network.
-
-Of the repository's own records also results/REPORT.md, in the shape of a reproducibility report, and what
-other tools read: Croissant a data source in results/metadata, RO-Crate of the results.
-"""
+"""Write the report from the records: one HTML page that needs no network."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
@@ -14,9 +9,7 @@ from adanorm.cli.values import folder_of
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
 from adanorm.records.folder import shown
-from adanorm.reporting.pages.metadata import PARTS, croissants, ro_crate
-from adanorm.reporting.pages.report import Records, build_report, read_records
-from adanorm.reporting.pages.reproducibility_report import reproducibility_report
+from adanorm.reporting.pages.report import build_report
 
 USAGE = Usage(
     keys={"runs": Key("folder of the records; the page goes to its report/ (default: results/runs)")},
@@ -32,22 +25,5 @@ def main(arguments: Arguments) -> None:
     folder = Path(runs) / "report" if runs else PROJECT / "results" / "report"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "index.html"
-    records = read_records(runs)
-    write_whole(path, build_report(runs, records).encode())
+    write_whole(path, build_report(runs).encode())
     print(shown(path))
-    if not runs:
-        for path in _write_the_others(PROJECT / "results", records):
-            print(shown(path))
-
-
-def _write_the_others(folder: Path, records: Records) -> list[Path]:
-    """Write what describes the results and their data to people and to other tools, and return the files."""
-    (folder / "metadata").mkdir(exist_ok=True)
-    write_whole(folder / "REPORT.md", reproducibility_report(records.judgements, records.tables).encode())
-    described = {folder / "metadata" / f"{name}.json": found for name, found in croissants().items()}
-    described[folder / "ro-crate-metadata.json"] = ro_crate(
-        [part for part in PARTS if (folder / part).exists()]
-    )
-    for path, found in described.items():
-        write_whole(path, (json.dumps(found, indent=1, ensure_ascii=False) + "\n").encode())
-    return [folder / "REPORT.md", *described]

@@ -1,4 +1,4 @@
-"""Write the tables of the studies from the records, README's table and the guide's facts among them."""
+"""Write the tables of the studies from the records."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from functools import partial
 from adanorm.analyses.cell import analysis_results
 from adanorm.analyses.spec import analysis_grid, analysis_names, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.config.paths import IS_CHECKOUT, PROJECT, choices
+from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_whole
 from adanorm.records.folder import shown
-from adanorm.reporting.pages.norm_guide import GUIDE, guide
-from adanorm.reporting.pages.readme import answers_markdown, summary_table, update_readme
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.reporting.tables.files import write_analysis, write_table
@@ -25,7 +23,6 @@ from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.epoch_choice import epoch_choices
 from adanorm.verdicts.reproducibility import agreements
 
-README = PROJECT / "README.md"
 USAGE = Usage(
     name="STUDY",
     choices=partial(choices, "study"),
@@ -36,7 +33,7 @@ USAGE = Usage(
 
 
 def main(arguments: Arguments) -> None:
-    """Write the table of every study, or of those named, and the README's; or print another metric's."""
+    """Write the table of every study, or of those named; or print another metric's."""
     metric = arguments.keys["metric"] or None
     known = choices("study")
     if unknown := [name for name in arguments.names if name not in known]:
@@ -52,35 +49,25 @@ def main(arguments: Arguments) -> None:
             continue
         paths = write_table(table, name)
         print(f"{shown(paths[0])} and .csv, .tex")
-        if "readme" in study.roles:
-            _update_readme("overview", summary_table(table))
     if not arguments.names and not metric:
         _write_the_others()
 
 
 def _write_the_others() -> None:
-    """Write what is of no one study: claims, findings, the guide, the tables of the analyses."""
+    """Write what is of no one study: claims, findings, the tables of the analyses."""
     folder = PROJECT / "results" / "tables"
-    columns, judgements = agreements(), claim_results()
+    columns = agreements()
     pages = {
-        folder / "claims.md": claims_markdown(judgements),
+        folder / "claims.md": claims_markdown(claim_results()),
         folder / "findings.md": findings_markdown(),
         folder / "epoch-choice.md": epoch_choice_markdown(epoch_choices()),
         folder / "reproducibility.md": reproducibility_markdown(columns),
         folder / "reproducibility.csv": reproducibility_csv(columns),
     }
-    if IS_CHECKOUT:
-        pages[GUIDE] = guide()
     for path, text in pages.items():
         write_whole(path, text.encode())
         print(shown(path))
-    _update_readme("answers", answers_markdown(judgements))
     for analysis in map(load_analysis, analysis_names()):
         grid = analysis_grid(analysis)
         if any(analysis_results(cell) for cell in grid.values()):
             print(f"{shown(write_analysis(analysis, grid)[0])} and .csv")
-
-
-def _update_readme(part: str, text: str) -> None:
-    if IS_CHECKOUT:  # elsewhere a README is another's
-        write_whole(README, update_readme(README.read_text("utf-8"), part, text).encode())

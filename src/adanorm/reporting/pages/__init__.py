@@ -1,1 +1,1 @@
-"""Pages from the records: the report, the guide of norms, the README's table."""
+"""Pages from the records: the report, and the answers at its top."""

@@ -13,9 +13,9 @@ from jinja2 import Environment
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.records.result import STATUSES
+from adanorm.reporting.pages.answers import answers
 from adanorm.reporting.pages.comparison_data import comparisons
 from adanorm.reporting.pages.drawings import Figure, drawn, in_one_page
-from adanorm.reporting.pages.readme import answers
 from adanorm.reporting.pages.run_groups import RunGroups
 from adanorm.reporting.tables import formats
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, CLAIMS_NOTE, claim_row, over_tasks, registered_note
@@ -202,8 +202,8 @@ def read_records(runs: str | None = None) -> Records:
     return Records(tables, claim_results(runs))
 
 
-def build_report(runs: str | None = None, records: Records | None = None) -> str:
+def build_report(runs: str | None = None) -> str:
     """Return the report over the records of a folder, or of results/ with its figures."""
-    tables, judgements = records or read_records(runs)
+    tables, judgements = read_records(runs)
     figures = PROJECT / "results" / "figures"
     return report_page(tables, judgements, drawn(figures) if runs is None else (), agreements(runs))

@@ -1,16 +1,18 @@
-"""What describes data and results to other tools says what the catalogue and the records say."""
+"""This repository's own pages say what the records and the catalogue of the data say."""
 
 from __future__ import annotations
 
-import json
-
-import pytest
+from pathlib import Path
 
 from adanorm.config.paths import PROJECT
 from adanorm.data.catalogue import SOURCES
-from adanorm.reporting.pages.metadata import PARTS, croissants, ro_crate
-from adanorm.reporting.pages.report import read_records
-from adanorm.reporting.pages.reproducibility_report import reproducibility_report
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
+from scripts.pages.__main__ import pages
+from scripts.pages.metadata import croissants, ro_crate
+from scripts.pages.readme import summary_table
+from tests.reporting.records import record, score
 
 RESULTS = PROJECT / "results"
 WITHOUT_ADDRESS = {"enwik8-1m", "iwslt15-en-vi-30k", "mnist-5k"}
@@ -34,7 +36,7 @@ def test_every_source_with_addresses_is_described_with_its_checksums() -> None:
 
 
 def test_the_crate_names_what_there_is_once() -> None:
-    crate = ro_crate([part for part in PARTS if (RESULTS / part).exists()])
+    crate = ro_crate(RESULTS)
     entities = {entity["@id"]: entity for entity in crate["@graph"]}
     assert len(entities) == len(crate["@graph"])
     assert entities["ro-crate-metadata.json"]["about"] == {"@id": "./"}
@@ -43,14 +45,17 @@ def test_the_crate_names_what_there_is_once() -> None:
         assert entities[part["@id"]]["description"]
 
 
-@pytest.mark.parametrize("name", croissants())
-def test_the_committed_descriptions_are_those_of_the_code(name: str) -> None:
-    assert json.loads((RESULTS / "metadata" / f"{name}.json").read_text()) == croissants()[name]
+def test_the_committed_pages_are_those_of_the_committed_records() -> None:
+    stale = [path.name for path, text in pages().items() if path.read_text("utf-8") != text]
+    assert not stale, "run scripts/regenerate"
 
 
-def test_the_committed_report_has_every_claim_with_runs() -> None:
-    text = (RESULTS / "REPORT.md").read_text()
-    records = read_records()
-    assert text == reproducibility_report(records.judgements, records.tables)
-    for found in records.judgements:
-        assert f"| {found.claim.text} |" in text or not found.run
+def test_the_readmes_table_says_how_many_seeds_its_cells_have(tmp_path: Path) -> None:
+    study = load_study("table4")
+    grid = study_grid(study, runs=str(tmp_path))
+    runs = grid["adanorm", "mnist"].runs
+    for run in runs:
+        record(run, **score(99.1))
+    assert summary_table(Table(study, grid)).endswith("\n\nSeeds: 3 a cell.")
+    record(runs[0].model_copy(update={"seed": 4}), **score(99.6))
+    assert summary_table(Table(study, grid)).endswith("\n\nSeeds: 3 a cell, but on MNIST AdaNorm 4.")

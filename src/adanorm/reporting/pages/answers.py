@@ -1,4 +1,4 @@
-"""The README's answers and its table, written from the records."""
+"""What the records answer to the question of the paper's title claim: in one sentence, and task by task."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from adanorm.config.titles import title
-from adanorm.reporting.tables.formats import tasks_with_runs
-from adanorm.reporting.tables.markdown import markdown_table
-from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.claims import SCALES, ClaimResult, TaskResult
 from adanorm.verdicts.preregistration import Claim
 from adanorm.verdicts.sentences import claim_sentence, count, data_sets, listed, task_sentences
@@ -53,12 +50,6 @@ def _not_run(claim: Claim, task: str) -> str:
     return f"{title(task)}: not run{' yet ' if read else ''}{listed(read)}."
 
 
-def answers_markdown(judgements: Sequence[ClaimResult]) -> str:
-    """Return the answers as the README has them: two paragraphs and a list."""
-    said = answers(judgements)
-    return "\n".join([f"**{said.short}**", "", said.claim, "", *(f"- {task}" for task in said.tasks)])
-
-
 def short_answer(claim: Claim, by_task: Mapping[str, str], smaller: Sequence[str] = ()) -> str:
     """Return in one sentence on which of a claim's tasks the norm is better, and what it is on the others.
 
@@ -79,43 +70,3 @@ def short_answer(claim: Claim, by_task: Mapping[str, str], smaller: Sequence[str
         f" The paper has it better on {count(claim.needed('paper'))}."
         f"{f' At mini scale: {listed([title(task) for task in smaller])}.' if smaller else ''}"
     )
-
-
-def summary_table(table: Table) -> str:
-    """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
-    study = table.study
-    tasks = tasks_with_runs(table)
-    header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in tasks)]
-    rows = [
-        [title(norm), *(f"{table.ours(norm, task)}{_in_brackets(table.paper(norm, task))}" for task in tasks)]
-        for norm in study.rows
-    ]
-    return "\n".join([*markdown_table(header, rows), "", _seeds(table, tasks)])
-
-
-def _seeds(table: Table, tasks: Sequence[str]) -> str:
-    """Return how many seeds the cells are of: the planned ones, and where there are others."""
-    planned = len(table.study.seeds)
-    others = []
-    for task in tasks:
-        counts = {norm: len(cell.by_seed) for norm in table.study.rows if (cell := table.cells[norm, task])}
-        own = [f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)]
-        others += [f"on {title(task)} {', '.join(own)}"] if own else []
-    return f"Seeds: {planned} a cell{', but ' if others else ''}{'; '.join(others)}."
-
-
-def _in_brackets(number: str) -> str:
-    return f" [{number}]" if number else ""
-
-
-def update_readme(readme: str, part: str, text: str) -> str:
-    """Return the README with a part's text between its two marks.
-
-    Raises ValueError where the marks are not there.
-    """
-    first, last = f"<!-- {part}: written by `make tables` -->", f"<!-- /{part} -->"
-    before, found, rest = readme.partition(first)
-    _, ended, after = rest.partition(last)
-    if not (found and ended):
-        raise ValueError(f"README.md has no part {first} ... {last}")
-    return f"{before}{first}\n{text}\n{last}{after}"

@@ -12,8 +12,6 @@ from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_studies
 from adanorm.verdicts.paired import corrected_by, paired
 from adanorm.verdicts.preregistration import preregistration
 
@@ -106,11 +104,10 @@ def _verdict(gap: float, p: float | None, seeds: int, *, better_below: bool) -> 
     return f"{'won' if (gap < 0) == better_below else 'lost'} (p {p:.3f})"
 
 
-def guide(runs: str | None = None) -> str:
-    """Return docs/norms.md with what the records in a folder say of each norm."""
-    studies = [study for study in load_studies().values() if "norm-guide" in study.roles]
-    tables = [Table(study, study_grid(study, runs=runs)) for study in studies]
+def guide(tables: Mapping[str, Table]) -> str:
+    """Return docs/norms.md with what the tables by study, the bench and the analyses say of each norm."""
+    shown = [table for table in tables.values() if "norm-guide" in table.study.roles]
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
-    unseen = unchanged_with(analysis, analysis_grid(analysis, runs=runs))
-    return update_norm_guide(GUIDE.read_text("utf-8"), tables, costs=costs, invariances=unseen)
+    unseen = unchanged_with(analysis, analysis_grid(analysis))
+    return update_norm_guide(GUIDE.read_text("utf-8"), shown, costs=costs, invariances=unseen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+from pathlib import Path
 from typing import Any
 
 from adanorm.data.catalogue import SOURCES
@@ -97,8 +98,9 @@ def _file_object(file: File) -> dict[str, Any]:
     return found
 
 
-def ro_crate(parts: list[str]) -> dict[str, Any]:
-    """Return the RO-Crate 1.1 description of the results, of the parts of `PARTS` that there are."""
+def ro_crate(results: Path) -> dict[str, Any]:
+    """Return the RO-Crate 1.1 description of the results, with the parts that are in their folder."""
+    parts = [part for part in PARTS if (results / part).exists()]
     described = [
         {
             "@id": part,

@@ -1,12 +1,11 @@
-"""The README's first answers, from records made by hand."""
+"""The answers to the question, from records made by hand."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from adanorm.config.compose_cache import cached_experiment
-from adanorm.reporting.pages.readme import QUESTION, answers, answers_markdown, short_answer
+from adanorm.reporting.pages.answers import QUESTION, answers, short_answer
 from adanorm.verdicts.claims import evaluated
 from adanorm.verdicts.preregistration import Claim, preregistration
 from tests.reporting.records import record
@@ -68,14 +67,14 @@ def test_runs_of_other_settings_than_the_scales_are_named(tmp_path: Path) -> Non
     made(tmp_path, ["task=enwik8", "scale=mini"], layernorm=[2.0, 2.01, 2.0], adanorm=[1.0, 1.01, 1.0])
     scales = ("paper", "mini")
     short_runs = [result for scale in scales for result in evaluated([claim], scale, runs=str(tmp_path))]
-    not_yet = f"- Enwiki8: not run yet at scale mini with {LONGER}."
-    assert not_yet in answers_markdown(short_runs).splitlines()
+    not_yet = f"Enwiki8: not run yet at scale mini with {LONGER}."
+    assert not_yet in answers(short_runs).tasks
     longer = ["task=enwik8", "scale=mini", LONGER]
     made(tmp_path, longer, layernorm=[2.0, 2.01, 2.0], adanorm=[2.5, 2.51, 2.51])
     both = [result for scale in scales for result in evaluated([claim], scale, runs=str(tmp_path))]
-    (line,) = re.findall("- Enwiki8.*", answers_markdown(both))
+    (line,) = (task for task in answers(both).tasks if task.startswith("Enwiki8"))
     assert line.startswith(
-        f"- Enwiki8, at scale mini, {LONGER}, **worse**: AdaNorm's lead over LayerNorm is -0.50"
+        f"Enwiki8, at scale mini, {LONGER}, **worse**: AdaNorm's lead over LayerNorm is -0.50"
     )
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from jinja2 import Environment
 
 from adanorm.config.titles import task_metric, title
-from adanorm.reporting.pages.readme import answers_markdown, summary_table
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.sentences import claim_closing, claim_sentence
+from scripts.pages.readme import answers_markdown, summary_table
 
 TEMPLATE = Path(__file__).with_suffix(".md")
 CLAIM_COLUMNS = ("claim", "where", "scale", "what is shown", "what would close it")

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from adanorm.config.paths import choices
-from adanorm.reporting.pages.norm_guide import GUIDE, update_norm_guide
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
+from scripts.pages.norm_guide import GUIDE, update_norm_guide
 from tests.reporting.records import record, score
 
 TEXT = """# One

@@ -1,0 +1,40 @@
+"""Write the pages of this repository that show records: `python -m scripts.pages`.
+
+They are the README's answers and table, docs/norms.md, results/REPORT.md and what other tools read: a
+Croissant description of each data source in results/metadata, and an RO-Crate of the results.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from adanorm.config.paths import PROJECT
+from adanorm.files import write_whole
+from adanorm.records.folder import shown
+from adanorm.reporting.pages.report import read_records
+from scripts.pages.metadata import croissants, ro_crate
+from scripts.pages.norm_guide import GUIDE, guide
+from scripts.pages.readme import README, readme
+from scripts.pages.reproducibility_report import reproducibility_report
+
+RESULTS = PROJECT / "results"
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every page, by its path."""
+    records = read_records()
+    described = {RESULTS / "metadata" / f"{name}.json": entry for name, entry in croissants().items()}
+    described[RESULTS / "ro-crate-metadata.json"] = ro_crate(RESULTS)
+    return {
+        README: readme(records.judgements, records.tables),
+        GUIDE: guide(records.tables),
+        RESULTS / "REPORT.md": reproducibility_report(records.judgements, records.tables),
+        **{path: json.dumps(entry, indent=1, ensure_ascii=False) + "\n" for path, entry in described.items()},
+    }
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        write_whole(path, text.encode())
+        print(shown(path))

@@ -1,0 +1,68 @@
+"""The README's answers and its table, written from the records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from adanorm.config.paths import PROJECT
+from adanorm.config.titles import title
+from adanorm.reporting.pages.answers import answers
+from adanorm.reporting.tables.formats import tasks_with_runs
+from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.reporting.tables.table import Table
+from adanorm.verdicts.claims import ClaimResult
+
+README = PROJECT / "README.md"
+
+
+def readme(judgements: Sequence[ClaimResult], tables: Mapping[str, Table]) -> str:
+    """Return README.md with the answers and the table that the records give."""
+    text = _with_part(README.read_text("utf-8"), "answers", answers_markdown(judgements))
+    overview = next(table for table in tables.values() if "readme" in table.study.roles)
+    return _with_part(text, "overview", summary_table(overview))
+
+
+def answers_markdown(judgements: Sequence[ClaimResult]) -> str:
+    """Return the answers as the README has them: two paragraphs and a list."""
+    said = answers(judgements)
+    return "\n".join([f"**{said.short}**", "", said.claim, "", *(f"- {task}" for task in said.tasks)])
+
+
+def summary_table(table: Table) -> str:
+    """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
+    study = table.study
+    tasks = tasks_with_runs(table)
+    header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in tasks)]
+    rows = [
+        [title(norm), *(f"{table.ours(norm, task)}{_in_brackets(table.paper(norm, task))}" for task in tasks)]
+        for norm in study.rows
+    ]
+    return "\n".join([*markdown_table(header, rows), "", _seeds(table, tasks)])
+
+
+def _seeds(table: Table, tasks: Sequence[str]) -> str:
+    """Return how many seeds the cells are of: the planned ones, and where there are others."""
+    planned = len(table.study.seeds)
+    others = []
+    for task in tasks:
+        counts = {norm: len(cell.by_seed) for norm in table.study.rows if (cell := table.cells[norm, task])}
+        own = [f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)]
+        others += [f"on {title(task)} {', '.join(own)}"] if own else []
+    return f"Seeds: {planned} a cell{', but ' if others else ''}{'; '.join(others)}."
+
+
+def _in_brackets(number: str) -> str:
+    return f" [{number}]" if number else ""
+
+
+def _with_part(readme: str, part: str, text: str) -> str:
+    """Return the README with a part's text between its two marks.
+
+    Raises ValueError where the marks are not there.
+    """
+    first, last = f"<!-- {part}: written by `scripts/regenerate` -->", f"<!-- /{part} -->"
+    before, found, rest = readme.partition(first)
+    _, ended, after = rest.partition(last)
+    if not (found and ended):
+        raise ValueError(f"README.md has no part {first} ... {last}")
+    return f"{before}{first}\n{text}\n{last}{after}"
