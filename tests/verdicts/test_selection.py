@@ -1,4 +1,4 @@
-"""What choosing wins where there is nothing to win, against simulation."""
+"""What choosing one epoch does, against simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adanorm.verdicts.epoch_choice import (
     steadier,
     tracked,
 )
-from adanorm.verdicts.selection import expected_best, level, luck_of_choice
+from adanorm.verdicts.selection import level
 from tests.reporting.records import record
 
 
@@ -26,30 +26,6 @@ def test_the_level_is_the_mean_of_the_last_third() -> None:
     assert level([1, 1, 1, 9, 2, 4]) == 3
     assert level([5, 7]) == 7
     assert level([]) is None
-
-
-@pytest.mark.parametrize("count", [1, 2, 4, 10])
-def test_the_largest_of_normal_numbers_lies_where_it_is_said_to(count: int) -> None:
-    drawn = np.random.default_rng(0).standard_normal((100_000, count)).max(1).mean()
-    assert expected_best(count) == pytest.approx(drawn, abs=0.01)
-
-
-def test_choosing_wins_as_much_as_simulated() -> None:
-    random = np.random.default_rng(1)
-    cov = [[2.25, 0.9], [0.9, 4.0]]
-    runs = random.multivariate_normal([0, 0], cov, (400, 3))
-    tried, seeds = 4, 3
-    found = luck_of_choice(runs[..., 0].tolist(), runs[..., 1].tolist(), tried=tried, seeds=seeds)
-    means = random.multivariate_normal([0, 0], cov, (40_000, tried, seeds)).mean(2)
-    chosen = means[np.arange(len(means)), means[..., 0].argmax(1), 1].mean()
-    assert found is not None
-    assert found[0] == pytest.approx(chosen, rel=0.1)
-    assert found[1] == pytest.approx(means[..., 1].max(1).mean(), rel=0.1)
-    small = luck_of_choice(*((runs[..., i] / 100).tolist() for i in (0, 1)), tried=tried, seeds=seeds)
-    assert small == pytest.approx((found[0] / 100, found[1] / 100)), "in whatever unit"
-    assert luck_of_choice([[1.0]], [[1.0]], tried=4, seeds=1) is None
-    alike = luck_of_choice([[5.0, 5.0]], [[1.0, 2.0]], tried=4, seeds=1)
-    assert alike == pytest.approx((0, expected_best(4) * 0.5**0.5)), "no score tells what is chosen"
 
 
 def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_them() -> None:
@@ -65,7 +41,7 @@ def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_t
     assert found.level.sd == pytest.approx((0.3**2 + 1.2**2 / 4) ** 0.5, rel=0.06)
     assert found.level.variance_ratio == pytest.approx((found.level.sd / found.sd_chosen) ** 2)
     assert found.averaged is None
-    assert found.won_on_test == pytest.approx(1.2 * expected_best(12), rel=0.06)
+    assert found.won_on_test == pytest.approx(1.2 * 1.6292, rel=0.06)  # of the largest of 12 normals
     two = epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])]])
     assert two is not None
     assert (two.runs, two.df) == (2, 1)

@@ -10,14 +10,10 @@ from typing import Literal
 from adanorm.config.titles import task_metric
 from adanorm.records.published import published
 from adanorm.verdicts.conjunction import (
-    Improvement,
-    SignedRanks,
     corrected,
     count_shown,
     partial_conjunction,
-    probability_of_improvement,
     sign_test,
-    signed_ranks,
 )
 from adanorm.verdicts.evidence import Evidence, Quantity, evidence
 from adanorm.verdicts.pair import Pair, pair, paper_gap
@@ -117,23 +113,6 @@ class ClaimResult:
     def shown_on(self) -> int:
         """On how many tasks at least the claim is shown to hold."""
         return count_shown([task.p_support for task in self.tasks], preregistration().level)
-
-    @cached_property
-    def improvement(self) -> Improvement | None:
-        """How probably a run of the better norm beats one of the worse, over the tasks with runs."""
-        pairs = [task.pair for task in self.run if task.pair is not None]
-        sides = {
-            found.task: (list(found.sides[0].scores.values()), list(found.sides[1].scores.values()))
-            for found in pairs
-            if all(side.scores and side.all_learned for side in found.sides)
-        }
-        return probability_of_improvement(sides)  # scores are signed: larger is better
-
-    @cached_property
-    def ranks(self) -> SignedRanks | None:
-        """The signed ranks of the gaps over tasks, each in units of its margin."""
-        compared = [task.pair.comparison for task in self.run if task.pair is not None]
-        return signed_ranks([read.gap / read.margin for read in compared if read is not None])
 
 
 def claim_results(runs: str | None = None) -> list[ClaimResult]:

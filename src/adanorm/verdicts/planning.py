@@ -115,16 +115,15 @@ def seeds_needed(
     """
     if effect == 0:
         return None
-    from statsmodels.stats.power import TTestPower
-
-    test = TTestPower()
+    from scipy.stats import nct, t
 
     def power(count: int) -> float:
-        spread, df = math.sqrt(sd**2 + count * example_error**2), count - 1 + prior_df
+        df = count - 1 + prior_df
+        center = effect / math.sqrt(sd**2 / count + example_error**2)
         if kind == "difference":
-            return float(test.power(effect / spread, count, registered.level, df=df))
-        one = float(test.power(effect / spread, count, registered.level, df=df, alternative="larger"))
-        return 2 * one - 1
+            bound = t.isf(registered.level / 2, df)
+            return float(nct.sf(bound, df, center) + nct.cdf(-bound, df, center))
+        return 2 * float(nct.sf(t.isf(registered.level, df), df, center)) - 1
 
     # More seeds find more: the first that do are found by halving.
     counts = range(2, MOST_SEEDS + 1)

@@ -8,7 +8,6 @@ from adanorm.config.titles import quantity_title, task_metric, title
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
-from adanorm.verdicts.conjunction import SignedRanks
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, more
@@ -19,7 +18,6 @@ CLAIM_COLUMNS = (
     "seeds", "the paper's gap", "excluded (p)", "to find the paper's gap", "to show equivalence",
     "validation, best epoch", "validation, level",
 )  # fmt: skip
-FEW_SEEDS = 5  # a bootstrap interval of fewer is too narrow
 
 
 def registered_note() -> str:
@@ -144,27 +142,10 @@ def shown_p(p: float | None) -> str:
 def over_tasks(found: ClaimResult) -> str:
     """Return what is said of a claim over all its tasks, in a paragraph."""
     holds, contrary, no_gain = found.family or found.ps
-    parts = [
+    return (
         f"Over data sets, corrected for the claims of the scale: p {shown_p(holds)} of the claim,"
         f" {shown_p(contrary)} of its contrary, {shown_p(no_gain)} of no difference that matters; shown on at"
         f" least {found.shown_on}."
-    ]
-    if found.improvement is not None:
-        better, few = found.improvement, found.improvement.fewest_seeds < FEW_SEEDS
-        parts.append(
-            f"A run of the better norm beats one of the worse with probability {better.probability:.2f}"
-            f" [{better.interval.low:.2f}, {better.interval.high:.2f}]"
-            f"{', an interval too narrow for so few seeds' if few else ''}."
-        )
-    if found.ranks is not None:
-        parts.append(f"Signed ranks in units of the margins: {_ranks(found.ranks)}.")
-    return " ".join(parts)
-
-
-def _ranks(ranks: SignedRanks) -> str:
-    return (
-        f"worse {ranks.worse:.2f}, no difference that matters {ranks.equivalent:.2f},"
-        f" better {ranks.better:.2f}"
     )
 
 

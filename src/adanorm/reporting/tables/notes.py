@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adanorm.config.titles import task_metric, title
+from adanorm.config.titles import title
 from adanorm.metrics.table import METRICS
 from adanorm.records.arithmetic import arithmetic
 from adanorm.records.baselines import best_baseline
-from adanorm.records.published import UNCONFIRMED, published
+from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.rule_notes import rule_notes
 from adanorm.reporting.tables.setting_notes import setting_notes
 from adanorm.reporting.tables.table import Table
-from adanorm.verdicts.prediction import Shift, column_shift, error_rates
+from adanorm.verdicts.prediction import error_rates
 from adanorm.verdicts.preregistration import preregistration
 
 SHIFTS = (0, 1, 2, 3)  # standard deviations, of which error rates are printed
@@ -156,7 +156,7 @@ def _in_spans(seeds: Iterable[int]) -> str:
 
 
 def _verdicts(table: Table) -> list[str]:
-    """Return what the verdicts on the paper's numbers mean, how often they err, and the columns' tests."""
+    """Return what the verdicts on the paper's numbers mean, how often they err."""
     found = [
         "Verdict on the paper's number, with its percentile in the distribution of one more run (Student's t,"
         " the standard deviation pooled over the norms of the task): *consistent*: within the central 80 %;"
@@ -176,32 +176,4 @@ def _verdicts(table: Table) -> list[str]:
             f"How often the verdict falls, consistent/inconclusive/differs, at {count} seeds of each norm, if"
             f" the paper's mean lies so many standard deviations from ours: {', '.join(by_shift)}."
         )
-    shifts = {task: _shift(table, task) for task in begun}
-    said = [
-        f"{title(task)} {shift.mean:+.2f} over {shift.norms} norms (p {shift.p_apart:.2f} if the paper's runs"
-        f" were independent{_if_shared(shift)})"
-        for task, shift in shifts.items()
-        if shift is not None
-    ]
-    return (
-        [*found, f"Whole columns against the paper's confirmed numbers: {'; '.join(said)}."]
-        if said
-        else found
-    )
-
-
-def _if_shared(shift: Shift) -> str:
-    return "" if shift.p_shared is None else f", {shift.p_shared:.2f} if they shared a seed"
-
-
-def _shift(table: Table, task: str) -> Shift | None:
-    """Return how far our column lies from the paper's, in the metric's own direction."""
-    sign = 1 if task_metric(task).higher_is_better else -1
-    numbers = {norm: published(task, norm) for norm in preregistration().norms}
-    confirmed = {
-        norm: sign * n.value
-        for norm, n in numbers.items()
-        if n is not None and n.confirmed and n.value is not None
-    }
-    shift = column_shift(table.evidence(task).variance.scores, confirmed)
-    return shift and shift._replace(mean=sign * shift.mean)
+    return found

@@ -9,10 +9,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONF, choices
 from adanorm.config.titles import title
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.metrics.table import METRICS
-from adanorm.records import reader
 from adanorm.reporting.tables.table import Table
-from adanorm.verdicts.selection import luck_of_choice
 
 MARKS = ("assumed", "recollected")  # of settings that the paper does not state, in conf/task
 
@@ -78,7 +75,7 @@ def _tuned(table: Table) -> list[str]:
 
 
 def _choice(table: Table) -> list[str]:
-    """Return what a study with a budget chooses by, and what the choice wins by luck."""
+    """Return what a study with a budget chooses by."""
     study = table.study
     if not study.tries:
         return []
@@ -92,29 +89,4 @@ def _choice(table: Table) -> list[str]:
         f"{tried}. Shown is the best by mean validation score over the seeds, in brackets which; test"
         " scores had no part in it."
     )
-    wins = {task: _luck(table, task) for task in table.study.columns}
-    said = [
-        f"{title(task)} {luck[0]:+.2f} (chosen on test scores it would win {luck[1]:+.2f})"
-        for task, luck in wins.items()
-        if luck is not None
-    ]
-    if not said:
-        return [found]
-    return [
-        f"{found} If no setting matters, the best of {study.tries} wins by luck alone: {', '.join(said)}."
-    ]
-
-
-def _luck(table: Table, task: str) -> tuple[float, float] | None:
-    """Return what the best of the budget's settings wins on a task if none matters, in test score."""
-    valid, test = [], []
-    for (_, column), plan in table.grid.items():
-        for candidate in plan.candidates if column == task else ():
-            target = candidate.runs[0].task
-            results = [reader.result(run.folder()) for run in candidate.runs]
-            done = [r for r in results if r is not None and r.status == "done" and r.valid]
-            signs = (METRICS[name].higher_is_better for name in (target.selection_metric, target.metric))
-            by_valid, by_test = (1 if higher else -1 for higher in signs)
-            valid.append([by_valid * r.valid_score(target.selection_metric) for r in done])
-            test.append([by_test * r.test_score(target.metric) for r in done])
-    return luck_of_choice(valid, test, tried=table.study.tries, seeds=len(table.study.seeds))
+    return [found]
