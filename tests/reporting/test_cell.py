@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import re
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from adanorm.reporting.tables.formats import table_csv, table_latex, table_markd
 from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import Study, load_study
+from adanorm.studies.study import load_study
 from adanorm.verdicts.cell import cell
 from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.epoch_choice import epoch_choices
@@ -286,7 +285,7 @@ def test_improvement_means_lower_for_bits_per_character(table: Table) -> None:
     assert second.improvement("none", "detachnorm", "en-de") == ("-", "-")  # both diverge
 
 
-def test_fewer_bits_are_the_best_an_improvement_and_a_column_that_lies_low(tmp_path: Path) -> None:
+def test_fewer_bits_are_the_best_and_an_improvement(tmp_path: Path) -> None:
     study = load_study("table4")
     grid = study_grid(study, runs=str(tmp_path))
     for norm, bits in (("layernorm", (1.06, 1.07, 1.08)), ("adanorm", (0.98, 0.99, 0.99))):
@@ -295,8 +294,6 @@ def test_fewer_bits_are_the_best_an_improvement_and_a_column_that_lies_low(tmp_p
     table = Table(study, grid)
     assert table.best("enwik8") == "adanorm"
     assert table.improvement("layernorm", "adanorm", "enwik8") == ("+0.08", "+0.00")
-    low = ((0.98 + 2 * 0.99) / 3 - 1.07) / 2  # beside the paper's 1.07 of either norm
-    assert f"Enwiki8 {low:+.2f} over 2 norms" in table_markdown(table)
 
 
 def test_the_csv_holds_every_cell_unrounded(table: Table) -> None:
@@ -423,25 +420,6 @@ def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -
     page = report_page({"fair": whole}, ())
     assert "5 runs done, 1 diverged" in page, "those of settings that were not chosen are on record too"
     assert len(re.findall(r'<td><a( class="best")? href="#runs-', page)) == 3
-
-
-def test_the_luck_of_a_choice_by_loss_is_a_gain_where_a_lower_loss_goes_with_a_better_score(
-    tmp_path: Path,
-) -> None:
-    study = Study.model_validate(
-        {"title": "t", "rows": ["adanorm"], "columns": ["de-en"], "scale": "mini", "seeds": [1, 2]}
-        | {"budget": ["training.lr=0.001", "training.lr=0.002"]}
-    )
-    grid = study_grid(study, runs=str(tmp_path))
-    for candidate, ahead in zip(grid["adanorm", "de-en"].candidates, (0, 1), strict=True):
-        for run, valid, bleu in zip(candidate.runs, (2.0, 2.2), (30.0, 28.0), strict=True):
-            record(run, valid={"loss": valid + 0.1 * ahead}, test={"bleu": bleu + ahead})
-    # The larger of two normal numbers wins s / sqrt(pi), s of two seeds: loss and score go together.
-    win = math.sqrt(2) / math.sqrt(math.pi) / math.sqrt(2)
-    table = Table(study, grid)
-    assert table.ours("adanorm", "de-en") == "29.00 ± 1.41 [lr=0.001]", "the lower loss is chosen"
-    said = f"De-En {win:+.2f} (chosen on test scores it would win {win:+.2f})"
-    assert said in table_markdown(table)
 
 
 def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: Path) -> None:
