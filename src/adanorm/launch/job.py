@@ -1,8 +1,7 @@
-"""One job of a study, started by a launcher of Hydra's: a run in a process of its own."""
+"""One job of a study, started by one of Hydra's launchers: a run in a process of its own."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -12,16 +11,17 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import hydra
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig
 
-from adanorm.config.overrides import parsed
 from adanorm.config.paths import CONF
 from adanorm.files import write_whole
-from adanorm.launch import lifeline
 from adanorm.records.folder import OF_A_STUDY
 
 STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)  # by SLURM, which also warns with the second
@@ -30,36 +30,31 @@ LONGEST_STOP = 600  # seconds
 
 @hydra.main(config_path=str(CONF), config_name="job", version_base="1.3")
 def job(config: DictConfig) -> int:
-    """Make the plan's run of this index and return its exit code, written beside its log as well.
+    """Return the exit code of the plan's run of this index, which is also written beside its log.
 
     A run that fails is no error of the job: the launcher then goes on with the others.
     """
     folder = Path(config.plan)
     plan = json.loads((folder / "plan.json").read_text("utf-8"))
-    if plan["local"] and lifeline.is_over(folder):
-        return 1
     with reserved_devices(plan["devices"], config.gpus, plan["runs_a_device"]) as devices:
-        places = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
-        code = _run(plan, config.index, config.gpus, folder, {**os.environ, **places, OF_A_STUDY: "1"})
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
+        with (folder / f"{config.index}.log").open("a", encoding="utf-8") as log:
+            # Several bars at once would be unreadable: a run alone speaks for itself.
+            output = None if plan["aloud"] else log
+            environment = {**os.environ, **visible, OF_A_STUDY: "1"}
+            code = subprocess.call(
+                _command(plan, config.index, config.gpus),
+                cwd=plan["cwd"], env=environment, stdout=output, stderr=output,
+            )  # fmt: skip
+    if code in STOPPED and "SLURM_JOB_ID" in os.environ:
+        time.sleep(LONGEST_STOP)  # to be put back into the queue: a job that has ended is not
     write_whole(folder / f"{config.index}.ended", str(code).encode())
     return code
 
 
-def _run(plan: dict[str, object], index: int, gpus: int, folder: Path, environment: dict[str, str]) -> int:
+def _command(plan: dict[str, Any], index: int, gpus: int) -> list[str]:
     torchrun = ["torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", "-m"] if gpus > 1 else []
-    runs = plan["runs"]
-    assert isinstance(runs, list)
-    command = [sys.executable, "-m", *torchrun, "adanorm", "run", *runs[index]]
-    with (folder / f"{index}.log").open("a", encoding="utf-8") as log:
-        # Several bars at once would be unreadable: a run alone speaks for itself.
-        output = None if plan["aloud"] else log
-        cwd = str(plan["cwd"])
-        with subprocess.Popen(command, cwd=cwd, env=environment, stdout=output, stderr=output) as process:
-            # On a cluster's machine nothing is seen of the study's.
-            code = lifeline.wait_until_over(process, folder) if plan["local"] else process.wait()
-    if code in STOPPED and "SLURM_JOB_ID" in os.environ:
-        time.sleep(LONGEST_STOP)  # to be put back into the queue: a job that has ended is not
-    return code
+    return [sys.executable, "-m", *torchrun, "adanorm", "run", *plan["runs"][index]]
 
 
 @contextmanager
@@ -71,8 +66,8 @@ def reserved_devices(devices: Sequence[str], count: int, runs_a_device: int = 1)
     taken: list[str] = []
     while devices:
         with ExitStack() as locks:
-            for place, device in itertools.product(range(runs_a_device), devices):
-                name = f"adanorm-{os.getuid()}-device-{device}-{place}.lock"
+            for turn, device in product(range(runs_a_device), devices):
+                name = f"adanorm-{os.getuid()}-device-{device}-{turn}.lock"
                 if device in taken:
                     continue
                 try:
@@ -88,12 +83,12 @@ def reserved_devices(devices: Sequence[str], count: int, runs_a_device: int = 1)
     yield taken
 
 
-def main() -> None:
-    """Hand the jobs of the command line to their launcher, for as long as their study lives."""
-    plan = next(parsed(argument).value() for argument in sys.argv if argument.startswith("plan="))
-    lifeline.end_group_with(Path(plan))
-    job()
+def _end_group(number: int, frame: FrameType | None) -> None:
+    """End this process's group, which is the jobs of a study that has ended."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.killpg(0, signal.SIGTERM)
 
 
 if __name__ == "__main__":
-    main()
+    signal.signal(signal.SIGTERM, _end_group)
+    job()

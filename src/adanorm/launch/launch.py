@@ -1,18 +1,23 @@
-"""Handing runs to Hydra's launchers, local processes, Ray or SLURM, and telling how they end."""
+"""Hands runs to Hydra's launchers (local processes, Ray or SLURM) and says how each ends."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
+import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
+from typing import IO, NoReturn
 
 from adanorm.config.overrides import assigned
 from adanorm.files import write_whole
-from adanorm.launch import lifeline
 from adanorm.launch.launchers import Launch
 from adanorm.records import reader
 from adanorm.records.folder import HELD_CODE, is_locked, shown
@@ -20,101 +25,128 @@ from adanorm.records.outcome import outcome
 from adanorm.studies.grid import Planned
 
 SECONDS = 0.2  # between two looks at the jobs
+PATIENCE = 5.0  # seconds that a process has to end before it is killed
+DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
 def run_all(
     runs: Sequence[Planned], launch: Launch, folder: Path, *, ended: Callable[[], None] = lambda: None
 ) -> list[Planned]:
-    """Make runs, print a line as each ends, and return those that failed; one failing stops no other.
+    """Return the runs that failed, after making all of them and printing a line as each ends.
 
-    What a run came to is read from its record. A run that another process holds is waited for, and
-    made here if that process left it unfinished. The jobs' logs go into `folder`; `ended` is called
-    after every line.
+    A run that fails stops no other. What a run came to is read from its record. A run that another process
+    holds is waited for, and made here if that process left it unfinished. The jobs' logs go into `folder`;
+    `ended` is called after every line.
     """
     plan = {
         "cwd": os.getcwd(),
         "devices": launch.devices if launch.facts.local else [],
         "runs_a_device": launch.runs_a_device,
         "aloud": launch.aloud,
-        "local": launch.facts.local,
         "runs": [run.arguments for run in runs],
     }
     folder.mkdir(parents=True)
     write_whole(folder / "plan.json", json.dumps(plan, indent=1).encode())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     left = list(range(len(runs)))
-    with lifeline.held(folder):
-        while left:
-            _launch(runs, left, launch, folder, ended)
-            left = [index for index in left if _is_held(runs[index], folder / f"{index}.ended")]
-            if left:
-                print(f"{len(left)} run(s) held by another process: waiting for them", flush=True)
-            while any(_state(runs[index]) == "held" for index in left):
-                time.sleep(5)
-            left = [index for index in left if _state(runs[index]) != "made"]
-    return [run for run in runs if _state(run) != "made"]
+    while left:
+        _launch(runs, left, launch, folder, ended)
+        left = [index for index in left if _state(runs[index], _code(folder, index)) == "held"]
+        if left:
+            print(f"{len(left)} run(s) held by another process: waiting for them", flush=True)
+        while any(is_locked(runs[index].experiment.folder()) for index in left):
+            time.sleep(1)
+        left = [index for index in left if not reader.is_complete(runs[index].experiment.folder())]
+    return [run for run in runs if not reader.is_complete(run.experiment.folder())]
 
 
-def _state(run: Planned) -> str:
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    for ignored in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)  # the jobs are being ended
+    with suppress(OSError):  # a terminal that was closed
+        print("stopped: the next start resumes the runs from their checkpoints", file=sys.stderr)
+    raise SystemExit(128 + number)
+
+
+def _state(run: Planned, code: str) -> str:
+    """Return made, held or failed; held too where another process had the run when its job came to it."""
     folder = run.experiment.folder()
-    held = is_locked(folder)  # asked first: a run may end in between
-    return "made" if reader.is_complete(folder) else "held" if held else "failed"
+    is_held = is_locked(folder)  # asked first: a run may end in between
+    if reader.is_complete(folder):
+        return "made"
+    return "held" if is_held or code == str(HELD_CODE) else "failed"
 
 
-def _is_held(run: Planned, ended: Path) -> bool:
-    """Return whether another process is writing a run, or was when its job came to it."""
-    state = _state(run)
-    return state == "held" or (state == "failed" and _code(ended) == str(HELD_CODE))
-
-
-def _code(ended: Path) -> str:
-    return ended.read_text("utf-8") if ended.exists() else "no exit code"
+def _code(folder: Path, index: int) -> str:
+    path = folder / f"{index}.ended"
+    return path.read_text("utf-8") if path.exists() else "no exit code"
 
 
 def _launch(
     runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, folder: Path, ended: Callable[[], None]
 ) -> None:
     """Hand some of the runs to the launcher and wait until it has done with them."""
-    waited = set(chosen)
     for index in chosen:
         (folder / f"{index}.ended").unlink(missing_ok=True)
-    indices = ",".join(map(str, chosen))
-    plan = assigned("plan", str(folder.resolve()))
-    job = [sys.executable, "-m", "adanorm.launch.job", "-m"]
-    command = [*job, f"index={indices}", plan, *launch.overrides()]
-    with (folder / "launcher.log").open("a", encoding="utf-8") as log:
-        output = None if launch.aloud else log
-        with lifeline.process_group(command, output) as process:
-            while waited:
-                working = process.poll() is None  # asked before the jobs, the last of which may just end
-                for index in sorted(waited):
-                    if (folder / f"{index}.ended").exists():
-                        waited.remove(index)
-                        _report(runs, index, folder)
-                        ended()
-                if not working:
-                    break
+    indices = f"index={','.join(map(str, chosen))}"
+    command = [sys.executable, "-m", "adanorm.launch.job", "-m", indices]
+    command += [assigned("plan", str(folder.resolve())), *launch.overrides()]
+    waited = list(chosen)
+    path = folder / "launcher.log"
+    with path.open("a", encoding="utf-8") as log, _group(command, None if launch.aloud else log) as process:
+        while waited:
+            is_over = process.poll() is not None  # asked before the jobs, the last of which may just end
+            for index in [i for i in waited if is_over or (folder / f"{i}.ended").exists()]:
+                waited.remove(index)
+                _report(runs, index, folder)
+                ended()
+            if waited:
                 time.sleep(SECONDS)
-            process.wait()
-    for index in sorted(waited):
-        _report(runs, index, folder)
-        ended()
-    if process.returncode:
-        last = (folder / "launcher.log").read_text("utf-8", "replace").strip().splitlines()[-1:]
-        print(f"launcher {launch.launcher}: ended with {process.returncode} {' '.join(last)}", flush=True)
+        code = process.wait()
+    if code:
+        last = path.read_text("utf-8", "replace").strip().splitlines()[-1:]
+        print(f"launcher {launch.launcher}: ended with {code} {' '.join(last)}", flush=True)
         print(f"its log: {shown(folder)}", flush=True)
 
 
+@contextmanager
+def _group(command: Sequence[str], output: IO[str] | None) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process in a group of its own, and end whatever is left of the group after a block.
+
+    However this process ends, Linux then sends SIGTERM to that process, which ends its group.
+    """
+    prctl = ctypes.CDLL(None).prctl
+    process = subprocess.Popen(
+        command,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        preexec_fn=lambda: prctl(DIE_WITH_PARENT, signal.SIGTERM),  # noqa: PLW1509
+    )
+    try:
+        yield process
+    finally:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            deadline = time.monotonic() + PATIENCE
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+                while time.monotonic() < deadline:
+                    process.poll()  # a zombie counts as one of the group
+                    os.killpg(process.pid, 0)
+                    time.sleep(0.05)
+        process.wait()
+
+
 def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
-    ended, log = folder / f"{index}.ended", folder / f"{index}.log"
-    code = _code(ended)
-    state = "held" if _is_held(runs[index], ended) else _state(runs[index])
+    run, code, log = runs[index], _code(folder, index), folder / f"{index}.log"
+    state = _state(run, code)
     text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
-    lines = [f"[{index + 1}/{len(runs)}] {runs[index].name}: {text}"]
-    experiment = runs[index].experiment
-    result = reader.result(experiment.folder())
+    lines = [f"[{index + 1}/{len(runs)}] {run.name}: {text}"]
+    result = reader.result(run.experiment.folder())
     details: list[str] = []
     if result is not None and (state == "made" or code == "1"):  # 1: it broke in training, which is recorded
-        details = [outcome(experiment.task, result)]
+        details = [outcome(run.experiment.task, result)]
     elif state == "failed" and log.exists():
         details = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
     for line in details:
