@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 
-from adanorm.cli.command import main
+from adanorm.__main__ import main
 
 if __name__ == "__main__":
     _, limit, *arguments = sys.argv

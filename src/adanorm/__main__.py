@@ -1,11 +1,12 @@
-# PYTHON_ARGCOMPLETE_OK
-"""The command `adanorm`, also as `python -m adanorm`."""
+"""The command `adanorm`, also as `python -m adanorm`: the process, its signals, streams and exit codes."""
 
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
+import warnings
 from types import FrameType
 from typing import NoReturn, TextIO
 
@@ -20,9 +21,7 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         print_whatever_comes(stream)
     try:
-        from adanorm.cli.command import main as run
-
-        run()
+        _run()
     except KeyboardInterrupt:
         print(LINE, file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
@@ -41,6 +40,53 @@ def print_whatever_comes(stream: TextIO | None) -> None:
     if isinstance(stream, io.TextIOWrapper):
         is_whole = stream.encoding.lower().replace("-", "") == "utf8"
         stream.reconfigure(errors="surrogateescape" if is_whole else "replace")
+
+
+def _run() -> NoReturn:
+    """Run the command line; the user's mistakes end it with one line and code 2."""
+    from adanorm.cli.command import dispatch
+    from adanorm.config.portable import hold_arithmetic
+
+    warnings.formatwarning = _as_line
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # norm=my_norms:MyNorm is a file in this folder, as under `python -m`
+    try:
+        hold_arithmetic()
+        code = dispatch(sys.argv[1:])
+        if sys.stdout is not None:  # closed by who started this process
+            sys.stdout.flush()
+        raise SystemExit(code)
+    except BrokenPipeError:  # the reader, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] in ("adanorm", *sys.stdlib_module_names):
+            raise
+        _leave(
+            f"{error.name} is not installed; the suite's packages come with `pip install 'adanorm[suite]'`"
+        )
+    except Exception as error:
+        from adanorm.config.errors import mistake
+
+        line = mistake(error)
+        if line is None:
+            raise
+        _leave(line)
+
+
+def _leave(line: str) -> NoReturn:
+    """End the process with the line of a mistake."""
+    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        print(f"error: {line}", file=sys.stderr)
+    raise SystemExit(2) from None
+
+
+def _as_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Return a warning as one line, without the place in the code, which does not help the user."""
+    return f"warning: {message}\n"
 
 
 if __name__ == "__main__":

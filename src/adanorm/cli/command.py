@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 import textwrap
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import NamedTuple, NoReturn
+from types import MappingProxyType
+from typing import NamedTuple
 
 from adanorm.config.assignments import check_each_once
-from adanorm.config.portable import hold_arithmetic
 
 # Named here, so that the overview imports no command.
 COMMANDS = {
@@ -42,8 +38,7 @@ OTHER_NAMES = {"analyse": "analyze"}
 WIDTH = 80
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """A `key=value` of a command; `also` are other spellings of its name."""
 
     help: str
@@ -51,8 +46,7 @@ class Key:
     also: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(NamedTuple):
     """What a command takes: names, keys of its own, and perhaps the settings of a run.
 
     `name` stands for the names in the help, such as STUDY; `choices` returns them; `fewest` and
@@ -64,7 +58,7 @@ class Usage:
     choices: Callable[[], Sequence[str]] = tuple
     fewest: int = 0
     most: int = 0
-    keys: dict[str, Key] = field(default_factory=dict)
+    keys: Mapping[str, Key] = MappingProxyType({})
     settings: str = ""
     examples: tuple[str, ...] = ()
     notes: str = ""
@@ -208,54 +202,3 @@ def no_early_end() -> Iterator[None]:
                 "ended early: a norm or other code that was called has left by sys.exit()"
             ) from end
         raise
-
-
-def main() -> NoReturn:
-    """Run the command line of this process; the user's mistakes end it with one line and code 2.
-
-    Raises KeyboardInterrupt where it is interrupted, which adanorm.__main__ tells.
-    """
-    warnings.formatwarning = _as_line
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # norm=my_norms:MyNorm is a file in this folder, as under `python -m`
-    if "_ARGCOMPLETE" in os.environ:
-        from adanorm.cli.completion import complete
-
-        complete()
-    try:
-        hold_arithmetic()
-        code = dispatch(sys.argv[1:])
-        if sys.stdout is not None:  # closed by who started this process
-            sys.stdout.flush()
-        raise SystemExit(code)
-    except BrokenPipeError:  # the reader, such as `head`, has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] in ("adanorm", *sys.stdlib_module_names):
-            raise
-        _leave(
-            f"{error.name} is not installed; the suite's packages come with `pip install 'adanorm[suite]'`"
-        )
-    except Exception as error:
-        from adanorm.config.errors import mistake
-
-        line = mistake(error)
-        if line is None:
-            raise
-        _leave(line)
-
-
-def _leave(line: str) -> NoReturn:
-    """End with the line of a mistake."""
-    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-        print(f"error: {line}", file=sys.stderr)
-    raise SystemExit(2) from None
-
-
-def _as_line(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-) -> str:
-    """Return a warning as a line: where in the code it was given says nothing to the user."""
-    return f"warning: {message}\n"
