@@ -17,11 +17,12 @@ from adanorm.records.result import AnalysisResult, Ended, Result
 
 ROWS = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
 PATCH = "changes.patch"  # what the code differed from its commit by
+OUTPUTS = "predictions.txt.gz"  # the test set's
 FILES = (
     "config.yaml",
     "environment.json",
     PATCH,
-    "predictions.txt.gz",
+    OUTPUTS,
     "test_metrics.jsonl",
     *ROWS.values(),
 )  # beside the result
@@ -43,7 +44,8 @@ def problem(folder: Path, result: Ended) -> str | None:
         identity = _identity(folder)
         if found := _of_the_folder(folder, identity, result):
             return found
-        rows = read_rows(folder / ROWS[AnalysisResult if isinstance(result, AnalysisResult) else Result])
+        path = folder / ROWS[AnalysisResult if isinstance(result, AnalysisResult) else Result]
+        rows = rows_of(path.name, path.read_bytes()) if path.exists() else []
     except (OSError, ValueError) as error:
         return " ".join(str(error).split())
     if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
@@ -58,19 +60,16 @@ def digests(folder: Path) -> dict[str, str]:
     return {name: sha256(folder / name) for name in FILES if (folder / name).is_file()}
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of JSON lines, none where it does not exist.
-
-    Raises ValueError naming the line that is none, or that has a number which is not finite.
-    """
+def rows_of(name: str, content: bytes) -> list[dict[str, Any]]:
+    """Return the rows of a file of JSON lines; raises ValueError naming the line that is none."""
     rows = []
-    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
+    for number, line in enumerate(content.splitlines(), 1):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            raise ValueError(f"{path.name}, line {number}: no JSON object")
+            raise ValueError(f"{name}, line {number}: no JSON object")
         rows.append(row)
     return rows
 

@@ -1,4 +1,8 @@
-"""Reading records back; what is broken is said in a warning, once, and not counted."""
+"""The table of runs: every record is read once in a process, from its folder or from its line in the store.
+
+A folder of runs or analyses has live records, <folder>/<name>/result.json, and kept ones, the lines of
+<folder>.jsonl. A record that is not whole is named in a warning, once, and counts nowhere.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,204 @@ import gzip
 import json
 import warnings
 import zlib
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
-from adanorm.records.check import FILES, NAME, problem, read_rows
+from adanorm.records import store
+from adanorm.records.check import FILES, NAME, OUTPUTS, problem, rows_of
 from adanorm.records.older import is_listed
 from adanorm.records.result import AnalysisResult, Ended, Result
 from adanorm.records.sealed import CHECKSUM, checksum_of
 
-R = TypeVar("R", bound=Ended)
 SCHEMA = 1
 EVIDENCE_SEEDS = 100  # what a setting was chosen by is no evidence of what it is worth
+
+
+class Record:
+    """What a run or an analysis left behind; each file is read when it is first asked for.
+
+    `folder` is where the files lie or, of a kept record, would lie.
+    """
+
+    def __init__(self, folder: Path, line: store.Line | None = None) -> None:
+        self.folder = folder
+        self._line = line
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the record is a line of the store."""
+        return self._line is not None
+
+    @property
+    def where(self) -> Path:
+        """The path that a person finds the record by: its folder, or the file of its line."""
+        return self.folder if self._line is None else self._line.file
+
+    def content(self, name: str) -> bytes | None:
+        """Return the bytes of a file of the record; None where it has none of that name."""
+        if self._line is not None:
+            return self._line.content(name)
+        path = self.folder / name
+        return path.read_bytes() if path.is_file() else None
+
+    def has(self, name: str) -> bool:
+        """Return whether the record has a file of a name."""
+        return (self.folder / name).is_file() if self._line is None else self._line.has(name)
+
+    def text(self, name: str) -> str:
+        """Return the text of a file of the record, empty where there is none."""
+        return (self.content(name) or b"").decode()
+
+    @cached_property
+    def ended(self) -> Ended | None:
+        """What the record came to; None where it has not ended or, after a warning, is not whole."""
+        if not self.has("result.json"):
+            return None
+        ended, reason = self._whole()
+        if reason is not None:
+            warnings.warn(f"{self.folder / 'result.json'} is not counted: {reason}", stacklevel=1)
+        return ended
+
+    def _whole(self) -> tuple[Ended | None, str | None]:
+        """Return what the record came to, or None and why it does not count."""
+        values = self.values
+        if reason := self._unreadable(values):
+            return None, reason
+        kind: type[Ended] = AnalysisResult if "analysis" in values else Result
+        try:
+            ended = kind.model_validate({key: value for key, value in values.items() if key != CHECKSUM})
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            return None, f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}"
+        if self._line is not None:  # it was looked through when it was kept
+            return ended, None
+        reason = problem(self.folder, ended)
+        if reason is None and CHECKSUM not in values and not is_listed(self.folder):
+            reason = "it has no checksum, and is none of the older records that lack one"
+        return (None, reason) if reason else (ended, None)
+
+    def _unreadable(self, values: Any) -> str | None:
+        """Return why what result.json says is no result, or another than was written; None where it is one."""
+        if self._line is not None and not self._line.is_whole:
+            return f"its line in {self._line.file.name} is not what was written"
+        if not isinstance(values, dict):
+            return "it is no JSON object"
+        if values.get("schema") != SCHEMA:
+            return f"schema {values.get('schema')!r} is not {SCHEMA}"
+        rest = {key: value for key, value in values.items() if key != CHECKSUM}
+        changed = self._line is None and CHECKSUM in values and values[CHECKSUM] != checksum_of(rest)
+        return "it is not what was written" if changed else None
+
+    @property
+    def values(self) -> Any:
+        """What result.json says, unchecked; None where it says nothing."""
+        try:
+            return json.loads(self.content("result.json") or b"")
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """What the run was computed with: commit, packages, device; empty where nothing says."""
+        return dict(json.loads(self.text("environment.json") or "{}"))
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Return the rows of a file of JSON lines; raises ValueError naming the line that is none."""
+        if name not in self._rows:
+            self._rows[name] = rows_of(name, self.content(name) or b"")
+        return self._rows[name]
+
+    @cached_property
+    def _rows(self) -> dict[str, list[dict[str, Any]]]:
+        return {}
+
+    def outputs(self, *, examples: int | None = None) -> list[str]:
+        """Return the test set's outputs, one an example.
+
+        Raises ValueError, naming the file, where they cannot be read or are not of so many examples.
+        """
+        path = self.folder / OUTPUTS
+        try:
+            if self._line is not None:
+                text = self._line.outputs()
+            else:
+                if not (packed := path.read_bytes()):
+                    raise EOFError("it is empty")
+                text = gzip.decompress(packed).decode()
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: cannot be read ({error})") from None
+        # Only a line feed ends a line: a translation may hold what else ends one for Python.
+        lines = text.split("\n")[:-1]
+        if examples not in (None, len(lines)):
+            raise ValueError(f"{path}: has {len(lines):,} lines, the test set {examples:,} examples")
+        return lines
+
+
+State: TypeAlias = tuple[int, int, int] | None  # of a file: when it was changed, its size; None: not there
+
+_live: dict[Path, tuple[list[State], Record]] = {}
+
+
+def record(folder: Path) -> Record:
+    """Return the record of a run's or an analysis' folder, which need not exist; a kept one comes first."""
+    kept = _kept(folder.parent).get(folder.name)
+    if kept is not None:
+        return kept
+    state = [_state(folder / "result.json")]
+    if state == [None]:
+        return Record(folder)
+    state += [_state(folder / name) for name in FILES]
+    if (known := _live.get(folder)) is None or known[0] != state:
+        _live[folder] = known = state, Record(folder)
+    return known[1]
+
+
+def _state(path: Path) -> State:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
+
+
+def _kept(parent: Path) -> dict[str, Record]:
+    """Return the kept records of a folder by name, read again where its file has changed."""
+    file = store.file_of(parent)
+    return {} if (state := _state(file)) is None else _records(parent, file, state)
+
+
+@lru_cache(maxsize=4096)
+def _records(parent: Path, file: Path, state: State) -> dict[str, Record]:
+    return {name: Record(parent / name, line) for name, line in store.lines(file).items()}
+
+
+Names: TypeAlias = tuple[str, ...]
+
+
+def names(parent: Path) -> Names:
+    """Return the names of a folder's records, kept and live ones, in order."""
+    return _names(parent, _state(parent), _state(store.file_of(parent)))
+
+
+@lru_cache(maxsize=4096)
+def _names(parent: Path, folder_state: State, file_state: State) -> Names:
+    live = (path.name for path in parent.iterdir() if path.is_dir()) if folder_state else ()
+    return tuple(sorted({*_kept(parent), *live}))
+
+
+def records(root: Path) -> Iterator[Record]:
+    """Yield the records in a folder of runs or of analyses that have ended, whole or not, in order."""
+    live = {path.parent.parent for path in root.rglob("result.json")}
+    for parent in sorted(live | {*store.parents(root)}):
+        for name in names(parent):
+            if (one := record(parent / name)).has("result.json"):
+                yield one
 
 
 def result(folder: Path, *, dry_run: bool = False) -> Result | None:
@@ -28,21 +215,20 @@ def result(folder: Path, *, dry_run: bool = False) -> Result | None:
 
     Warns of, and does not count, a result that cannot be read, has another schema, or is not whole.
     """
-    found = _read(folder, Result)
-    return found if found is None or (found.dry_run is not None) == dry_run else None
+    ended = record(folder).ended
+    return ended if isinstance(ended, Result) and (ended.dry_run is not None) == dry_run else None
 
 
 def analysis_result(folder: Path) -> AnalysisResult | None:
     """Return the result of an analysis, or None where it has not ended; warns as `result` does."""
-    return _read(folder, AnalysisResult)
+    ended = record(folder).ended
+    return ended if isinstance(ended, AnalysisResult) else None
 
 
 def is_complete(folder: Path) -> bool:
     """Return whether a run or an analysis need not be run again: what failed or is broken is."""
-    values = _values(folder / "result.json")
-    kind = AnalysisResult if isinstance(values, dict) and "analysis" in values else Result
-    found = _read(folder, kind)
-    return found is not None and found.is_complete
+    ended = record(folder).ended
+    return ended is not None and ended.is_complete
 
 
 def check_replaceable(folder: Path) -> None:
@@ -50,69 +236,19 @@ def check_replaceable(folder: Path) -> None:
 
     A later version of the suite has written it, or a folder has the name of one of its files.
     """
-    path = folder / "result.json"
-    for name in (path.name, *FILES, "checkpoint.pt", "weights.safetensors"):
+    for name in ("result.json", *FILES, "checkpoint.pt", "weights.safetensors"):
         if (folder / name).is_dir() and not (folder / name).is_symlink():
             raise ValueError(f"{folder / name}: a folder has the name of a record's file; move it away")
-    values = _values(path)
+    values = Record(folder).values
     schema = values.get("schema") if isinstance(values, dict) else None
     if isinstance(schema, int | float) and schema > SCHEMA:
+        path = folder / "result.json"
         raise ValueError(f"{path}: of schema {schema}, from a later version of the suite: left as it is")
-
-
-def _read(folder: Path, kind: type[R]) -> R | None:
-    files = [folder / name for name in ("result.json", *FILES)]
-    if not files[0].exists():
-        return None
-    # Checked once, unless something has changed.
-    stats = [path.stat() if path.exists() else None for path in files]
-    state = tuple(stat and (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size) for stat in stats)
-    return cast(R | None, _checked(folder, kind, state))
-
-
-@lru_cache(maxsize=4096)
-def _checked(folder: Path, kind: type[Ended], state: object) -> Ended | None:
-    """Return the result in a folder, or None after a warning, once whoever asks, of why it does not count."""
-    found, wrong = _found(folder, kind)
-    if wrong is not None:
-        warnings.warn(f"{folder / 'result.json'} is not counted: {wrong}", stacklevel=1)
-    return found
-
-
-def _found(folder: Path, kind: type[Ended]) -> tuple[Ended | None, str | None]:
-    """Return the result in a folder, or None and why it does not count."""
-    values = _values(folder / "result.json")
-    if not isinstance(values, dict):
-        return None, "it is no JSON object"
-    if values.get("schema") != SCHEMA:
-        return None, f"schema {values.get('schema')!r} is not {SCHEMA}"
-    checksum = values.pop(CHECKSUM, None)
-    if checksum is not None and checksum != checksum_of(values):
-        return None, "it is not what was written"
-    try:
-        found = kind.model_validate(values)
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        return None, f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}"
-    reason = problem(folder, found)
-    if reason is None and checksum is None and not is_listed(folder):
-        reason = "it has no checksum, and is none of the older records that lack one"
-    return (None, reason) if reason else (found, None)
-
-
-def _values(path: Path) -> Any:
-    """Return what a JSON file says, None where it says nothing."""
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
 
 
 def environment(folder: Path) -> dict[str, Any]:
     """Return what a run was computed with: commit, packages, device; empty where nothing says."""
-    path = folder / "environment.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    return found
+    return record(folder).environment
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
@@ -120,7 +256,7 @@ def metrics(folder: Path) -> list[dict[str, float]]:
 
     Raises ValueError naming the file and a line that is none.
     """
-    return read_rows(folder / "metrics.jsonl")
+    return record(folder).rows("metrics.jsonl")
 
 
 def test_metrics(folder: Path) -> list[dict[str, float]]:
@@ -128,30 +264,22 @@ def test_metrics(folder: Path) -> list[dict[str, float]]:
 
     Raises ValueError as `metrics` does.
     """
-    return read_rows(folder / "test_metrics.jsonl")
+    return record(folder).rows("test_metrics.jsonl")
 
 
 def observations(folder: Path) -> list[dict[str, Any]]:
     """Return the rows of an analysis' rows.jsonl, one an observation; raises ValueError as `metrics` does."""
-    return read_rows(folder / "rows.jsonl")
+    return record(folder).rows("rows.jsonl")
+
+
+def has_outputs(folder: Path) -> bool:
+    """Return whether a run has kept the test set's outputs."""
+    return record(folder).has(OUTPUTS)
 
 
 def outputs(folder: Path, *, examples: int | None = None) -> list[str]:
-    """Return the test set's outputs, one an example.
-
-    Raises ValueError, naming the file, where they cannot be read or are not of so many examples.
-    """
-    path = folder / "predictions.txt.gz"
-    try:
-        if not (packed := path.read_bytes()):
-            raise EOFError("it is empty")
-        # Only a line feed ends a line: a translation may hold what else ends one for Python.
-        found = gzip.decompress(packed).decode().split("\n")[:-1]
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read ({error})") from None
-    if examples not in (None, len(found)):
-        raise ValueError(f"{path}: has {len(found):,} lines, the test set {examples:,} examples")
-    return found
+    """Return the test set's outputs, one an example; raises ValueError as `Record.outputs` does."""
+    return record(folder).outputs(examples=examples)
 
 
 def runs_on_record(run: Experiment) -> list[Experiment]:
@@ -159,11 +287,24 @@ def runs_on_record(run: Experiment) -> list[Experiment]:
 
     Seeds above EVIDENCE_SEEDS are of runs that settings are chosen by: they are alike among themselves.
     """
-    siblings = run.folder().parent.glob(f"{run.scale}-seed*-*")
-    seeds = {int(named[2]) for path in siblings if (named := NAME.fullmatch(path.name))}
+    parent = run.folder().parent
+    present = names(parent)
+    group = digest_of({**run.identity(), "seed": 0}), run.seed > EVIDENCE_SEEDS
+    known = _alike.get((parent, group))
+    if known is None or known[0] is not present:
+        _alike[parent, group] = known = present, _siblings(run, present)
+    return list(known[1])
+
+
+_alike: dict[tuple[Path, tuple[str, bool]], tuple[Names, list[Experiment]]] = {}
+
+
+def _siblings(run: Experiment, present: Names) -> list[Experiment]:
+    of_scale = (named for name in present if (named := NAME.fullmatch(name)) and named[1] == run.scale)
+    seeds = sorted({int(named[2]) for named in of_scale})
     alike = (
         run.model_copy(update={"seed": seed})
-        for seed in sorted(seeds)
+        for seed in seeds
         if (seed > EVIDENCE_SEEDS) == (run.seed > EVIDENCE_SEEDS)
     )
-    return [other for other in alike if other.folder().exists()]
+    return [other for other in alike if other.folder().name in present]
