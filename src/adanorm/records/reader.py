@@ -93,7 +93,7 @@ class Record:
         return (None, reason) if reason else (ended, None)
 
     def _unreadable(self, values: Any) -> str | None:
-        """Return why what result.json says is no result, or another than was written; None where it is one."""
+        """Return why what result.json says is no result that was written; None where it is one."""
         if self._line is not None and not self._line.is_whole:
             return f"its line in {self._line.file.name} is not what was written"
         if not isinstance(values, dict):
