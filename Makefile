@@ -168,7 +168,7 @@ test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
 	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
 nightly: $(VENV)/installed-dev ## Put in faults and mutations, and count what goes wrong
-	PYTHON=$(BIN)/python scripts/fault-campaign $(SET)
+	$(BIN)/python -m pytest -m nightly --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal tests/faults
 	PYTHON=$(BIN)/python scripts/mutate
 
 clean: ## Remove what is not a record: downloads, weights, caches, $(VENV)

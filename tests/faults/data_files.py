@@ -1,4 +1,4 @@
-"""Small data sets of one's own, one a reader, and how their files are spoiled."""
+"""Small data sets of the user's own, one for each reader."""
 
 from __future__ import annotations
 
@@ -9,72 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from scripts.faults.process import changes
-
 SPLITS = ("train", "valid", "test")
 WORDS = ("good", "bad", "film", "plot", "dull", "fine", "cast", "very")
-TOKENS = ("-1", "0", "999", "x", "", "\u00fc", "\x00", "1e9", "\t", " ", "nan", "_", "\u2028", "a" * 500)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A data set of one's own: its files' contents by name, and the settings that name them."""
+    """A data set: its files' contents by name, and the settings that name them."""
 
     files: Callable[[Random], dict[str, bytes]]
     settings: Sequence[str]
     is_text: bool = True
 
-    def arguments(self, place: Path) -> list[str]:
+    def arguments(self, folder: Path) -> list[str]:
         """Return the settings of a run on the files in a folder."""
-        return [setting.format(place) for setting in self.settings]
-
-    def spoil(self, path: Path, random: Random) -> str:
-        """Spoil a file and return how."""
-        spoiled = {**changes(random), **(_text_changes(random) if self.is_text else {})}
-        what, edit = random.choice([*spoiled.items()])
-        if what == "removed":
-            path.unlink()
-        else:
-            path.write_bytes(edit(path.read_bytes()))
-        return what
+        return [setting.format(folder) for setting in self.settings]
 
 
-def good_files(kind: str, place: Path) -> list[Path]:
-    """Write the files of a kind of data set and return them."""
-    paths = []
+def write_good_files(kind: str, folder: Path) -> None:
+    """Write the files of a kind of data set."""
     for name, content in DATA[kind].files(Random(kind)).items():
-        paths.append(place / name)
-        paths[-1].write_bytes(content)
-    return paths
-
-
-def _text_changes(random: Random) -> dict[str, Callable[[bytes], bytes]]:
-    def by_line(edit: Callable[[list[bytes]], object]) -> Callable[[bytes], bytes]:
-        def edited(content: bytes) -> bytes:
-            lines = content.split(b"\n")
-            edit(lines)
-            return b"\n".join(lines)
-
-        return edited
-
-    def other_field(lines: list[bytes]) -> None:
-        number = random.randrange(len(lines))
-        fields = lines[number].split(b"\t")
-        fields[random.randrange(len(fields))] = random.choice(TOKENS).encode()
-        lines[number] = b"\t".join(fields)
-
-    return {
-        "a line less": by_line(lambda lines: lines.pop(random.randrange(len(lines)))),
-        "a line twice": by_line(lambda lines: lines.insert(0, random.choice(lines))),
-        "lines shuffled": by_line(random.shuffle),
-        "another field": by_line(other_field),
-        "one more field": by_line(lambda lines: lines.insert(1, lines[0] + b"\tx")),
-        "one line": by_line(lambda lines: lines.__delitem__(slice(1, None))),
-        "an endless word": by_line(lambda lines: lines.insert(1, b"x" * 20000)),
-        "other line ends": lambda content: content.replace(b"\n", b"\r"),
-        "UTF-16": lambda content: content.decode().encode("utf-16"),
-        "blank lines": lambda content: b"\n" * 50,
-    }
+        (folder / name).write_bytes(content)
 
 
 def _sentences(random: Random) -> dict[str, bytes]:

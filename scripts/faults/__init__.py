@@ -1,1 +1,0 @@
-"""Faults put in on purpose: bad inputs, kills, corrupted files."""

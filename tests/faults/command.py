@@ -1,0 +1,101 @@
+"""`python -m tests.faults.command LIMITS COMMAND ...`: a command that is killed or interrupted on the way.
+
+LIMITS is JSON: `interrupt_after` and `kill_after` are seconds of a core, `kill_at` is the number of a write
+in the working folder. A write into results/ ends the process at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests import commands
+
+MEMORY = 8 << 30  # bytes that a command may ask for
+WRITES = "writes"  # the file with the number of writes
+WRITING = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.symlink"}
+
+
+class Ended(NamedTuple):
+    """The exit code of a command (a negative one is the signal that ended it) and what it printed."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether it ended as every mistake of the user must: code 2 and one line, warnings aside."""
+        lines = self.stderr.strip().splitlines()
+        errors = [line for line in lines if line.startswith(("error: ", "Traceback", " ", "\t"))]
+        return self.code == 2 and len(errors) == 1 and errors[0].startswith("error: ")
+
+    @property
+    def summary(self) -> str:
+        return f"code {self.code}: {' / '.join(self.stderr.strip().splitlines()[-3:])}"
+
+
+def run(arguments: Sequence[str], folder: Path, *, interrupt_after: float = 60, **limits: float) -> Ended:
+    """Return what `adanorm ARGUMENTS` came to in a folder, under the limits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    given = json.dumps({"interrupt_after": interrupt_after, **limits})
+    ended = commands.run("tests.faults.command", given, *arguments, cwd=folder, environment=_environment())
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(commands.PROJECT)}
+
+
+def watch_writes(folder: str, kill_at: int | None) -> list[int]:
+    """Count this process's writes in a folder, in a list of one; be killed before the `kill_at`-th."""
+    count, results = [0], str(commands.PROJECT / "results")
+
+    def look(event: str, values: tuple[Any, ...]) -> None:
+        is_write = event in WRITING or (event == "open" and values[2] & (os.O_WRONLY | os.O_RDWR))
+        if not is_write or not isinstance(values[0], str | bytes | os.PathLike):
+            return
+        path = os.path.abspath(os.fsdecode(values[0]))
+        if path.startswith(results):
+            os.write(2, f"Traceback: wrote {path}\n".encode())
+            os._exit(99)
+        if path.startswith(folder) and "/composed/" not in path:
+            count[0] += 1
+            if count[0] == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(look)
+    return count
+
+
+def main(interrupt_after: float, kill_after: float | None = None, kill_at: int | None = None) -> None:
+    """Be the command in sys.argv, under the limits."""
+    from adanorm.__main__ import main as command
+    from adanorm.config import compose_cache
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    compose_cache.FOLDER = Path.cwd() / "composed"
+    if kill_after is not None:
+        signal.setitimer(signal.ITIMER_PROF, kill_after)  # whose signal ends a process without a word
+    else:
+        for number in (signal.SIGPROF, signal.SIGALRM):
+            signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        signal.setitimer(signal.ITIMER_PROF, interrupt_after)
+        signal.setitimer(signal.ITIMER_REAL, 4 * interrupt_after)  # of what waits
+    count = watch_writes(f"{os.getcwd()}/", kill_at)
+    try:
+        command()
+    finally:
+        Path(WRITES).write_text(str(count[0]))
+
+
+if __name__ == "__main__":
+    limits = json.loads(sys.argv[1])
+    sys.argv = ["adanorm", *sys.argv[2:]]
+    main(**limits)

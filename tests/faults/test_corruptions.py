@@ -1,0 +1,100 @@
+"""Files that the suite writes and reads again, spoiled: the same numbers come out, or a line says why not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.faults.command import Ended, run
+from tests.faults.conftest import TASKS, Undisturbed
+from tests.faults.spoiling import OF_BYTES, spoil
+
+INFERENCE = {"ptb": "parse", "de-en": "translate", "enwik8": "sample"}
+SENTENCE = "".join(f"{n}\tnoun{n}\t_\tNN\tNN\t_\t_\t_\t_\t_\n" for n in range(1, 4)) + "\n"
+INPUT = {"parse": SENTENCE, "translate": "word1 word2\n"}
+
+
+def spoil_any(folder: Path, random: Random) -> Path | None:
+    """Spoil some file of a run and return it; None where no file is written yet."""
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.parent != folder and path.suffix != ".lock"
+    )
+    composed = [path for path in files if "composed" in path.parts]
+    files = [path for path in files if path not in composed[1:]]
+    if not files:
+        return None
+    path = random.choice(files)
+    spoil(path, random.choice([*OF_BYTES]), random)
+    return path
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("task", TASKS)
+def test_a_killed_run_with_a_spoiled_file_ends_as_the_undisturbed_one(
+    undisturbed: Callable[[str], Undisturbed], task: str, number: int, tmp_path: Path
+) -> None:
+    whole, random = undisturbed(task), Random(f"{task} {number}")
+    command = ["run", *whole.settings(tmp_path)]
+    run(command, tmp_path, kill_at=random.randrange(whole.writes // 2, whole.writes - 4))
+    path = spoil_any(tmp_path, random)
+    ended = run(command, tmp_path)
+    assert ended.code == 0, (path, ended.summary)
+    assert not whole.difference(tmp_path), path
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("task", TASKS)
+def test_a_finished_run_with_a_spoiled_file_is_as_it_was_or_made_again(
+    undisturbed: Callable[[str], Undisturbed], task: str, number: int, tmp_path: Path
+) -> None:
+    whole, random, folder = undisturbed(task), Random(f"{task} {number}"), tmp_path / "copy"
+    shutil.copytree(whole.folder, folder)
+    settings = whole.settings(folder)
+    study = tmp_path / "own.yaml"
+    study.write_text(f"title: t\nrows: [adanorm]\ncolumns: [{task}]\nscale: smoke\nseeds: [1]\n")
+    path = spoil_any(folder, random)
+    for command in (
+        ["status", str(study), f"runs={folder / 'runs'}"],
+        ["compare", *(f"{a},layernorm" if a.startswith("norm=") else a for a in settings)],
+    ):
+        ended = run(command, folder)
+        assert ended.code == 0 or ended.is_refusal, (path, command[0], ended.summary)
+    ended = run(["run", *settings], folder)
+    assert ended.code == 0, (path, ended.summary)
+    assert path is not None
+    assert path.name == "weights.safetensors" or not whole.difference(folder), path
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", OF_BYTES)
+@pytest.mark.parametrize("task", INFERENCE)
+def test_spoiled_weights_are_refused_in_a_line_that_names_the_file(
+    undisturbed: Callable[[str], Undisturbed], task: str, how: str, tmp_path: Path
+) -> None:
+    whole, command = undisturbed(task), INFERENCE[task]
+
+    def inferred(name: str, how: str | None) -> Ended:
+        folder = tmp_path / name
+        shutil.copytree(whole.folder, folder)
+        if how:
+            spoil(next(folder.rglob("weights.safetensors")), how, Random(how))
+        given = []
+        if command in INPUT:
+            (folder / "input").write_text(INPUT[command])
+            given = [f"input={folder / 'input'}"]
+        return run([command, *whole.settings(folder), *given], folder)
+
+    ended = inferred("spoiled", how)
+    if ended.code == 0:
+        assert ended.stdout == inferred("whole", None).stdout
+    else:
+        assert ended.is_refusal, ended.summary
+        assert "weights.safetensors" in ended.stderr

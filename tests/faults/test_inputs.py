@@ -1,0 +1,132 @@
+"""Malformed command lines, studies and data files: refused in one line with nothing written, or taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from adanorm.cli.command import COMMANDS
+from adanorm.config.compose import compose_config
+from adanorm.config.yaml_file import dotted
+from tests.faults.command import Ended, run
+from tests.faults.conftest import TASKS
+from tests.faults.data_files import DATA, write_good_files
+from tests.faults.mistakes import NONSENSE, OWN, STUDY_LINES, VALUES
+from tests.faults.spoiling import OF_BYTES, OF_TEXT, spoil
+
+LIMIT = 20  # seconds; what is accepted and takes longer is interrupted, and must end in a line
+RUN = ("norm=adanorm", "scale=smoke", "runs={runs}")
+GOOD: dict[str, tuple[str, ...]] = {
+    "run": ("task=rt", *RUN),
+    "plan": ("task=rt", *RUN[:1], "probe=false"),
+    "study": ("own.yaml", "runs={runs}"),
+    "status": ("own.yaml", "runs={runs}"),
+    "analyze": ("gradients", "task=gaussian", *RUN, "steps=3", "every=1"),
+    "compare": ("task=rt", "norm=layernorm,adanorm", "scale=smoke", "runs={runs}"),
+    "verify": ("task=mnist", "norm=adanorm", "scale=mini"),
+    "trace": ("table4/AdaNorm/RT",),
+    "list": (),
+    "data": ("task=rt", "scale=smoke"),
+    "baselines": ("task=rt", "scale=smoke"),
+    "check-norm": ("norm=adanorm",),
+    "scorecard": ("norm=adanorm", "budget=1min", "runs={runs}"),
+    "tables": ("nosuch",),
+    "figures": ("nosuch",),
+    "report": ("runs={runs}", "nosuch=1"),
+    "translate": ("task=de-en", *RUN),
+    "parse": ("task=ptb", *RUN),
+    "sample": ("task=enwik8", *RUN, "length=3"),
+}
+
+
+def filled(arguments: tuple[str, ...], folder: Path) -> list[str]:
+    """Return arguments with the folder of runs; a good study is written beside it."""
+    (folder / "own.yaml").write_text(OWN)
+    return [argument.format(runs=folder / "runs") for argument in arguments]
+
+
+def written(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("runs/**/*") if path.is_file()]
+
+
+def assert_refused(ended: Ended, folder: Path) -> None:
+    assert ended.is_refusal, ended.summary
+    assert not written(folder)
+
+
+def assert_ends_well(ended: Ended, folder: Path) -> None:
+    """Hold that a command came to its end, or was interrupted, or was refused."""
+    if ended.code not in (0, 130) or "Traceback" in ended.stderr:
+        assert_refused(ended, folder)
+
+
+def test_every_command_has_a_good_line_to_spoil() -> None:
+    assert set(GOOD) == set(COMMANDS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mistake", NONSENSE, ids=ascii)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_no_command_takes_is_refused(name: str, mistake: str, tmp_path: Path) -> None:
+    key, has_value, _ = mistake.partition("=")
+    good = filled(GOOD[name], tmp_path)
+    arguments = [given for given in good if not (has_value and key and given.startswith(f"{key}="))]
+    arguments.insert(Random(name + mistake).randrange(len(arguments) + 1), mistake)
+    assert_refused(run([name, *arguments], tmp_path, interrupt_after=LIMIT), tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("value", VALUES, ids=ascii)
+@pytest.mark.parametrize("task", TASKS)
+def test_a_setting_of_another_kind_or_out_of_all_bounds_is_refused_or_taken(
+    task: str, value: str, tmp_path: Path
+) -> None:
+    base = [f"task={task}", *filled(RUN, tmp_path)]
+    config: Any = OmegaConf.to_container(compose_config(base))
+    keys = [key for key, _ in dotted(config) if not key.startswith(("runs", "data.cache", "cost"))]
+    setting = f"{Random(task + value).choice(keys)}={value}"
+    ended = run(["run", *base, f"data.cache={tmp_path}", setting], tmp_path, interrupt_after=LIMIT)
+    assert_ends_well(ended, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("line", STUDY_LINES, ids=ascii)
+@pytest.mark.parametrize("command", ["status", "study"])
+def test_a_study_with_a_line_that_it_cannot_have_is_refused(command: str, line: str, tmp_path: Path) -> None:
+    arguments = filled(GOOD[command], tmp_path)
+    lines = [text for text in OWN.splitlines() if text.partition(":")[0] != line.partition(":")[0]]
+    lines.insert(Random(command + line).randrange(len(lines) + 1), line)
+    (tmp_path / "own.yaml").write_text("\n".join(lines))
+    assert_refused(run([command, *arguments], tmp_path, interrupt_after=LIMIT), tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("how", OF_BYTES)
+def test_a_study_with_spoiled_bytes_is_refused_or_taken(how: str, number: int, tmp_path: Path) -> None:
+    arguments = filled(GOOD["status"], tmp_path)
+    spoil(tmp_path / "own.yaml", how, Random(f"{how} {number}"))
+    assert_ends_well(run(["status", *arguments], tmp_path, interrupt_after=LIMIT), tmp_path)
+
+
+SPOILED = [
+    (kind, name, how)
+    for kind, data in DATA.items()
+    for name in data.files(Random(kind))
+    for how in (OF_TEXT if data.is_text else OF_BYTES)
+]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("kind", "name", "how"), SPOILED)
+def test_data_of_the_users_with_a_spoiled_file_are_refused_or_taken(
+    kind: str, name: str, how: str, tmp_path: Path
+) -> None:
+    write_good_files(kind, tmp_path)
+    spoil(tmp_path / name, how, Random(f"{kind} {name} {how}"))
+    arguments = [*DATA[kind].arguments(tmp_path), *filled(RUN, tmp_path), f"data.cache={tmp_path / 'cache'}"]
+    assert_ends_well(run(["run", *arguments], tmp_path, interrupt_after=LIMIT), tmp_path)
