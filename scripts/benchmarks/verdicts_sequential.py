@@ -47,7 +47,12 @@ def looks(gaps: Numbers, margin: float, step: float = 0.0, example_error: float 
     registered = preregistration()
     plan = registered.stopping
     seeds = np.arange(plan.planned, plan.most + 1)
-    levels = np.array([look_levels(n, level=registered.level, **plan.model_dump()) for n in seeds.tolist()])
+    levels = np.array(
+        [
+            look_levels(n, looks=plan.looks, level=registered.level, spending=plan.spending)
+            for n in seeds.tolist()
+        ]
+    )
     means, squares = ((gaps**power).cumsum(1)[:, plan.planned - 1 :] / seeds for power in (1, 2))
     variances = np.maximum((squares - means**2) * seeds / (seeds - 1), max(step**2 / 6, 1e-18))
     errors = np.hypot(np.sqrt(variances / seeds), example_error)

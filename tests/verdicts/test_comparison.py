@@ -100,7 +100,7 @@ def test_examples_widen_the_interval() -> None:
 
 @pytest.mark.parametrize("example_error", [0.05, 0.3, 1.0])
 def test_more_noise_never_narrows_an_interval_or_lowers_a_p(example_error: float) -> None:
-    plan = {"level": 0.05, "planned": 3, "most": 40, "spending": 1.5}
+    plan = {"level": 0.05, "looks": tuple(range(3, 41)), "spending": 1.5}
     alone = replace(read(0.5, sd=0.4, df=6, seeds=7), levels=look_levels(7, **plan))  # type: ignore[arg-type]
     both = replace(alone, example_error=example_error, examples=1000)
     assert both.interval.low < alone.interval.low
@@ -109,7 +109,7 @@ def test_more_noise_never_narrows_an_interval_or_lowers_a_p(example_error: float
 
 
 def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
-    plan = {"level": 0.05, "planned": 3, "most": 40, "spending": 1.5}
+    plan = {"level": 0.05, "looks": tuple(range(3, 41)), "spending": 1.5}
     fixed = read(0.5, sd=0.45, seeds=5, margin=0.1)
     look = replace(fixed, levels=look_levels(5, **plan))  # type: ignore[arg-type]
     assert (fixed.answer, look.answer) == ("better", "open")
@@ -190,7 +190,7 @@ def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
             some = gaps[:seeds]
             look = replace(
                 read(some.mean(), sd=some.std(ddof=1), df=seeds - 1, seeds=seeds, margin=effect),
-                levels=look_levels(seeds, level=registered.level, **plan.model_dump()),
+                levels=look_levels(seeds, looks=plan.looks, level=registered.level, spending=plan.spending),
                 example_error=example_error,
             )
             if look.margin_interval.within(effect) if kind == "equivalence" else look.interval.low > 0:

@@ -12,12 +12,12 @@ from adanorm.verdicts.sequential import look_levels, nominal_levels
 from adanorm.verdicts.variance import TaskVariance
 from scripts.benchmarks.verdicts_sequential import LOOKED_AT, WIDE, looks, sequential_plan
 
-PLAN = {"level": 0.05, **preregistration().stopping.model_dump()}
+FIRST_PLAN = preregistration().stopping
 
 
 def test_one_look_has_the_whole_level() -> None:
-    assert nominal_levels(40, 40, 0.05, 1.5) == pytest.approx((0.05,))
-    one = look_levels(40, level=0.05, planned=40, most=40, spending=1.5)
+    assert nominal_levels((40,), 0.05, 1.5) == pytest.approx((0.05,))
+    one = look_levels(40, looks=(40,), level=0.05, spending=1.5)
     assert one == pytest.approx((0.05, 0.1)), "equivalence is two one-sided tests"
 
 
@@ -27,7 +27,7 @@ def test_all_looks_together_have_the_level_and_spend_it_as_registered() -> None:
     sums, squares = gaps.cumsum(1), np.square(gaps).cumsum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = sums / np.sqrt(seeds) / np.sqrt((squares - sums**2 / seeds) / (seeds - 1))
-    levels = np.array(nominal_levels(3, 40, 0.05, 1.5))
+    levels = np.array(nominal_levels(tuple(range(3, 41)), 0.05, 1.5))
     crossed = (2 * stats.t.sf(np.abs(t[:, 2:]), seeds[2:] - 1) < levels).cumsum(1) > 0
     assert crossed[:, -1].mean() == pytest.approx(0.05, abs=0.004)
     assert crossed[:, 17].mean() == pytest.approx(0.05 * 0.5**1.5, abs=0.002), "after 20 of 40 seeds"
@@ -39,7 +39,7 @@ def test_each_look_spends_its_own_part_of_the_level() -> None:
     gaps = stats.norm.ppf(stats.qmc.Sobol(4, rng=0).random_base2(16))
     goes_on = np.full(len(gaps), True)
     for seeds, level, part in zip(
-        (2, 3, 4), nominal_levels(2, 4, 0.5, 1.0), (0.25, 0.125, 0.125), strict=True
+        (2, 3, 4), nominal_levels((2, 3, 4), 0.5, 1.0), (0.25, 0.125, 0.125), strict=True
     ):
         crosses = goes_on & (stats.ttest_1samp(gaps[:, :seeds], 0, axis=1).pvalue < level)
         assert crosses.mean() == pytest.approx(part, abs=0.001)
@@ -47,10 +47,25 @@ def test_each_look_spends_its_own_part_of_the_level() -> None:
 
 
 def test_the_plan_has_no_look_before_the_planned_seeds_and_none_after_the_most() -> None:
-    assert look_levels(4, **PLAN).difference < 0.01
+    plan = {"looks": FIRST_PLAN.looks, "level": 0.05, "spending": FIRST_PLAN.spending}
+    assert look_levels(4, **plan).difference < 0.01  # type: ignore[arg-type]
     for seeds in (2, 41):
-        with pytest.raises(ValueError, match="looks after 3 to 40"):
-            look_levels(seeds, **PLAN)
+        with pytest.raises(ValueError, match=f"{seeds} seeds: the plan has looks after 3, 4, .*, 40"):
+            look_levels(seeds, **plan)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["fresh", "small"])
+def test_a_plan_of_three_looks_spends_the_level_as_registered(name: str) -> None:
+    """Between two looks no bound stops a comparison."""
+    plan = preregistration().plans[name]
+    gaps = np.random.default_rng(1).standard_normal((40_000, plan.looks[-1]))
+    goes_on, spent = np.full(len(gaps), True), 0.0
+    for seeds, level in zip(plan.looks, nominal_levels(plan.looks, 0.05, plan.spending), strict=True):
+        crosses = goes_on & (stats.ttest_1samp(gaps[:, :seeds], 0, axis=1).pvalue < level)
+        goes_on &= ~crosses
+        spent = 0.05 * (seeds / plan.looks[-1]) ** plan.spending
+        assert 1 - goes_on.mean() == pytest.approx(spent, abs=0.003)
+    assert spent == 0.05
 
 
 @pytest.mark.parametrize(("noise", "gap"), [("normal", 0.0), ("unequal, of the two noisiest", WIDE)])

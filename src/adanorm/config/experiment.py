@@ -36,7 +36,7 @@ class Experiment(Config):
 
     task: TaskConfig
     norm: NormConfig
-    scale: Literal["paper", "mini", "smoke"]
+    scale: Literal["paper", "small", "mini", "smoke"]
     seed: Seed
     updates: Positive | None = None  # of a dry run
     data: AnyData

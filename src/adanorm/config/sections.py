@@ -154,10 +154,15 @@ class SplitSegmentsConfig(Config):
 
 
 class DecodingConfig(Config):
-    """Beam search; a translation has at most `max_ratio` x source length + `max_extra` subwords."""
+    """Beam search; a translation has at most `max_ratio` x source length + `max_extra` subwords.
+
+    Of `length_penalties`, the test set is translated under the one with the best validation BLEU, the first
+    such one; null: under `length_penalty`.
+    """
 
     beam: Positive
     length_penalty: float
+    length_penalties: Annotated[list[float], Field(min_length=1)] | None = None  # the best by validation BLEU
     max_ratio: Annotated[float, Field(ge=0)]
     max_extra: Positive
     batch_tokens: Positive

@@ -1,4 +1,4 @@
-"""BLEU, counted three ways, each with sacrebleu's signature."""
+"""BLEU, counted three ways, and chrF, each with sacrebleu's signature."""
 
 from __future__ import annotations
 
@@ -50,6 +50,19 @@ def bleu(
     score: float = metric.corpus_score(list(outputs), [list(references)]).score
     split = "|compounds:split at hyphens" if kind == "compound_bleu" else ""  # before sacrebleu counts
     return score, f"{metric.get_signature()}{split}"
+
+
+def chrf(outputs: Sequence[str], references: Sequence[str], *, lowercase: bool) -> tuple[float, str]:
+    """Return chrF2 of running text, in percent, and sacrebleu's signature (Popovic 2015)."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = CHRF(lowercase=lowercase)
+    return metric.corpus_score(list(outputs), [list(references)]).score, str(metric.get_signature())
+
+
+def length_ratio(outputs: Sequence[str], references: Sequence[str]) -> float:
+    """Return the number of words of the outputs over that of the references."""
+    return sum(len(line.split()) for line in outputs) / sum(len(line.split()) for line in references)
 
 
 def bleu_factors(

@@ -49,6 +49,8 @@ METRICS = {
     "bleu": Metric("BLEU", higher_is_better=True),
     "sacrebleu": Metric("sacreBLEU", higher_is_better=True),
     "compound_bleu": Metric("compound BLEU", higher_is_better=True),
+    "chrf": Metric("chrF", higher_is_better=True),
+    "length_ratio": Metric("length over the reference's", higher_is_better=True),
     "bpc": Metric("BPC", higher_is_better=False),
     "uas": Metric("UAS", higher_is_better=True, unit="%"),
     "uas_all": Metric("UAS with punctuation", higher_is_better=True, unit="%"),
@@ -76,6 +78,7 @@ class KindMetrics:
     test: tuple[str, ...]
     valid: tuple[str, ...]
     curve: CurveQuantity
+    beside: tuple[str, ...] = ()  # of the test set too, for a reader: nothing is chosen or compared by them
 
 
 KIND_METRICS = {
@@ -86,6 +89,7 @@ KIND_METRICS = {
     ),
     "translation": KindMetrics(
         test=("bleu", "sacrebleu", "compound_bleu"),
+        beside=("chrf", "length_ratio"),
         valid=("loss", "nll", "perplexity"),
         # The paper's loss is to base 2, as fairseq prints it; the records' is in nats.
         curve=CurveQuantity("loss", "loss (bits per subword)", factor=1 / math.log(2)),

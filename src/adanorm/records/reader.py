@@ -10,6 +10,7 @@ import gzip
 import json
 import warnings
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -26,7 +27,16 @@ from adanorm.records.result import AnalysisResult, Ended, Result
 from adanorm.records.sealed import CHECKSUM, checksum_of
 
 SCHEMA = 1
-EVIDENCE_SEEDS = 100  # what a setting was chosen by is no evidence of what it is worth
+SERIES = (40, 100)  # the last seed of the first plan, and of the plans after it (conf/claims/paper.yaml)
+
+
+def seed_series(seed: int) -> int:
+    """Return the series of a seed: 0 of the first plan, 1 of fresh seeds, 2 of seeds that choose settings.
+
+    What a setting was chosen by is no evidence of what it is worth, and what one plan decided is not
+    decided again by the seeds of another.
+    """
+    return bisect_left(SERIES, seed)
 
 
 class Record:
@@ -285,26 +295,24 @@ def outputs(folder: Path, *, examples: int | None = None) -> list[str]:
 def runs_on_record(run: Experiment) -> list[Experiment]:
     """Return the runs that differ from a run in nothing but their seed and have a folder, by seed.
 
-    Seeds above EVIDENCE_SEEDS are of runs that settings are chosen by: they are alike among themselves.
+    Runs of another series of seeds are left out.
     """
     parent = run.folder().parent
     present = names(parent)
-    group = digest_of({**run.identity(), "seed": 0}), run.seed > EVIDENCE_SEEDS
+    group = digest_of({**run.identity(), "seed": 0}), seed_series(run.seed)
     known = _alike.get((parent, group))
     if known is None or known[0] is not present:
         _alike[parent, group] = known = present, _siblings(run, present)
     return list(known[1])
 
 
-_alike: dict[tuple[Path, tuple[str, bool]], tuple[Names, list[Experiment]]] = {}
+_alike: dict[tuple[Path, tuple[str, int]], tuple[Names, list[Experiment]]] = {}
 
 
 def _siblings(run: Experiment, present: Names) -> list[Experiment]:
     of_scale = (named for name in present if (named := NAME.fullmatch(name)) and named[1] == run.scale)
     seeds = sorted({int(named[2]) for named in of_scale})
     alike = (
-        run.model_copy(update={"seed": seed})
-        for seed in seeds
-        if (seed > EVIDENCE_SEEDS) == (run.seed > EVIDENCE_SEEDS)
+        run.model_copy(update={"seed": seed}) for seed in seeds if seed_series(seed) == seed_series(run.seed)
     )
     return [other for other in alike if other.folder().name in present]

@@ -65,6 +65,7 @@ class Result(Ended):
     best_step: int | None = None
     steps: int | None = None
     seconds: float | None = None
+    cpu_seconds: float | None = None  # processor time; older records lack it
     averaged: list[int] | None = None  # the updates whose weights were averaged
     signatures: dict[str, str] | None = None  # how a metric was counted
     diverged: str | None = None  # why

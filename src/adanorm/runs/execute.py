@@ -173,6 +173,7 @@ def _finish(folder: RunFolder, run: str, facts: dict[str, Any], outcome: Outcome
         best_step=state.best_update,
         steps=state.update,
         seconds=round(state.seconds, 1),
+        cpu_seconds=round(state.cpu_seconds, 1),
         averaged=[update for _, update in state.kept] or None,
         signatures=(test and test.signatures) or None,
         diverged=state.diverged,

@@ -39,7 +39,7 @@ def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, 
 # [a, b]: a's lead over b. [a, b, c, d]: by how much a's lead over b is above c's lead over d.
 Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
 
-Compares: TypeAlias = Literal["test", "last_train_loss", "last_valid_loss"]
+Compares: TypeAlias = Literal["test", "top3", "last_train_loss", "last_valid_loss"]
 
 
 class Margin(Config):

@@ -46,7 +46,7 @@ Label = Annotated[Line, AfterValidator(_in_one_column)]
 # In Hydra's syntax; none may make a cell's runs another cell's.
 Changes = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
 Overrides = Annotated[Changes, AfterValidator(_set_each_key_once)]
-Budget = Annotated[Changes, EachOnce]  # one is tried at a time
+Budget = Annotated[Changes, EachOnce]  # one is tried at a time: an override, or several with a space between
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
 Role = Literal["readme", "curves", "norm-guide"]
@@ -75,7 +75,7 @@ class Study(Config):
     title: Line
     rows: Annotated[dict[Label, StudyRow], Field(min_length=1)]
     columns: Annotated[list[str], Field(min_length=1), EachOnce]
-    scale: Literal["paper", "mini", "smoke"]
+    scale: Literal["paper", "small", "mini", "smoke"]
     seeds: Seeds
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
     quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why

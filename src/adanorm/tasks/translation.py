@@ -18,7 +18,7 @@ from adanorm.data.inspection import Inspection
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.data.translation.tokenization import Bpe
-from adanorm.metrics.bleu import KINDS, bleu, bleu_by_example, bleu_factors, sides
+from adanorm.metrics.bleu import KINDS, bleu, bleu_by_example, bleu_factors, chrf, length_ratio, sides
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -67,8 +67,21 @@ class Translation(TrainingTask):
         return Loss(label_smoothed_loss(logits, target, smoothing=self._smoothing), batch.units)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return the loss on `valid`, or translations of `test` and their BLEU."""
-        return self._losses(model, split) if split == "valid" else self.score(model, split)
+        """Return the loss on `valid`, or translations of `test` and their BLEU, chrF and length."""
+        if split == "valid":
+            return self._losses(model, split)
+        penalty = self._best_penalty(model)
+        score = self.score(model, split, length_penalty=penalty)
+        if self._decoding.length_penalties is None:
+            return score
+        return score._replace(signatures={**(score.signatures or {}), "length_penalty": f"{penalty:g}"})
+
+    def _best_penalty(self, model: nn.Module) -> float:
+        """Return the length penalty of the best validation BLEU, the first such one."""
+        penalties = self._decoding.length_penalties
+        if penalties is None:
+            return self._decoding.length_penalty
+        return max(penalties, key=lambda p: self.score(model, "valid", length_penalty=p).metrics["bleu"])
 
     def _losses(self, model: nn.Module, split: str) -> Evaluation:
         """Return label-smoothed and plain loss in nats a target subword."""
@@ -84,15 +97,19 @@ class Translation(TrainingTask):
         loss = {"loss": smoothed / units, "nll": plain / units}
         return Evaluation(loss | {"perplexity": math.exp(min(loss["nll"], 100))}, [])
 
-    def score(self, model: nn.Module, split: str) -> Evaluation:
-        """Return the kinds of BLEU of a split's translations (%), and these as words."""
+    def score(self, model: nn.Module, split: str, *, length_penalty: float) -> Evaluation:
+        """Return the kinds of BLEU (%), chrF and the length of a split's translations, and these as words."""
         pairs = self.corpus.splits[split]
         outputs: list[str] = [""] * len(pairs)
         for indices in pairs.order(self._decoding.batch_tokens, None):
-            found = self.translate(model, pairs.sources(indices))
-            for index, translation in zip(indices, found, strict=True):
+            sources = pairs.sources(indices)
+            translations = self.translate(model, sources, length_penalty=length_penalty)
+            for index, translation in zip(indices, translations, strict=True):
                 outputs[int(index)] = translation
         scores, signatures = self._bleu(split, outputs)
+        words, text = self.corpus.beside_references(split, outputs)
+        scores["chrf"], signatures["chrf"] = chrf(*text, lowercase=self._data.lowercase)
+        scores["length_ratio"] = length_ratio(*words)
         return Evaluation(scores, outputs, signatures)
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
@@ -135,14 +152,20 @@ class Translation(TrainingTask):
         ids: Tensor = self.corpus.dictionaries[0].encode_line(subwords, add_if_not_exist=False)
         return ids.long()
 
-    def translate(self, model: nn.Module, sources: list[Tensor]) -> list[str]:
-        """Return the best translation found by beam search, as words, of each row of source ids (S,)."""
+    def translate(
+        self, model: nn.Module, sources: list[Tensor], *, length_penalty: float | None = None
+    ) -> list[str]:
+        """Return the best translation found by beam search, as words, of each row of source ids (S,).
+
+        Under the task's own length penalty unless another is named.
+        """
         device = next(model.parameters()).device
         dictionary = self.corpus.dictionaries[1]
         padded = fairseq().data.data_utils.collate_tokens(sources, dictionary.pad(), left_pad=True)
         lengths = torch.tensor([len(row) for row in sources])
         net_input = {"src_tokens": padded.to(device), "src_lengths": lengths.to(device)}
-        generator = _generator(model, dictionary, self._decoding)
+        penalty = self._decoding.length_penalty if length_penalty is None else length_penalty
+        generator = _generator(model, dictionary, self._decoding, penalty)
         with torch.no_grad():
             found: Sequence[Any] = generator.generate([model], {"net_input": net_input})
         return [Bpe.join(dictionary.string(best[0]["tokens"].cpu())) for best in found]
@@ -155,12 +178,12 @@ def _logits(model: nn.Module, batch: PairBatch) -> tuple[Tensor, Tensor]:
     return logits.float(), batch.target[counted]
 
 
-def _generator(model: nn.Module, dictionary: Any, decoding: DecodingConfig) -> Any:
+def _generator(model: nn.Module, dictionary: Any, decoding: DecodingConfig, length_penalty: float) -> Any:
     return fairseq().sequence_generator.SequenceGenerator(
         [model],
         dictionary,
         beam_size=decoding.beam,
-        len_penalty=decoding.length_penalty,
+        len_penalty=length_penalty,
         max_len_a=decoding.max_ratio,
         max_len_b=decoding.max_extra,
     )

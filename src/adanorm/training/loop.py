@@ -65,14 +65,14 @@ class Trainer:
         """
         self.model.train()
         state, saved = self.state, time.monotonic()
-        started = saved - state.seconds
+        started, busy = saved - state.seconds, time.process_time() - state.cpu_seconds
         with closing(self.batches()) as rest:
             while not self.finished():
                 self.update(next(rest))
                 if state.update % CHECK_EVERY == 0:
                     self._fetch_loss()
                 progress.show(state)
-                state.seconds = time.monotonic() - started
+                state.seconds, state.cpu_seconds = time.monotonic() - started, time.process_time() - busy
                 due = self._evaluation_due()
                 if due:
                     self._evaluate(log, log_test, path.parent)

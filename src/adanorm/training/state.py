@@ -55,6 +55,7 @@ class State:
     position: int = 0  # updates done in this epoch
     update: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0  # processor time of the first process, all its threads
     first_loss: float | None = None  # of the very first update: the untrained model's
     best_score: float | None = None
     best_update: int = 0

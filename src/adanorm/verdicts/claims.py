@@ -19,7 +19,7 @@ from adanorm.verdicts.evidence import Evidence, Quantity, evidence
 from adanorm.verdicts.pair import Pair, pair, paper_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 
-SCALES = ("paper", "mini")
+SCALES = ("paper", "small")
 SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
 Verdict = Literal["supported", "contradicted", "no difference", "open", "not run"]
 
@@ -122,7 +122,7 @@ def claim_results(runs: str | None = None) -> list[ClaimResult]:
 
 def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
     """Return what the records of a scale say of claims, each corrected for their number."""
-    read = cache(partial(evidence, scale=scale, runs=runs))  # claims share tasks
+    read = cache(partial(evidence, runs=runs))  # claims share tasks
     found = [
         ClaimResult(claim, scale, tuple(_task_result(claim, t, scale, read) for t in claim.tasks_at(scale)))
         for claim in claims
@@ -152,7 +152,7 @@ def claim_evidence(
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
     found = {}
     for task in claim.tasks_at(scale):
-        read = _read(claim, task, scale, partial(read_evidence, scale=scale, runs=runs))
+        read = _read(claim, task, scale, partial(read_evidence, runs=runs))
         both = claimed_pair(claim, read)
         if both is not None and both.answer != "not run":
             found[task] = read
@@ -172,7 +172,13 @@ def _read(
 ) -> Evidence:
     others = tuple(norm for norm in claim.norms(task) if norm not in preregistration().norms)
     overrides = claim.overrides(scale, task)
-    return read(task, quantity=quantity or claim.quantity, norms=others, overrides=overrides)
+    return read(
+        task,
+        scale=preregistration().scale_of(task, scale),
+        quantity=quantity or claim.quantity,
+        norms=others,
+        overrides=overrides,
+    )
 
 
 def _margin(claim: Claim, task: str) -> float:

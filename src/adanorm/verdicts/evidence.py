@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Literal, TypeAlias
 
 from adanorm.config.compose_cache import cached_experiment
@@ -21,7 +21,9 @@ from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.selection import level
 from adanorm.verdicts.variance import TaskVariance
 
-Quantity: TypeAlias = Literal["test", "last_train_loss", "last_valid_loss", "valid_best", "valid_level"]
+Quantity: TypeAlias = Literal[
+    "test", "top3", "last_train_loss", "last_valid_loss", "valid_best", "valid_level"
+]
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def lower_is_better(run: Experiment, quantity: Quantity) -> bool:
     """Return whether less of a quantity is better."""
     if quantity in ("last_train_loss", "last_valid_loss"):
         return True
-    metric = run.task.metric if quantity == "test" else run.task.selection_metric
+    metric = run.task.metric if quantity in ("test", "top3") else run.task.selection_metric
     return not METRICS[metric].higher_is_better
 
 
@@ -170,10 +172,27 @@ def _value(run: Experiment, result: Result, quantity: Quantity) -> float | None:
     if quantity == "valid_best":
         return (result.valid or {}).get(run.task.selection_metric)
     rows = reader.metrics(run.folder())
+    if quantity == "top3":
+        return _mean_of_the_best(run, rows, reader.test_metrics(run.folder()))
     if quantity == "valid_level":
         name = f"valid_{run.task.selection_metric}"
         return level([row[name] for row in rows if name in row])
     return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
+
+
+def _mean_of_the_best(
+    run: Experiment, rows: Sequence[Mapping[str, float]], test_rows: Sequence[Mapping[str, float]]
+) -> float | None:
+    """Return the mean test score of the three evaluations best by the selection metric, of ties the first.
+
+    None where test scores of evaluations are not on record.
+    """
+    if len(test_rows) != len(rows):
+        return None
+    name = f"valid_{run.task.selection_metric}"
+    sign = -1 if METRICS[run.task.selection_metric].higher_is_better else 1
+    best = sorted(range(len(rows)), key=lambda index: sign * rows[index][name])[:3]  # a stable order
+    return fmean(test_rows[index][f"test_{run.task.metric}"] for index in best)
 
 
 def resolution(run: Experiment, quantity: Quantity) -> float:

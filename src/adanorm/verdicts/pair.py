@@ -162,7 +162,7 @@ def compared(
         return None
     levels = fixed_levels(registered.level)
     if is_look:
-        levels = look_levels(len(gaps), level=registered.level, **plan.model_dump())
+        levels = look_levels(len(gaps), looks=plan.looks, level=registered.level, spending=plan.spending)
     read = Comparison(
         fmean(gaps), spread.sd, spread.df, len(gaps), margin, levels, registered.level, paper=paper
     )

@@ -91,7 +91,8 @@ def _quantiles(level: float, *, planned: int, most: int, spending: float) -> tup
     from scipy.stats import t
 
     seeds = range(planned, most + 1)
-    levels = [look_levels(n, level=level, planned=planned, most=most, spending=spending) for n in seeds]
+    looks = tuple(seeds)
+    levels = [look_levels(n, looks=looks, level=level, spending=spending) for n in seeds]
     different, equivalent = (
         t.isf(np.array(part) / 2, np.array(seeds) - 1) for part in zip(*levels, strict=True)
     )

@@ -79,6 +79,39 @@ class Stopping(Config):
     most: Positive
     spending: Above
 
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The numbers of seeds after which a comparison is read: every one from `planned` to `most`."""
+        return tuple(range(self.planned, self.most + 1))
+
+
+class Plan(Config):
+    """A plan of seeds that decides comparisons of two norms: which runs it reads, how, and when.
+
+    `looks` are the numbers of pairs after which a comparison is read; `first` is the first of its seeds.
+    `margins` replace the registered ones.
+    """
+
+    text: str
+    scale: Literal["paper", "small"]
+    tasks: Annotated[list[str], Field(min_length=1)]
+    first: Positive
+    looks: tuple[Annotated[int, Field(ge=2)], ...]
+    spending: Above
+    quantity: Literal["test", "top3"]
+    margins: dict[str, Above]
+
+    @model_validator(mode="after")
+    def _looks_rise(self) -> Plan:
+        if not self.looks or sorted(set(self.looks)) != list(self.looks):
+            raise ValueError(f"looks {list(self.looks)}: must rise")
+        return self
+
+    @property
+    def last(self) -> int:
+        """The last seed that the plan reads."""
+        return self.first + self.looks[-1] - 1
+
 
 class Preregistration(Config):
     """The whole of the file."""
@@ -88,6 +121,8 @@ class Preregistration(Config):
     norms: list[str]
     prior_df_at_most: Above
     stopping: Stopping
+    plans: dict[str, Plan]
+    small: list[str]
     margins: dict[str, Margin]
     claims: list[Claim]
 
@@ -103,6 +138,13 @@ class Preregistration(Config):
         """Return the smallest difference that matters, or None where the task has none."""
         found = self.margins.get(task)
         return None if found is None else found.of(quantity)
+
+    def scale_of(self, task: str, scale: str) -> str:
+        """Return the scale of the runs of a task that claims at a scale are read of.
+
+        Claims at `small` are read of the paper's size where a CPU trains a task at it.
+        """
+        return "paper" if scale == "small" and task not in self.small else scale
 
     @property
     def digest(self) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Numbers: TypeAlias = NDArray[np.float64]
 BINS = 100  # of the integration: all looks together have `level` within 1 % of it
+NO_LOOK = 1e-9  # the level between two looks, where no bound stops a comparison
 
 
 class Levels(NamedTuple):
@@ -27,23 +28,24 @@ def fixed_levels(level: float) -> Levels:
     return Levels(level, 2 * level)
 
 
-def look_levels(seeds: int, *, level: float, planned: int, most: int, spending: float) -> Levels:
-    """Return the levels of the look after so many seeds of a plan with looks from `planned` to `most`.
+def look_levels(seeds: int, *, looks: tuple[int, ...], level: float, spending: float) -> Levels:
+    """Return the levels of the look after so many seeds of a plan with these `looks`, in rising order.
 
     They are of tests by the comparison's own variance. Raises ValueError where the plan has no such look.
     """
-    if not planned <= seeds <= most:
-        raise ValueError(f"{seeds} seeds: the plan has looks after {planned} to {most}")
-    looks = nominal_levels(planned, most, level, spending), nominal_levels(planned, most, 2 * level, spending)
-    return Levels(*(found[seeds - planned] for found in looks))
+    if seeds not in looks:
+        raise ValueError(f"{seeds} seeds: the plan has looks after {', '.join(map(str, looks))}")
+    index = looks.index(seeds)
+    return Levels(*(nominal_levels(looks, share * level, spending)[index] for share in (1, 2)))
 
 
 @cache
-def nominal_levels(first: int, most: int, level: float, spending: float) -> tuple[float, ...]:
-    """Return the two-sided level of Student's t at each look, after `first`, first + 1, ... `most` seeds.
+def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tuple[float, ...]:
+    """Return the two-sided level of Student's t at each look, after so many seeds.
 
     The looks together reject a true hypothesis with probability `level`, level * (n / most)^spending
-    of it by the look after n seeds (power family of Kim & DeMets 1987). `first` is at least 2. Exact for
+    of it by the look after n seeds, the last of `most` (power family of Kim & DeMets 1987). The first look
+    is after at least 2. Exact for
     normal gaps, whatever their variance, up to the BINS of the numerical integration: with S the sum of the
     gaps less their true mean and Q that of their squares, r = S / sqrt(Q) is a Markov chain, since Q is
     independent of all r so far (Basu 1955), and |t| = sqrt(n - 1) |r| / sqrt(n - r^2).
@@ -51,15 +53,17 @@ def nominal_levels(first: int, most: int, level: float, spending: float) -> tupl
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
-    looks = np.arange(first, most + 1)
-    spent = np.diff(level * (looks / most) ** spending, prepend=0.0)
-    levels = [float(spent[0])]
-    edges, middles = _bins(first, levels[0])
+    spent = np.diff(level * (np.array(looks) / looks[-1]) ** spending, prepend=0.0).tolist()
+    errors = dict(zip(looks, spent, strict=True))
+    levels = [spent[0]]
+    edges, middles = _bins(looks[0], levels[0])
     mass = 2 * np.diff(ndtr(_scores(levels[0])))  # of the paths within all bounds so far, by |r|
-    for seeds, error in zip(looks[1:].tolist(), spent[1:].tolist(), strict=True):
-        known = (mass, middles, seeds, error)
-        levels.append(float(brentq(_excess, 1e-12, level, args=known, xtol=1e-10)))
-        edges, after = _bins(seeds, levels[-1])
+    for seeds in range(looks[0] + 1, looks[-1] + 1):
+        p = NO_LOOK
+        if seeds in errors:
+            p = float(brentq(_excess, 1e-12, level, args=(mass, middles, seeds, errors[seeds]), xtol=1e-10))
+            levels.append(p)
+        edges, after = _bins(seeds, p)
         mass, middles = mass @ np.diff(_inside(middles, edges, seeds - 1), axis=1), after
     return tuple(levels)
 
