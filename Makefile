@@ -69,7 +69,7 @@ given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)
 given_task = $(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),$1)
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms docs check format test nightly clean
+.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms docs check format test nightly mutation clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -167,12 +167,15 @@ format: $(VENV)/installed-dev ## Rewrite the code in the project's format
 test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
 	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
-nightly: $(VENV)/installed-dev ## Put in faults and mutations, and count what goes wrong
+nightly: $(VENV)/installed-dev ## Kill runs, spoil files, mistype: hundreds of faults, each a test
 	$(BIN)/python -m pytest -m nightly --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal tests/faults
-	PYTHON=$(BIN)/python scripts/mutate
+
+mutation: $(VENV)/installed-mutation ## Change scores and statistics, one operator at a time: which changes no test notices
+	$(BIN)/mutmut run $(call given,WORKERS,--max-children)
+	$(BIN)/mutmut results
 
 clean: ## Remove what is not a record: downloads, weights, caches, $(VENV)
-	rm -rf $(VENV) data outputs wandb build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info
+	rm -rf $(VENV) data outputs mutants wandb build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info
 	$(if $(wildcard results),find results -name '*.pt' -delete -o -name '*.safetensors' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete)
 	find $(wildcard src scripts tests) -name __pycache__ -prune -exec rm -rf {} +
 
@@ -187,6 +190,10 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[dev]
+	@touch $@
+
+$(VENV)/installed-mutation: $(VENV)/installed
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[mutation]
 	@touch $@
 
 $(VENV)/installed-docs: $(VENV)/installed
