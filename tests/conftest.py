@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # what hands tests out to workers runs none, and has no use f
 def mirror() -> Path:
     """The folder of real data, where there is one."""
     from adanorm.config.compose import compose_experiment
-    from adanorm.config.paths import mirrors_of
+    from adanorm.data.fetch import mirrors_of
 
     found = mirrors_of(compose_experiment([]).data)
     if not found or not Path(found[0]).is_dir():

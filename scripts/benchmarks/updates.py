@@ -27,8 +27,9 @@ from typing import Any
 
 from adanorm.cli.values import whole_number
 from adanorm.config.compose_cache import cached_experiment
-from adanorm.config.paths import PROJECT, mirrors_of
+from adanorm.config.paths import PROJECT
 from adanorm.config.portable import HELD
+from adanorm.data.fetch import mirrors_of
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.

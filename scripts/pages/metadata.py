@@ -6,8 +6,7 @@ import mimetypes
 from pathlib import Path
 from typing import Any
 
-from adanorm.data.catalogue import SOURCES
-from adanorm.data.source import File, Source
+from adanorm.data.catalogue import SOURCES, File, Source
 
 PAPER = "https://arxiv.org/abs/1911.07013"
 PUBLISHED = "2026-11-22"  # version 0.1.0

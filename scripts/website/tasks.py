@@ -7,8 +7,7 @@ import re
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import choices
 from adanorm.config.titles import title
-from adanorm.data.catalogue import SOURCES
-from adanorm.data.source import File, Source
+from adanorm.data.catalogue import SOURCES, File, Source
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.tables.markdown import markdown_table
 from scripts.website.scores import scores_on_record, scores_table

@@ -18,9 +18,9 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import DataConfig
 from adanorm.data import addresses, catalogue
+from adanorm.data.catalogue import File, Source
 from adanorm.data.download import Patience, Reply, ask, download
 from adanorm.data.fetch import fetch
-from adanorm.data.source import File, Source
 
 CONTENT = bytes(range(256)) * 40
 QUICK = Patience(attempts=3, backoff=0.001, connect=10.0, read=10.0)

@@ -15,9 +15,10 @@ from filelock import FileLock
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import DataConfig
-from adanorm.config.paths import PROJECT, mirrors_of
+from adanorm.config.paths import PROJECT
 from adanorm.data import catalogue, fetch
-from adanorm.data.source import File, Source
+from adanorm.data.catalogue import File, Source
+from adanorm.data.fetch import mirrors_of
 
 CONTENT = bytes(range(256)) * 4000
 

@@ -20,10 +20,10 @@ from adanorm.config.data_sections import (
     TextConfig,
     TreebankConfig,
 )
-from adanorm.data.bytes.streams import load_streams
-from adanorm.data.images.grey import load_grey_images
+from adanorm.data.byte_streams import load_streams
+from adanorm.data.images import load_grey_images
 from adanorm.data.inspection import Inspection, count_overlaps
-from adanorm.data.sentences.labeled import load_sentences
+from adanorm.data.sentences import load_sentences
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.treebanks.conll import inspect_trees, load_treebank
 from tests.data.test_readers import idx, images_of, text_of

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.data import packed
-from adanorm.data.images.grey import read_idx
+from adanorm.data.images import read_idx
 
 TEXT = "".join(f"line {random.Random(0).random()} {number}\n" for number in range(5000)).encode()
 

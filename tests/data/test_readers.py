@@ -12,8 +12,8 @@ import torch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ImagesConfig, TextConfig
 from adanorm.config.user_files import IDX_NAMES
-from adanorm.data.images.grey import load_grey_images
-from adanorm.data.sentences.labeled import load_sentences, read_sst
+from adanorm.data.images import load_grey_images
+from adanorm.data.sentences import load_sentences, read_sst
 
 
 def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:

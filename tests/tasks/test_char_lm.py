@@ -18,7 +18,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ByteTextConfig
 from adanorm.config.sections import SegmentConfig
 from adanorm.config.user_files import SPLITS
-from adanorm.data.bytes.streams import IGNORED, Segments, load_streams
+from adanorm.data.byte_streams import IGNORED, Segments, load_streams
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import NormChoice, norm_factory

@@ -1,13 +1,9 @@
-"""Where the project, its configuration, its downloads and mirrors of them lie, in a checkout or installed."""
+"""Where the project and its configuration lie, in a checkout or installed."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from adanorm.config.data_sections import DataConfig
 
 PACKAGE = Path(__file__).resolve().parents[1]
 IS_CHECKOUT = (PACKAGE.parents[1] / "conf" / "run.yaml").is_file()
@@ -33,23 +29,6 @@ def analyses_folder(runs: str | None) -> Path:
     """
     folder = runs_folder(runs)
     return ANALYSES if folder.resolve() == RUNS.resolve() else folder / "analyses"
-
-
-def mirrors_of(data: DataConfig) -> list[str]:
-    """Return the folders and URLs to try before the canonical addresses, in their order.
-
-    They are `data.mirror`, else ADANORM_MIRROR, else those of `data.mirrors` that exist: folders
-    relative to the checkout, or URLs.
-    """
-    if named := data.mirror or os.environ.get("ADANORM_MIRROR"):
-        return [named]
-    places = [entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors]
-    return [place for place in places if "://" in place or Path(place).is_dir()]
-
-
-def cache_of(data: DataConfig) -> Path:
-    """Return the folder that downloads land in."""
-    return Path(data.cache) if data.cache else PROJECT / "data"
 
 
 def choices(group: str) -> list[str]:

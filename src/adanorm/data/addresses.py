@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from adanorm.data.catalogue import File, Source
 from adanorm.data.download import PATIENCE, Patience, Reply, ask
 from adanorm.data.fetch import editions_of
-from adanorm.data.source import File, Source
 
 AT_ONCE = 8
 WIDTH = 80

@@ -14,12 +14,28 @@ import requests
 from filelock import FileLock
 
 from adanorm.config.data_sections import DataConfig
-from adanorm.config.paths import cache_of, mirrors_of
+from adanorm.config.paths import PROJECT
 from adanorm.data import packed
-from adanorm.data.catalogue import SOURCES
+from adanorm.data.catalogue import SOURCES, File, Source
 from adanorm.data.download import PATIENCE, Patience, download, reason
-from adanorm.data.source import File, Source
 from adanorm.files import write_whole
+
+
+def mirrors_of(data: DataConfig) -> list[str]:
+    """Return the folders and URLs to try before the canonical addresses, in their order.
+
+    They are `data.mirror`, else ADANORM_MIRROR, else those of `data.mirrors` that exist: folders
+    relative to the checkout, or URLs.
+    """
+    if named := data.mirror or os.environ.get("ADANORM_MIRROR"):
+        return [named]
+    mirrors = [entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors]
+    return [mirror for mirror in mirrors if "://" in mirror or Path(mirror).is_dir()]
+
+
+def cache_of(data: DataConfig) -> Path:
+    """Return the folder that downloads land in."""
+    return Path(data.cache) if data.cache else PROJECT / "data"
 
 
 def fetch(source: str, data: DataConfig, patience: Patience = PATIENCE) -> dict[str, Path]:

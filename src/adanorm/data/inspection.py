@@ -15,14 +15,6 @@ MANY_COPIES = 0.1  # of a split
 LONGEST = 5000  # words of a sentence: attention and trees take time and memory by its square
 
 
-class Batch(NamedTuple):
-    """How much there is to train on, how much a batch holds, and the setting that says so."""
-
-    available: int  # examples or tokens
-    size: int
-    setting: str
-
-
 def too_long(words: int) -> str | None:
     """Return why so many words are not read as one sentence, or None."""
     return f"{words:,} words: a sentence has at most {LONGEST:,}" if words > LONGEST else None
@@ -66,11 +58,13 @@ def inspect_labeled(
     labels: Mapping[str, Sequence[Hashable]],
     *,
     what: str,
-    batch: Batch,
+    available: int,
+    batch: tuple[str, int],
     own: bool,
 ) -> Inspection:
     """Return what labeled examples say, with warnings if they are the user's own.
 
+    `available` is how much there is to train on, `batch` a setting that bounds a batch and its value.
     Raises ValueError for one label only in training, and for a label that training lacks.
     """
     _check_labels(labels, what)
@@ -78,7 +72,7 @@ def inspect_labeled(
     if not own:
         return Inspection(counts)
     sizes = {split: len(found) for split, found in labels.items()}
-    lines = (*overlap_warnings(counts, sizes), *_label_warnings(labels), *batch_warnings(batch))
+    lines = (*overlap_warnings(counts, sizes), *_label_warnings(labels), *batch_warnings(available, *batch))
     return Inspection(counts, lines)
 
 
@@ -125,8 +119,8 @@ def _check_labels(labels: Mapping[str, Sequence[Hashable]], what: str) -> None:
             raise ValueError(f"{split}: label {unknown[0]!r} is not among the training labels")
 
 
-def batch_warnings(batch: Batch) -> list[str]:
+def batch_warnings(available: int, setting: str, size: int) -> list[str]:
     """Return a line where there is less to train on than a batch holds."""
-    if batch.available >= batch.size:
+    if available >= size:
         return []
-    return [f"{batch.setting}={batch.size}: an epoch is one batch of {batch.available:,}, all of train"]
+    return [f"{setting}={size}: an epoch is one batch of {available:,}, all of train"]

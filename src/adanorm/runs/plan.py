@@ -10,10 +10,8 @@ import torch
 
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import cache_of
-from adanorm.data.catalogue import SOURCES
-from adanorm.data.fetch import missing_files
-from adanorm.data.source import File
+from adanorm.data.catalogue import SOURCES, File
+from adanorm.data.fetch import cache_of, missing_files
 from adanorm.data.translation.tokenization import Tokenizer
 from adanorm.data.translation.workers import cores
 from adanorm.runs.auto_scale import in_words

@@ -13,10 +13,9 @@ from torch.nn import functional as F
 from adanorm.config.data_sections import ColorImagesConfig, DataConfig, ImagesConfig, TextConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batch, Batches, Splits
-from adanorm.data.images.color import load_color_images
-from adanorm.data.images.grey import load_grey_images
+from adanorm.data.images import load_color_images, load_grey_images
 from adanorm.data.inspection import Inspection
-from adanorm.data.sentences.labeled import load_sentences
+from adanorm.data.sentences import load_sentences
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from adanorm.analyses.observers import time_steps
 from adanorm.analyses.step import Step
-from adanorm.data.bytes.streams import SegmentBatch
+from adanorm.data.byte_streams import SegmentBatch
 from adanorm.models.recurrent import Layer, Recurrent
 from adanorm.training.loop import Trainer
 from tests.analyses.conftest import Records, begin

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data import catalogue
-from adanorm.data.source import Source
+from adanorm.data.catalogue import Source
 from adanorm.data.translation import shards
 from adanorm.data.translation.cleaning import clean
 from adanorm.data.translation.corpora import corpus_files, read_corpus

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from adanorm.analyses.hooks import Call, record_norm_calls
 from adanorm.analyses.step import Step, Values
-from adanorm.data.bytes.streams import SegmentBatch
+from adanorm.data.byte_streams import SegmentBatch
 from adanorm.models.recurrent import Recurrent
 
 

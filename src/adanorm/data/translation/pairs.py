@@ -18,7 +18,6 @@ from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS, data_bin_files
 from adanorm.data.examples import Indices, batches_within
 from adanorm.data.inspection import (
-    Batch,
     Counts,
     Inspection,
     batch_warnings,
@@ -151,7 +150,7 @@ class Corpus:
             return Inspection(counts)
         warnings = [
             *overlap_warnings(counts, {split: len(pairs) for split, pairs in self.splits.items()}),
-            *batch_warnings(Batch(int(sizes.sum()), self.batch_tokens, "data.batch_tokens")),
+            *batch_warnings(int(sizes.sum()), "data.batch_tokens", self.batch_tokens),
         ]
         if too_long:
             warnings.append(

@@ -19,8 +19,8 @@ from filelock import FileLock
 
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.digest import sha256
-from adanorm.config.paths import cache_of
 from adanorm.config.user_files import SPLITS
+from adanorm.data.fetch import cache_of
 from adanorm.data.translation.corpora import corpus_files, read_corpus
 from adanorm.data.translation.stages import Stages
 from adanorm.data.translation.workers import Say, Workers, cores

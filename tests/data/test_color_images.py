@@ -14,8 +14,8 @@ import torch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ColorImagesConfig
 from adanorm.data import catalogue
-from adanorm.data.images.color import load_color_images, unpacked
-from adanorm.data.source import File, Source
+from adanorm.data.catalogue import File, Source
+from adanorm.data.images import load_color_images, unpacked
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 NAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
@@ -90,10 +90,10 @@ def test_ones_own_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> 
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (5, 2, 4)
     labels = [*records(4, 2)[:, 0], *records(4, 10)[:3, 0]]
     assert [*splits.train.targets, *splits.valid.targets] == labels
-    run = compose_experiment(["task=cifar10", f"data.path={tmp_path}"])
-    digest = run.digest()
+    experiment = ["task=cifar10", f"data.path={tmp_path}"]
+    digest = compose_experiment(experiment).digest()
     records(4, 1).tofile(tmp_path / "test_batch.bin")
-    assert run.digest() != digest, "own files count by content"
+    assert compose_experiment(experiment).digest() != digest, "own files count by content"
 
 
 FOUR = records(4, 0)

@@ -16,7 +16,7 @@ from adanorm.config.digest import sha256
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch
-from adanorm.data.inspection import Batch, inspect_labeled, too_long
+from adanorm.data.inspection import inspect_labeled, too_long
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
 
@@ -138,7 +138,8 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
         {split: (" ".join(s.words).encode() for s in corpus) for split, corpus in corpora.items()},
         {split: [s.label for s in corpus] for split, corpus in corpora.items()},
         what="sentences",
-        batch=Batch(sum(len(s.words) for s in corpora["train"]), data.batch_tokens, "data.batch_tokens"),
+        available=sum(len(s.words) for s in corpora["train"]),
+        batch=("data.batch_tokens", data.batch_tokens),
         own=bool(data.own_files()),
     )
     labels = tuple(sorted({sentence.label for sentence in corpora["train"]}))

@@ -1,1 +1,0 @@
-"""Text as bytes, for language models."""
