@@ -96,7 +96,7 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
     [
         ("task=rtt", "unknown task 'rtt': choose from cifar10, cifar10-vit, de-en, en-de"),
         ("norm=batch", "unknown norm 'batch': choose from adanorm"),
-        ("scale=big", "unknown scale 'big': choose from mini, paper, smoke, auto"),
+        ("scale=big", "unknown scale 'big': choose from mini, paper, small, smoke, auto"),
         ("training.lrr=1", "unknown key 'training.lrr': did you mean training.lr"),
         ("norm=", "norm=: names no norm; choose from adanorm"),
         ("~norm", "~norm: names no norm; choose from adanorm"),

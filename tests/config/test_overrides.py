@@ -106,7 +106,7 @@ def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
         (["norm=my_norm.MyNorm"], "a norm of your own is norm=my_norm:MyNorm; choose from adanorm"),
         (["norm=foo"], "unknown norm 'foo': choose from adanorm"),
         (["task=a.b"], "unknown task 'a.b': choose from cifar10"),
-        (["scale=big"], "unknown scale 'big': choose from mini, paper, smoke, auto"),
+        (["scale=big"], "unknown scale 'big': choose from mini, paper, small, smoke, auto"),
         (["task_norm=x"], "unknown task_norm 'x': choose from mnist_"),
         (
             ["model.name=ü"],

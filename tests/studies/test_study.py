@@ -144,7 +144,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("rows: {a: {norm: adanorm, column_overrides: {rt: [training.lr=1]}}}", "unknown column 'rt'"),
         ("column_overrides: {mnist: [seed=1]}", "seed=1: may not change the seed of a run"),
         ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, cifar10-vit, de-en"),
-        ("scale: big", "scale='big': input should be 'paper', 'mini' or 'smoke'"),
+        ("scale: big", "scale='big': input should be 'paper', 'small', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
         ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),
         ("improvements: [[adanorm, adanorm]]", "improvement of 'adanorm' over itself"),

@@ -74,7 +74,7 @@ def test_values_that_cannot_be_are_refused(
     for values, is_taken in ((refused, False), (taken, True)):
         for value in values:
             written = preregistration().model_dump()
-            written["claims"][FORWARD]["at_least"] = 1
+            written["claims"][FORWARD] |= {"at_least": 1, "at": None}
             section: Any = written
             for key in place[:-1]:
                 section = section[key]
@@ -102,7 +102,7 @@ def test_a_claim_cannot_need_more_tasks_than_it_names() -> None:
 def test_where_a_claim_can_be_shown_is_among_its_tasks() -> None:
     claim = next(claim for claim in preregistration().claims if claim.id == "over-fitting-train")
     for shown in ({"tasks": ["rt"]}, {"tasks": ["ptb"], "overrides": {"rt": ["seed=2"]}}):
-        with pytest.raises(ValidationError, match="rt at mini, of enwik8, de-en, ptb"):
-            Claim.model_validate(claim.model_dump() | {"at": {"mini": shown}})
+        with pytest.raises(ValidationError, match="rt at small, of enwik8, de-en, ptb"):
+            Claim.model_validate(claim.model_dump() | {"at": {"small": shown}})
     assert claim.needed("paper") == 3
-    assert claim.needed("mini") == 2
+    assert claim.needed("small") == 1

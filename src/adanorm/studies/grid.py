@@ -20,7 +20,7 @@ class Candidate:
 
     overrides: tuple[str, ...]  # the command line of its runs, but for the seed
     by_seed: dict[int, Experiment]  # in the study's order
-    setting: str | None = None  # what it tries of the budget: an override, or several; None without a budget
+    setting: str | None = None  # the override of the budget that it tries; None without a budget
 
     @property
     def runs(self) -> list[Experiment]:
@@ -69,7 +69,7 @@ def _candidates(
     chosen = (*chosen, *row.column_overrides.get(task, ()))
     found: list[Candidate] = []
     for setting in study.budget_of(label) or (None,):
-        overrides = (*chosen, *(setting or "").split())
+        overrides = (*chosen, setting) if setting else chosen
         first = _composed(label, overrides, runs, settings)
         by_seed = {seed: first.model_copy(update={"seed": seed}) for seed in study.seeds}
         run = by_seed[study.seeds[0]]

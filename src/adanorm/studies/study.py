@@ -46,7 +46,7 @@ Label = Annotated[Line, AfterValidator(_in_one_column)]
 # In Hydra's syntax; none may make a cell's runs another cell's.
 Changes = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
 Overrides = Annotated[Changes, AfterValidator(_set_each_key_once)]
-Budget = Annotated[Changes, EachOnce]  # one is tried at a time: an override, or several with a space between
+Budget = Annotated[Changes, EachOnce]  # one is tried at a time
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
 Role = Literal["readme", "curves", "norm-guide"]
