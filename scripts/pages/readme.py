@@ -8,7 +8,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.reporting.pages.answers import answers
 from adanorm.reporting.tables.formats import tasks_with_runs
-from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.reporting.tables.formats import markdown_table
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.claims import ClaimResult
 

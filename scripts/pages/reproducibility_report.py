@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment
 
 from adanorm.config.titles import task_metric, title
-from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.reporting.tables.formats import markdown_table
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.sentences import claim_closing, claim_sentence

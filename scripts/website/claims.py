@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import quantity_title, title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS, claim_row, over_tasks, registered_note
-from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.reporting.tables.formats import markdown_table
 from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.findings import Finding, load_findings
 from adanorm.verdicts.preregistration import Claim, preregistration

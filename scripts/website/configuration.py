@@ -10,8 +10,8 @@ from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import choices
 from adanorm.config.sections import Config
 from adanorm.config.titles import title
-from adanorm.reporting.tables.markdown import markdown_table
-from adanorm.reporting.tables.setting_notes import MARKS
+from adanorm.reporting.tables.formats import markdown_table
+from adanorm.reporting.tables.notes import MARKS
 from scripts.website.settings import settings_of, yaml_value
 from scripts.website.tasks import marked_note
 from scripts.website.text import Pages, code, plain

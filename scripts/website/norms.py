@@ -8,7 +8,7 @@ import re
 from adanorm.config.paths import CONF, PROJECT
 from adanorm.config.titles import title
 from adanorm.norms.registry import NORMS
-from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.reporting.tables.formats import markdown_table
 from scripts.website.scores import scores_on_record, scores_table
 from scripts.website.settings import yaml_value
 from scripts.website.text import Pages, code, contents, docstring, fenced, plain

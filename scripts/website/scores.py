@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 from adanorm.config.paths import PROJECT, choices
 from adanorm.metrics.table import METRICS
-from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.reporting.tables.formats import markdown_table
 from adanorm.studies.study import load_study
 
 TABLES = PROJECT / "results" / "tables"

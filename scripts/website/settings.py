@@ -14,7 +14,7 @@ import yaml
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.paths import CONF
 from adanorm.config.yaml_file import dotted
-from adanorm.reporting.tables.setting_notes import MARKS
+from adanorm.reporting.tables.notes import MARKS
 
 SECTIONS = ("data", "model", "segments", "decoding", "training")  # what tells one task from another
 COMMENT = re.compile(r"(?:^|\s)#\s?(.*)$")

@@ -9,7 +9,7 @@ from adanorm.config.paths import choices
 from adanorm.config.titles import title
 from adanorm.data.catalogue import SOURCES, File, Source
 from adanorm.metrics.table import METRICS
-from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.reporting.tables.formats import markdown_table
 from scripts.website.scores import scores_on_record, scores_table
 from scripts.website.settings import SECTIONS, Setting, files_of, heading_of, settings_of
 from scripts.website.text import Pages, code, contents, plain

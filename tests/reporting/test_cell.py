@@ -20,9 +20,8 @@ from adanorm.records.reader import runs_on_record
 from adanorm.reporting.pages.report import report_page
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
-from adanorm.reporting.tables.files import write_table
 from adanorm.reporting.tables.findings import findings_markdown
-from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text
+from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text, write_table
 from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid

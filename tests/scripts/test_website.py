@@ -14,7 +14,7 @@ from adanorm.config.compose import prepare_overrides
 from adanorm.config.paths import PROJECT, choices
 from adanorm.config.titles import task_metric, title
 from adanorm.norms.registry import NORMS
-from adanorm.reporting.tables.setting_notes import MARKS, _marked
+from adanorm.reporting.tables.notes import MARKS, marked_lines
 from adanorm.verdicts.claims import SCALES, ClaimResult, TaskResult
 from adanorm.verdicts.findings import load_findings
 from adanorm.verdicts.preregistration import preregistration
@@ -96,7 +96,7 @@ def test_no_mark_of_a_setting_is_missed() -> None:
         comments = [comments_by_line(path.read_text("utf-8")) for path in files_of(task)]
         for mark in MARKS:
             found = sum(mark in comment for lines in comments for comment in lines.values())
-            assert found == _marked(task, mark), (task, mark)
+            assert found == marked_lines(task, mark), (task, mark)
 
 
 def test_a_value_has_the_comment_of_the_file_that_sets_it_last() -> None:

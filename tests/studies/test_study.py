@@ -243,7 +243,7 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
     assert "4 runs, 4 completed before, 0 to run" in again.stdout
     *lines, files = again.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert files == f"{tmp_path / 'tables' / 'own-own-smoke.md'} and .csv, .tex"
+    assert files == f"{tmp_path / 'tables' / 'own-own-smoke.md'} and .csv"
 
 
 def test_an_unknown_study_is_named(new_process: Command) -> None:

@@ -9,7 +9,7 @@ from statistics import fmean, variance
 import pytest
 from scipy.stats import ttest_rel
 
-from adanorm.reporting.tables.rule_notes import rule_notes
+from adanorm.reporting.tables.notes import rule_notes
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import StudyGrid, study_grid
 from adanorm.studies.rule import Rule

@@ -19,8 +19,7 @@ from adanorm.records import reader
 from adanorm.records.folder import HeldError, is_locked, shown
 from adanorm.reporting.figures.catalogue import drawn_analysis
 from adanorm.reporting.figures.style import write_figure
-from adanorm.reporting.tables.analysis import analysis_text
-from adanorm.reporting.tables.files import write_analysis
+from adanorm.reporting.tables.analysis import analysis_text, write_analysis
 
 USAGE = Usage(
     name="ANALYSIS",

@@ -37,8 +37,7 @@ from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch, choose_launch
 from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
-from adanorm.reporting.tables.files import write_table
-from adanorm.reporting.tables.formats import table_text
+from adanorm.reporting.tables.formats import table_text, write_table
 from adanorm.reporting.tables.table import Table
 from adanorm.runs.auto_scale import in_words
 from adanorm.runs.duration import Durations
@@ -108,7 +107,7 @@ def main(arguments: Arguments) -> int:
     table = Table(study, grid)
     paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))
-    print(f"{shown(paths[0])} and .csv, .tex", flush=True)
+    print(f"{shown(paths[0])} and .csv", flush=True)
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
     return 1 if failed else 0

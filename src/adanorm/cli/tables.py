@@ -10,11 +10,11 @@ from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_whole
 from adanorm.records.folder import shown
+from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
-from adanorm.reporting.tables.files import write_analysis, write_table
 from adanorm.reporting.tables.findings import findings_markdown
-from adanorm.reporting.tables.formats import table_text
+from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
@@ -27,15 +27,21 @@ USAGE = Usage(
     name="STUDY",
     choices=partial(choices, "study"),
     most=1000,
-    keys={"metric": Key("print the tables with this metric, such as sacrebleu, and write nothing")},
-    examples=("", "table4 mini-all", "mini-all metric=sacrebleu"),
+    keys={
+        "metric": Key("print the tables with this metric, such as sacrebleu, and write nothing"),
+        "formats": Key("what to write, such as tex (default: md,csv, and tex of the paper's four tables)"),
+    },
+    examples=("", "table4 mini-all", "mini-all metric=sacrebleu", "mini-all formats=tex"),
 )
 
 
 def main(arguments: Arguments) -> None:
     """Write the table of every study, or of those named; or print another metric's."""
     metric = arguments.keys["metric"] or None
+    formats = list(filter(None, arguments.keys["formats"].split(",")))
     known = choices("study")
+    if unknown := [kind for kind in formats if kind not in FORMATS]:
+        raise ValueError(f"unknown format {unknown[0]!r}: choose from {', '.join(FORMATS)}")
     if unknown := [name for name in arguments.names if name not in known]:
         raise ValueError(
             f"unknown study {unknown[0]!r}: choose from {', '.join(known)};"
@@ -47,9 +53,9 @@ def main(arguments: Arguments) -> None:
         if metric:
             print(table_text(table))
             continue
-        paths = write_table(table, name)
-        print(f"{shown(paths[0])} and .csv, .tex")
-    if not arguments.names and not metric:
+        paths = write_table(table, name, formats=formats)
+        print(" and ".join([shown(paths[0]), ", ".join(path.suffix for path in paths[1:])][: len(paths)]))
+    if not arguments.names and not metric and not formats:
         _write_the_others()
 
 

@@ -49,7 +49,7 @@ Overrides = Annotated[Changes, AfterValidator(_set_each_key_once)]
 Budget = Annotated[Changes, EachOnce]  # one is tried at a time
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
-Role = Literal["readme", "curves", "norm-guide"]
+Role = Literal["readme", "curves", "norm-guide", "latex"]
 
 
 class StudyRow(Config):

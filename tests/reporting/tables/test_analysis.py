@@ -23,8 +23,7 @@ from adanorm.analyses.spec import (
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.figures.catalogue import drawn_analysis, figure_names
 from adanorm.reporting.figures.style import svg
-from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown, analysis_text
-from adanorm.reporting.tables.files import write_analysis
+from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown, analysis_text, write_analysis
 from tests.reporting.figures.test_figures import xs, ys
 from tests.reporting.records import record_analysis
 

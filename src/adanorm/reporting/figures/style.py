@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from adanorm.files import write_whole
-from adanorm.reporting.figures.svg import compact
 
 if TYPE_CHECKING:  # matplotlib takes a second to import
     from matplotlib.figure import Figure
@@ -97,13 +96,8 @@ def figure_style() -> Iterator[None]:
 
 
 def svg(drawing: NamedFigure) -> str:
-    """Return a drawing as an SVG element, a file of its own or a part of an HTML page.
-
-    Its ids begin with the drawing's name, so that several can stand in one page; its caption is
-    what a screen reader reads.
-    """
-    text = _bytes(drawing, "svg").decode().replace("'DejaVu Sans'", "'DejaVu Sans', Verdana")
-    return compact(text, name=drawing.name, label=drawing.caption)
+    """Return a drawing as an SVG document whose words are text, in a font that the reader has."""
+    return _bytes(drawing, "svg").decode().replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
 
 
 # No dates, and no versions: a file changes when what it shows does.

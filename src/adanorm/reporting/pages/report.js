@@ -52,59 +52,6 @@ for (const table of document.querySelectorAll("table.sortable"))
     button.addEventListener("click", () => sort(table, head.cellIndex));
   }
 
-// Seeds as dots, and how often a run of one row scores better than a run of another.
-function element(name, attributes, ...children) {
-  const made = ["svg", "circle", "line", "title"].includes(name)
-    ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-function dots(found) {
-  const scores = found.rows.flatMap(row => Object.values(row.seeds));
-  const low = Math.min(...scores), span = Math.max(...scores) - low || 1;
-  const place = score => (2 + 96 * (score - low) / span) + "%";
-  const made = element("div", {class: "dots"});
-  for (const row of found.rows) {
-    const values = Object.values(row.seeds), mean = values.reduce((a, b) => a + b, 0) / values.length;
-    const said = values.map(value => value.toFixed(2)).join(", ");
-    const drawn = element("svg", {role: "img", "aria-label": `${row.title}: ${said}`});
-    for (const [seed, score] of Object.entries(row.seeds))
-      drawn.append(element("circle", {cx: place(score), cy: "50%", r: 4}, element("title", {}, `seed ${seed}: ${score}`)));
-    if (values.length) drawn.append(element("line", {x1: place(mean), x2: place(mean), y1: "10%", y2: "90%"}));
-    made.append(element("a", {href: "#" + row.anchor}, row.title), drawn);
-  }
-  const ends = element("small", {}, `each run's test ${found.metric}, from ${low.toFixed(2)} to ${(low + (scores.length ? span : 0)).toFixed(2)}; the line is the mean`);
-  made.append(element("span", {}), ends);
-  return made;
-}
-function matrix(found) {
-  const head = element("tr", {}, element("th", {}, "P(row better than column)"), ...found.rows.map(row => element("th", {scope: "col"}, row.title)));
-  const body = found.rows.map((row, i) => element("tr", {}, element("th", {scope: "row"}, row.title), ...found.better[i].map(share => {
-    const cell = element("td", {class: "share"}, share === null ? "" : share.toFixed(2));
-    if (share !== null) cell.style.background = `color-mix(in srgb, var(--${share < .5 ? "bad" : "good"}) ${Math.round(90 * Math.abs(share - .5))}%, Canvas)`;
-    return cell;
-  })));
-  return element("div", {class: "wide"}, element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
-}
-const data = document.getElementById("comparisons");
-if (data) {
-  const all = JSON.parse(data.textContent), form = document.getElementById("comparison"), shown = document.getElementById("compared");
-  const names = [...new Set(all.map(found => found.table))];
-  const tasks = () => all.filter(found => found.table === form.elements.table.value).map(found => found.task);
-  const compare = () => {
-    const found = all.find(one => one.table === form.elements.table.value && one.task === form.elements.column.value);
-    shown.replaceChildren(dots(found), matrix(found));
-  };
-  const columns = () => form.elements.column.replaceChildren(...tasks().map(task => element("option", {}, task)));
-  form.elements.table.append(...names.map(name => element("option", {}, name)));
-  form.elements.table.value = names.includes("overview") ? "overview" : names[0];
-  form.hidden = false;
-  form.addEventListener("change", event => { if (event.target.name === "table") columns(); compare(); });
-  columns();
-  compare();
-}
-
 if (location.search) show();
 addEventListener("hashchange", unfold);
 unfold();

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 from adanorm.analyses.cell import analysis_results, text
 from adanorm.analyses.spec import Analysis, AnalysisGrid
+from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.files import write_whole
+from adanorm.reporting.tables.formats import markdown_table
 
 
 def _grid(analysis: Analysis, grid: AnalysisGrid, task: str) -> list[list[str]]:
@@ -79,3 +82,16 @@ def analysis_text(analysis: Analysis, grid: AnalysisGrid) -> str:
             for name, fields in [("", header), *((row[0], row[part]) for row in rows)]:
                 lines.append(f"  {name:<16}" + "".join(f" {field:>{width}}" for field in fields))
     return "\n".join(lines) if len(lines) > 1 else f"{analysis.title}: no records yet"
+
+
+def write_analysis(analysis: Analysis, grid: AnalysisGrid, folder: Path | None = None) -> list[Path]:
+    """Write an analysis' table in its two formats and return the files."""
+    folder = folder or PROJECT / "results" / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {
+        folder / f"analysis-{analysis.name}.md": analysis_markdown(analysis, grid),
+        folder / f"analysis-{analysis.name}.csv": analysis_csv(analysis, grid),
+    }
+    for path, content in paths.items():
+        write_whole(path, content.encode())
+    return list(paths)

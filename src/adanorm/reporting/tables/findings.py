@@ -7,7 +7,7 @@ import math
 from adanorm.analyses.cell import analysis_results, number, text
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
 from adanorm.config.titles import title
-from adanorm.reporting.tables.markdown import markdown_row, markdown_table
+from adanorm.reporting.tables.formats import markdown_row, markdown_table
 from adanorm.verdicts.findings import Finding, compared, load_findings
 
 COLUMNS = ("task", "quantity", "of", "and of", "difference", "p (Holm)", "seeds", "verdict")

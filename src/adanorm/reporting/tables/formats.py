@@ -5,17 +5,42 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from statistics import fmean
 
+from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
+from adanorm.files import write_whole
 from adanorm.metrics.table import METRICS
-from adanorm.reporting.tables.markdown import markdown_table
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.cell import Tried
 
 WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
+
+
+def markdown_row(fields: Sequence[str]) -> str:
+    """Return a line of a Markdown table."""
+    return f"| {' | '.join(fields)} |"
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    return [*map(markdown_row, (header, ["---"] * len(header))), *map(markdown_row, rows)]
+
+
+def write_table(
+    table: Table, name: str, folder: Path | None = None, formats: Sequence[str] = ()
+) -> list[Path]:
+    """Write a table in its formats and return the files: by default those of the study's committed ones."""
+    folder = folder or PROJECT / "results" / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    standard = ["md", "csv", *(["tex"] if "latex" in table.study.roles else [])]
+    paths = {folder / f"{name}.{kind}": FORMATS[kind](table) for kind in formats or standard}
+    for path, text in paths.items():
+        write_whole(path, text.encode())
+    return list(paths)
 
 
 def _grid(table: Table, *, bold: str) -> list[list[str]]:
@@ -66,8 +91,9 @@ def validation_rows(table: Table, tasks: Sequence[str]) -> list[list[str]]:
 
 def validation_label(table: Table, task: str) -> str:
     """Return a task with the metric of its validation."""
-    runs = next(plan.runs for (_, column), plan in table.grid.items() if column == task and plan.runs)
-    return f"{title(task)} ({METRICS[runs[0].task.selection_metric].label})"
+    run = table.first_run(task)
+    assert run is not None, "of columns with runs"
+    return f"{title(task)} ({METRICS[run.task.selection_metric].label})"
 
 
 def _validation(table: Table) -> list[str]:
@@ -179,36 +205,22 @@ def _more(table: Table, norm: str, task: str) -> list[str]:
 
 
 def table_latex(table: Table) -> str:
-    """Return the table in LaTeX, in the paper's layout: a document of its own.
-
-    A paper takes the lines of the tabular, and the package booktabs.
-    """
+    """Return the table as a LaTeX tabular, in the paper's layout; it needs the package booktabs."""
     columns = table.study.columns
-    lines = [
-        r"\documentclass{article}",
-        r"\usepackage[T1]{fontenc}",
-        r"\usepackage[landscape,margin=1cm]{geometry}",
-        r"\usepackage{booktabs,graphicx}",
-        r"\pagestyle{empty}",
-        r"\begin{document}",
-        r"\noindent\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        f"% {table.study.title}",
-        rf"\begin{{tabular}}{{l{'c' * len(columns)}}}",
-        r"\toprule",
-        " & ".join(["Model", *map(title, columns)]) + r" \\",
-        r"\midrule",
-    ]
-    for row in _grid(table, bold=r"\textbf{{{}}}"):
-        escaped = [_escape(field) for field in row]
-        lines.append(" & ".join(escaped) + r" \\")
+    rows = [["Model", *map(title, columns)], *_grid(table, bold=r"\textbf{{{}}}")]
+    lines = [" & ".join(map(_escape, row)) + r" \\" for row in rows]
+    lines.insert(1, r"\midrule")
     if tasks := validated_tasks(table):
         heading = ["Validation: best, level", *("" for _ in columns)]
         lines += [r"\midrule", " & ".join(heading) + r" \\"]
-        by_norm = {row[0]: dict(zip(tasks, row[1:], strict=True)) for row in validation_rows(table, tasks)}
-        for norm, fields in by_norm.items():
-            row = [norm, *(fields.get(task, "-") for task in columns)]
+        for norm, *fields in validation_rows(table, tasks):
+            by_task = dict(zip(tasks, fields, strict=True))
+            row = [norm, *(by_task.get(task, "-") for task in columns)]
             lines.append(" & ".join(map(_escape, row)) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}}", r"\end{document}", ""])
+    begin = rf"\begin{{tabular}}{{l{'c' * len(columns)}}}"
+    return "\n".join(
+        [f"% {table.study.title}", begin, r"\toprule", *lines, r"\bottomrule", r"\end{tabular}", ""]
+    )
 
 
 def _escape(text: str) -> str:
@@ -238,3 +250,6 @@ def table_text(table: Table) -> str:
     if empty:
         lines.append(f"no runs yet: {', '.join(map(title, empty))}")
     return "\n".join(lines)
+
+
+FORMATS = {"md": table_markdown, "csv": table_csv, "tex": table_latex}

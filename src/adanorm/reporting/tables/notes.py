@@ -1,145 +1,186 @@
-"""What the reader of a table must know, a paragraph each."""
+"""What the reader of a table must know, a paragraph each: its scores, its settings, its study's rule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import groupby
+from statistics import fmean
 
-from adanorm.config.titles import title
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import CONF, choices
+from adanorm.config.titles import quantity_title, title
+from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS
+from adanorm.records import reader
 from adanorm.records.arithmetic import arithmetic
 from adanorm.records.baselines import best_baseline
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.rule_notes import rule_notes
-from adanorm.reporting.tables.setting_notes import setting_notes
 from adanorm.reporting.tables.table import Table
-from adanorm.verdicts.prediction import error_rates
+from adanorm.studies.grid import study_grid
+from adanorm.studies.rule import Compares, Conclusion, Rule
+from adanorm.studies.study import Study, load_study
+from adanorm.verdicts.evidence import grouped
+from adanorm.verdicts.margins import rule_margin
 from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse
+from adanorm.verdicts.variance import Scores
 
-SHIFTS = (0, 1, 2, 3)  # standard deviations, of which error rates are printed
+MARKS = ("assumed", "recollected")  # of settings that the paper does not state, in conf/task
+AXES = {"channels": "over the channels", "all": "over all units of a layer", "width": "over rows of pixels"}
+COMPARABLE = (
+    "Verdict on the paper's number, with its percentile in the distribution of one more run (Student's t,"
+    " the standard deviation pooled over the norms of the task): *consistent*: within the central 80 %;"
+    " *differs*: outside the central 95 %; *inconclusive*: between."
+)
 
 
 def notes(table: Table) -> list[str]:
     """Return what a reader of the table must know."""
-    study = table.study
-    found = [
+    return [
         "Test score at the best validation step, mean ± standard deviation over all seeds on record (planned:"
-        f" {', '.join(map(str, study.seeds))}); `-`: not run. Scale: {study.scale}.",
+        f" {', '.join(map(str, table.study.seeds))}); `-`: not run. Scale: {table.study.scale}.",
         *_averages(table),
+        *_marks(table),
+        *_settings(table),
+        *_tuned(table),
+        *_choice(table),
+        *_splits(table),
+        *_axes(table),
+        *_arithmetics(table),
+        *rule_notes(table),
+        *_columns_of_their_own(table),
+        *_paper(table),
     ]
+
+
+def _marks(table: Table) -> list[str]:
+    """Return what the marks of a table mean, of those that are in it."""
+    study, lines = table.study, []
     if any(table.metric_of(task) == METRICS["bleu"] for task in study.columns):
-        found.append(
+        lines.append(
             "BLEU: on the corpus's own words, without smoothing, as multi-bleu and fairseq-score count it"
             " (sacrebleu: tok:none, smooth:none). `adanorm tables NAME metric=sacrebleu` prints"
             " that of running text, `metric=compound_bleu` that with compounds split."
         )
     if any(table.best(task) for task in study.columns):
-        found.append(
+        lines.append(
             "**Bold**: better than every other norm of the column, by tests whose variance is their own and"
             " the column's, corrected for their number (Holm 1979), at 0.05."
         )
     if any(table.baseline(task) for task in study.columns):
-        found.append(
+        lines.append(
             "*Trivial baseline*: the best of what needs no training (`adanorm baselines`). A run that is no"
             " better *did not learn*: it supports no claim about quality."
         )
-    found += setting_notes(table)
-    found += [*_splits(table), *_axes(table), *_arithmetics(table)]
-    found += rule_notes(table)
-    undefined = {row.undefined: None for row in study.rows.values() if row.undefined}
-    found += [f"*undefined*: {reason}." for reason in undefined]
+    return lines
+
+
+def _columns_of_their_own(table: Table) -> list[str]:
+    """Return where a norm is undefined, and the settings of columns that have their own."""
+    study = table.study
+    lines = [
+        f"*undefined*: {reason}."
+        for reason in dict.fromkeys(r.undefined for r in study.rows.values())
+        if reason
+    ]
     for task, changes in study.column_overrides.items():
         own = "".join(
             f", {title(label)} {', '.join(row.column_overrides[task])}"
             for label, row in study.rows.items()
             if task in row.column_overrides
         )
-        found.append(
+        lines.append(
             f"{title(task)} has {', '.join(changes)}{own} here, and no number of the paper's beside it."
         )
-    if not table.comparable:
-        why = "its numbers are not comparable."
-        found.append(f"Not the paper's data or settings: {study.quote or why}")
+    return lines
+
+
+def _paper(table: Table) -> list[str]:
+    """Return how the table stands to the paper's numbers."""
+    if table.comparable:
+        lines = [COMPARABLE]
     else:
-        found += _verdicts(table)
+        quote = table.study.quote or "its numbers are not comparable."
+        lines = [f"Not the paper's data or settings: {quote}"]
     if any(UNCONFIRMED in table.paper(norm, task) for norm, task in table.cells):
         verdict = ", and no verdict is given against it" if table.comparable else ""
-        found.append(
+        lines.append(
             f"{UNCONFIRMED} from a recollection of the paper; no public source confirms the row{verdict}."
         )
-    return found
+    return lines
 
 
 def _averages(table: Table) -> list[str]:
     """Return which cells with runs have the score of averaged weights in place of the best step's."""
     rows: dict[tuple[str, str], list[str]] = {}
     for (row, task), plan in table.grid.items():
-        entry = table.cells[row, task]
-        average = plan.runs[0].training.average if entry and entry.results else None
+        cell = table.cells[row, task]
+        average = plan.runs[0].training.average if cell and cell.results else None
         if average is not None:
             rows.setdefault((task, f"{average.of} {average.count}"), []).append(title(row))
     return [
         f"{title(task)}: the test score is that of the mean of the weights of the {over} evaluations, of"
-        f" {', '.join(of)}."
-        for (task, over), of in rows.items()
+        f" {', '.join(labels)}."
+        for (task, over), labels in rows.items()
     ]
 
 
 def _splits(table: Table) -> list[str]:
     """Return how hard the two parts of a text are, where bits per character are shown."""
-    found = []
+    lines = []
     for task in table.study.columns:
-        run = next((plan.runs[0] for (_, t), plan in table.grid.items() if t == task and plan.runs), None)
+        run = table.first_run(task)
         if run is None or run.task.metric != "bpc":
             continue
-        parts = {split: best_baseline(run, "bpc", split) for split in ("test", "valid")}
-        if parts["test"] and parts["valid"]:
-            found.append(
-                f"{title(task)}: bits per character of the test part, on which the {parts['test'].name} has"
-                f" {parts['test'].score:.2f}; on the validation part it has {parts['valid'].score:.2f}, so"
+        test, valid = (best_baseline(run, "bpc", split) for split in ("test", "valid"))
+        if test and valid:
+            lines.append(
+                f"{title(task)}: bits per character of the test part, on which the {test.name} has"
+                f" {test.score:.2f}; on the validation part it has {valid.score:.2f}, so"
                 " that scores of the two parts are no measure of each other."
             )
-    return found
+    return lines
 
 
 def _axes(table: Table) -> list[str]:
     """Return what the norms of a column are over, where they differ in it."""
-    found = []
+    lines = []
     for task in table.study.columns:
-        axes: dict[str, list[str]] = {}
-        for (row, column), kind in table.axes.items():
+        norms: dict[str, list[str]] = {}
+        for (row, column), axes in table.axes.items():
             if column == task:
-                axes.setdefault(kind, []).append(title(table.study.rows[row].norm))
-        if len(axes) > 1:
-            of = {
-                "channels": "over the channels",
-                "all": "over all units of a layer",
-                "width": "over rows of pixels",
-            }
-            said = [f"{', '.join(dict.fromkeys(norms))} {of.get(kind, kind)}" for kind, norms in axes.items()]
-            kinds = {2: "two", 3: "three"}[len(axes)]
-            found.append(f"{title(task)} has norms of {kinds} kinds in one column: {'; '.join(said)}.")
-    return found
+                norms.setdefault(axes, []).append(title(table.study.rows[row].norm))
+        if len(norms) > 1:
+            kinds = "; ".join(
+                f"{', '.join(dict.fromkeys(names))} {AXES.get(axes, axes)}" for axes, names in norms.items()
+            )
+            count = {2: "two", 3: "three"}[len(norms)]
+            lines.append(f"{title(task)} has norms of {count} kinds in one column: {kinds}.")
+    return lines
 
 
 def _arithmetics(table: Table) -> list[str]:
     """Return what computed the runs of a column, where not all of them were computed alike."""
-    found = []
+    lines = []
     for task in table.study.columns:
         seeds: dict[str, dict[str, list[int]]] = {}
-        for (row, column), entry in table.cells.items():
-            for folder, result in zip(entry.folders, entry.results, strict=True) if entry else ():
+        for (row, column), cell in table.cells.items():
+            for folder, result in zip(cell.folders, cell.results, strict=True) if cell else ():
                 if column == task and (computed := arithmetic(folder)) is not None:
                     seeds.setdefault(computed, {}).setdefault(title(row), []).append(result.seed)
         if len(seeds) > 1:
-            said = [
-                f"{computed}: {', '.join(f'{row} {_in_spans(of)}' for row, of in rows.items())}"
+            listed = "; ".join(
+                f"{computed}: {', '.join(f'{row} {_in_spans(of_row)}' for row, of_row in rows.items())}"
                 for computed, rows in seeds.items()
-            ]
-            found.append(
-                f"{title(task)} has runs that were not computed alike, which moves a score as another seed"
-                f" does ({'; '.join(said)})."
             )
-    return found
+            lines.append(
+                f"{title(task)} mixes processors and versions of the code, which shifts scores about as much"
+                f" as another seed does ({listed})."
+            )
+    return lines
 
 
 def _in_spans(seeds: Iterable[int]) -> str:
@@ -155,25 +196,210 @@ def _in_spans(seeds: Iterable[int]) -> str:
     )
 
 
-def _verdicts(table: Table) -> list[str]:
-    """Return what the verdicts on the paper's numbers mean, how often they err."""
-    found = [
-        "Verdict on the paper's number, with its percentile in the distribution of one more run (Student's t,"
-        " the standard deviation pooled over the norms of the task): *consistent*: within the central 80 %;"
-        " *differs*: outside the central 95 %; *inconclusive*: between."
-    ]
-    begun = [task for task in table.study.columns if table.evidence(task).variance.within is not None]
-    if begun:
-        spread = table.evidence(begun[0]).variance.within
-        assert spread is not None, "of a column with runs"
-        count = preregistration().stopping.planned
-        rates = [error_rates(count, spread.df, shift) for shift in SHIFTS]
-        by_shift = [
-            f"{shift} s {100 * r['consistent']:.0f}/{100 * r['inconclusive']:.0f}/{100 * r['differs']:.0f} %"
-            for shift, r in zip(SHIFTS, rates, strict=True)
-        ]
-        found.append(
-            f"How often the verdict falls, consistent/inconclusive/differs, at {count} seeds of each norm, if"
-            f" the paper's mean lies so many standard deviations from ours: {', '.join(by_shift)}."
+def _settings(table: Table) -> list[str]:
+    """Return how many settings of each task the paper leaves open, by their marks in conf/task."""
+    counts = {
+        mark: ", ".join(
+            f"{title(task)} {count}"
+            for task in table.study.columns
+            if task in choices("task") and (count := marked_lines(task, mark))
         )
-    return found
+        for mark in MARKS
+    }
+    if not any(counts.values()):
+        return []
+    text = f"Settings that the paper leaves open, marked *assumed* in `conf/task/`: {counts['assumed']}."
+    if counts["recollected"]:
+        text += f" Settings that no public source confirms, marked *recollected*: {counts['recollected']}."
+    return [text]
+
+
+@cache
+def marked_lines(task: str, mark: str) -> int:
+    """Return how many lines of a task's configuration, and of what it inherits, carry a mark."""
+    files = [CONF / "task" / f"{task}.yaml"]
+    shared = re.findall(r"^  - (shared/\S+)", files[0].read_text("utf-8"), re.MULTILINE)
+    files += [CONF / "task" / f"{name}.yaml" for name in shared]
+    lines = (line for file in files for line in file.read_text("utf-8").splitlines())
+    return sum(bool(re.search(rf"#.*\b{mark}\b", line)) for line in lines if not line.startswith("#"))
+
+
+def _tuned(table: Table) -> list[str]:
+    """Return the parameters that a norm has on one task alone, unless the rows try settings of their own."""
+    study = table.study
+    if study.tries:
+        return []
+    firsts: dict[tuple[str, str], list[Experiment]] = {}  # the first run of each cell, by task and norm
+    for (label, task), plan in table.grid.items():
+        firsts.setdefault((task, study.rows[label].norm), []).extend(plan.runs[:1])
+    chosen = []
+    for (task, norm), runs in firsts.items():
+        file = CONF / "task_norm" / f"{task}_{norm}.yaml"
+        own = read_yaml_file(file).get("norm", {}).get("params", {}) if file.exists() else {}
+        if own and any(own.items() <= run.norm.params.items() for run in runs):
+            values = ", ".join(f"{key} = {value}" for key, value in own.items())
+            chosen.append(f"{title(norm)} on {title(task)}, {values}")
+    if not chosen:
+        return []
+    return [
+        "Chosen for a norm on a task, by validation (`conf/task_norm/` says of how many):"
+        f" {'; '.join(chosen)}. The table of the study `tuned` has LayerNorm with as many tries."
+    ]
+
+
+def _choice(table: Table) -> list[str]:
+    """Return what a study with a budget chooses by."""
+    study = table.study
+    if not study.tries:
+        return []
+    own = [f"{title(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget]
+    tried = f"The same budget for every cell: {', '.join(study.budget)}"
+    if own:
+        tried = f"As many settings are tried in every cell ({'; '.join(own)})"
+    return [
+        f"{tried}. Shown is the best by mean validation score over the seeds, in brackets which; test"
+        " scores had no part in it."
+    ]
+
+
+def rule_notes(table: Table) -> list[str]:
+    """Return what the study's rule is and what it says of every comparison; nothing without a rule."""
+    rule = table.study.rule
+    if rule is None:
+        return []
+    quantities = dict.fromkeys(map(rule.quantity_of, rule.families))
+    columns = {quantity: _columns(table, rule, quantity) for quantity in quantities}
+    lead = _rule(rule, columns)
+    families: dict[str, list[Decision]] = {}
+    for name, family in rule.families.items():
+        alone = rule.model_copy(update={"families": {name: family}})
+        families |= decide(alone, columns[rule.quantity_of(name)])
+    decisions = [decision for family in families.values() for decision in family]
+    if all(d.read is None and not d.not_compared for d in decisions):
+        return [f"{lead} No runs yet that it could be applied to."]
+    paragraphs = [_family(name, family, rule) for name, family in families.items()]
+    paragraphs += [_replicated(*pair, columns["test"]) for pair in rule.not_worse]
+    return [lead, *paragraphs, *(_concluded(conclusion, decisions) for conclusion in rule.conclusions)]
+
+
+def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
+    """Return the rule in words."""
+    pairs = "on the seeds that both share, with its 95 % interval (Student's paired t)"
+    if rule.folds_overlap is not None:
+        pairs = (
+            "fold by fold, with a 95 % interval (Student's paired t, a variance for training data that folds"
+            f" share, {rule.folds_overlap:g} tested examples an example trained on: Nadeau & Bengio 2003)"
+        )
+    margins = ", ".join(
+        f"{title(column.task)} {column.margin:g}"
+        + ("" if quantity == "test" else f" of the {quantity_title(quantity)}")
+        for quantity, of_quantity in columns.items()
+        for column in of_quantity
+    )
+    return (
+        "Rule, written before the runs (what was known then stands with it, in the study's YAML): a row's"
+        f" lead over another {pairs}; *better* or *worse* where p, corrected over the comparisons of a family"
+        f" (Holm 1979), is below {preregistration().level:g}"
+        f"{' and the lead is beyond the margin' if rule.beyond_margin else ''}; *equivalent* where the"
+        f" interval lies within the margin ({margins}); else *open*."
+        f"{' A lead in a loss, in nats, is by how much it is the lower.' if rule.quantities else ''}"
+    )
+
+
+def _columns(table: Table, rule: Rule, quantity: Compares) -> list[Column]:
+    """Return the columns of the study and of those that the rule takes with it, its planned seeds alone."""
+    folder = next((plan.runs[0].runs for plan in table.grid.values() if plan.runs), None)
+    others = [load_study(name) for name in rule.with_columns_of]
+    tables = [table, *(Table(study, study_grid(study, runs=folder)) for study in others)]
+    return [_column(one, rule, task, quantity) for one in tables for task in one.study.columns]
+
+
+def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
+    """Return a column's scores over its planned seeds, or by fold, and the rows that are not compared."""
+    study, planned = table.study, {*table.study.seeds}
+    by_seed = table.variance(task).scores if quantity == "test" else _losses(table, task, quantity)
+    scores: Scores = {
+        row: {seed: score for seed, score in of_row.items() if seed in planned}
+        for row, of_row in by_seed.items()
+    }
+    cells = {row: cell for (row, column), cell in table.cells.items() if column == task and cell is not None}
+    setbacks = {row: cell.setback for row, cell in cells.items() if not cell.all_learned}
+    if rule.folds_overlap is not None:  # a norm that lost a fold is not compared by the others
+        setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
+        scores = {norm: of_norm for norm, of_norm in _by_fold(study, scores).items() if norm not in setbacks}
+    margin = rule_margin(rule, task, quantity)
+    return Column(task, study.scale, scores, margin, rule.folds_overlap or 0.0, setbacks)
+
+
+def _losses(table: Table, task: str, quantity: Compares) -> Scores:
+    """Return a column's losses by row and seed, negated: larger is better; of rows whose runs all learned."""
+    losses = {}
+    for (row, column), plan in table.grid.items():
+        results = ((run, reader.result(run.folder())) for run in (plan.runs if column == task else ()))
+        runs = grouped(((run, result) for run, result in results if result is not None), quantity)
+        if runs.scores and runs.all_learned:
+            losses[row] = runs.scores
+    return losses
+
+
+def _by_fold(study: Study, scores: Scores) -> Scores:
+    """Return the scores of a study of folds by norm and fold, a fold's being the mean over its seeds."""
+    by_norm: dict[str, dict[int, float]] = {}
+    for label, by_seed in scores.items():
+        row = study.rows[label]
+        if by_seed and row.at is not None:
+            by_norm.setdefault(row.norm, {})[int(row.at)] = fmean(by_seed.values())
+    return by_norm
+
+
+def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
+    """Return what a family's comparisons say, each with its columns."""
+    texts = []
+    for rows, group in groupby(decisions, key=lambda decision: decision.compared):
+        of_rows = list(group)
+        text = f"{_compared(rows)}: {', '.join(map(_decision, of_rows))}"
+        if rule.improves_on is not None:
+            verdict = {True: "an improvement", False: "no improvement shown", None: "undecided"}
+            text += f": {verdict[improvement(of_rows, rule.improves_on)]}"
+        texts.append(text)
+    return f"By the rule, {name} ({len(decisions)} comparisons). {'; '.join(texts)}."
+
+
+def _compared(rows: tuple[str, ...]) -> str:
+    names = [title(row) for row in rows]
+    lead = f"{names[0]} over {names[1]}"
+    return lead if len(names) == 2 else f"{lead}, less {names[2]} over {names[3]}"
+
+
+def _decision(decision: Decision) -> str:
+    comparison, task = decision.read, title(decision.column.task)
+    if comparison is None:
+        why = ", ".join(f"{title(row)} {setback}" for row, setback in decision.not_compared.items())
+        return f"{task} not compared ({why})" if why else f"{task} no scores to compare"
+    digits = max(2, 1 - math.floor(math.log10(comparison.margin)))
+    gap, low, high = (f"{value:+.{digits}f}" for value in (comparison.gap, *comparison.interval))
+    return f"{task} {gap} [{low}, {high}] p {decision.p:.3f} *{decision.answer}*"
+
+
+def _replicated(first: str, second: str, columns: list[Column]) -> str:
+    outcome = {
+        True: "is shown not to be worse than it by the margin on any data set: replicated",
+        False: "is not shown to be no worse than it by the margin on every data set: not replicated",
+        None: "has not been run beside it on every data set",
+    }[not_worse(first, second, columns)]
+    return f"By the rule, {title(first)} beside {title(second)}: it {outcome}."
+
+
+def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
+    """Return on which columns the sentence is borne out, on which not, and which say nothing."""
+    relevant = [decision for decision in decisions if decision.compared == conclusion.where]
+    by_state = {
+        "borne out on": [d for d in relevant if d.answer == conclusion.found],
+        "not shown on": [d for d in relevant if d.answer not in (conclusion.found, None)],
+        "not compared on": [d for d in relevant if d.answer is None and d.not_compared],
+        "not run on": [d for d in relevant if d.answer is None and not d.not_compared],
+    }
+    states = [
+        f"{state} {', '.join(title(d.column.task) for d in ds)}" for state, ds in by_state.items() if ds
+    ]
+    return f"By the rule, \u201c{conclusion.says}\u201d: {'; '.join(states)}."

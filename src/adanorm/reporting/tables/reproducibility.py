@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from adanorm.config.titles import title
-from adanorm.reporting.tables.markdown import markdown_table
+from adanorm.reporting.tables.formats import markdown_table
 from adanorm.verdicts.reproducibility import ColumnAgreement
 
 COLUMNS = (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from statistics import fmean
 
+from adanorm.config.experiment import Experiment
 from adanorm.config.titles import task_metric
 from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
@@ -51,6 +52,10 @@ class Table:
                     self.chosen[place] = f"{key.rpartition('.')[2]}={value}{of}"
         if metric is not None and all(c is None or c.metric != metric for c in self.cells.values()):
             raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
+
+    def first_run(self, task: str) -> Experiment | None:
+        """Return a run of a column, whose task and data all its runs share; None where it has no rows."""
+        return next((p.runs[0] for (_, column), p in self.grid.items() if column == task and p.runs), None)
 
     def tries(self) -> dict[tuple[str, str], dict[str, Tried]]:
         """Return what was tried, by row and setting of the budget and then by task.
@@ -121,9 +126,8 @@ class Table:
     def evidence(self, task: str) -> Evidence:
         """Return what the records of the table's folder say of a task under the registered norms."""
         if task not in self._evidence:
-            runs = [plan.runs[0] for (_, column), plan in self.grid.items() if column == task and plan.runs]
-            folder = runs[0].runs if runs else None
-            self._evidence[task] = evidence(task, self.study.scale, runs=folder)
+            run = self.first_run(task)
+            self._evidence[task] = evidence(task, self.study.scale, runs=run.runs if run else None)
         return self._evidence[task]
 
     def variance(self, task: str) -> TaskVariance:
@@ -146,9 +150,11 @@ class Table:
 
     def baseline(self, task: str) -> Baseline | None:
         """Return the best trivial baseline of a column's data; None where none is recorded."""
-        runs = [plan.runs[0] for (_, column), plan in self.grid.items() if column == task and plan.runs]
-        metric = self.metric if self.metric else runs[0].task.metric if runs else ""
-        return best_baseline(runs[0], metric) if runs and metric in METRICS else None
+        run = self.first_run(task)
+        if run is None:
+            return None
+        metric = self.metric or run.task.metric
+        return best_baseline(run, metric) if metric in METRICS else None
 
     def validation(self, norm: str, task: str) -> tuple[float, float] | None:
         """Return a cell's mean validation score at the best epoch, and its level: of the last third of them.
