@@ -334,14 +334,7 @@ def test_the_latex_table_has_as_many_columns_in_every_row(table: Table) -> None:
     rows = [line for line in table_latex(table).splitlines() if line.endswith(r"\\")]
     assert {row.count("&") for row in rows} == {8}
     assert r"99.20 $\pm$ 0.10" in table_latex(table)
-
-
-def test_the_latex_table_is_a_whole_document(table: Table) -> None:
-    text = table_latex(table)
-    assert text.startswith(r"\documentclass")
-    for name in ("document", "tabular"):
-        assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") == 1
-    assert text.count("{") == text.count("}")
+    assert table_latex(table).count("{") == table_latex(table).count("}")
 
 
 def test_only_what_is_significantly_best_is_bold(tmp_path: Path) -> None:
@@ -472,7 +465,7 @@ def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) 
     for plan in grid.values():
         for run in plan.runs:
             (run.folder() / "environment.json").write_text(json.dumps(computed))
-    assert "not computed alike" not in table_markdown(Table(study, grid))
+    assert "mixes processors" not in table_markdown(Table(study, grid))
 
 
 def test_the_committed_tables_are_those_of_the_committed_records(

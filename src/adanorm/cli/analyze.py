@@ -17,8 +17,6 @@ from adanorm.config.paths import PROJECT
 from adanorm.models.norm_compatibility import compatible_norm
 from adanorm.records import reader
 from adanorm.records.folder import HeldError, is_locked, shown
-from adanorm.reporting.figures.catalogue import drawn_analysis
-from adanorm.reporting.figures.style import write_figure
 from adanorm.reporting.tables.analysis import analysis_text, write_analysis
 
 USAGE = Usage(
@@ -45,6 +43,9 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Complete what an analysis lacks, write its table and figures, and print the table."""
+    from adanorm.reporting.figures.catalogue import drawn_analysis  # with it matplotlib
+    from adanorm.reporting.figures.style import write_figure
+
     name, runs = arguments.names[0], folder_of(arguments.keys["runs"])
     own, overrides = _analysis_settings(arguments)
     chosen = load_analysis(name, own)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.paths import PROJECT
 from adanorm.records.folder import shown
-from adanorm.reporting.figures.catalogue import draw_figure, figure_names
-from adanorm.reporting.figures.style import METADATA, write_figure
+
+
+def _names() -> list[str]:
+    from adanorm.reporting.figures.catalogue import figure_names  # with it matplotlib, which takes a second
+
+    return figure_names()
+
 
 USAGE = Usage(
     name="FIGURE",
-    choices=figure_names,
+    choices=_names,
     most=1000,
     keys={"formats": Key("what to write, such as png,pdf (default: svg)", default="svg")},
     examples=("", "norms-table4 curves-rt-paper", "norms-table4 formats=png,pdf"),
@@ -19,7 +24,10 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Write every figure that has records, or those named, and say which have none."""
-    missing, known = [], figure_names()
+    from adanorm.reporting.figures.catalogue import draw_figure
+    from adanorm.reporting.figures.style import METADATA, write_figure
+
+    missing, known = [], _names()
     formats = arguments.keys["formats"].split(",")
     if unknown := [kind for kind in formats if kind not in METADATA]:
         raise ValueError(f"unknown format {unknown[0]!r}: choose from {', '.join(METADATA)}")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adanorm.analyses.spec import Analysis, AnalysisRecord, analysis_grid, load_analysis
-from adanorm.reporting.figures.bands import bands
+from adanorm.reporting.figures.over_updates import bands
 from tests.reporting.records import record_analysis
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose_cache import cached_experiment
-from adanorm.reporting.figures.accrual import evidence_accrual
-from adanorm.reporting.figures.claim import claim_effects
+from adanorm.reporting.figures.claim import claim_effects, evidence_accrual
 from adanorm.reporting.figures.style import svg
 from adanorm.verdicts.claims import claim_evidence, claimed_pair
 from adanorm.verdicts.evidence import Evidence
@@ -43,8 +42,9 @@ def test_a_claims_row_has_effect_interval_margin_seeds_and_the_papers_gap(found:
     drawn = claim_effects("claim-a", ADANORM, {"paper": [pair], "mini": []})
     assert drawn is not None
     axes: Any = drawn.figure.axes[0]
-    interval, effect, paper, _ = axes.lines
+    interval, within, effect, paper, _ = axes.lines
     assert xs(interval) == pytest.approx([x / 0.1 for x in pair.comparison.interval])
+    assert xs(within) == pytest.approx([x / 0.1 for x in pair.comparison.margin_interval])
     assert xs(effect) == pytest.approx([2.0])
     assert xs(paper) == pytest.approx([2.2])
     dots = axes.collections[0].get_offsets()

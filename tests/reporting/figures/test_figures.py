@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -249,14 +247,6 @@ def test_norms_are_told_apart_by_colour_by_marker_and_by_dashes() -> None:
     assert found["adanorm"] == NORM_STYLES["adanorm"]
     for aspects in zip(*found.values(), strict=True):
         assert len(set(aspects)) == len(found)
-
-
-def test_two_drawings_in_a_page_share_no_id(drawing: NamedFigure) -> None:
-    page = f"<html>{svg(drawing)}{svg(drawing._replace(name='other'))}</html>"
-    ElementTree.fromstring(page)
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
-    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', page)) <= set(ids)
 
 
 DRAWN_ELSEWHERE = """

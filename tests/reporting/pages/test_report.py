@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -108,22 +107,6 @@ def test_a_configuration_stands_whole_once_a_task_and_scale_and_then_as_what_dif
     assert "warmup_updates" in shown["w/o Norm"]
     assert shown["LayerNorm"].splitlines()[0] == "norm.name: layernorm"
     assert "training" not in shown["LayerNorm"]
-
-
-def test_a_page_compares_the_rows_that_have_scores(runs: Path, tmp_path: Path) -> None:
-    more = shutil.copytree(runs, tmp_path / "more")
-    for seed, score in ((1, 76.0), (2, 77.0)):
-        run = compose_experiment(["task=rt", "norm=layernorm-simple", f"seed={seed}", f"runs={more}"])
-        record(run, test={"accuracy": score})
-    with pytest.warns(UserWarning, match="not counted"):
-        text = build_report(str(more))
-    found = re.search(r'id="comparisons">(.*?)</script>', text)
-    assert found is not None
-    overview = next(one for one in json.loads(found[1]) if one["table"] == "overview")
-    rows = {row["title"]: list(row["seeds"].values()) for row in overview["rows"]}
-    assert rows == {"LayerNorm": [75.0, 76.0, 77.0], "LayerNorm-simple": [76.0, 77.0]}
-    assert overview["better"] == [[None, 0.33], [0.67, None]], "of 6 pairs 1 and two ties; 3 and two ties"
-    assert {row["anchor"] for row in overview["rows"]} <= set(Page(text).ids)
 
 
 def test_a_reader_chooses_among_the_tasks_norms_and_scales_on_the_page(text: str) -> None:

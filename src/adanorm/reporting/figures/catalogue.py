@@ -8,13 +8,11 @@ from typing import TypeAlias
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, analysis_names, load_analysis
 from adanorm.config.paths import choices
-from adanorm.reporting.figures.accrual import evidence_accrual
-from adanorm.reporting.figures.bands import bands
-from adanorm.reporting.figures.claim import claim_effects
+from adanorm.reporting.figures.claim import claim_effects, evidence_accrual
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.intervals import norm_scores
 from adanorm.reporting.figures.invariances import invariances
-from adanorm.reporting.figures.over_updates import over_updates
+from adanorm.reporting.figures.over_updates import bands, over_updates
 from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
@@ -37,7 +35,7 @@ def figure_of(analysis: Analysis, task: str) -> str:
     return f"analysis-{analysis.name}-{task}" if task else f"analysis-{analysis.name}"
 
 
-# Analyses whose figure is no quantities over updates.
+# Analyses whose figure has no mean over updates.
 DRAWINGS: dict[str, Callable[..., NamedFigure | None]] = {
     "covariate-shift": bands,
     "invariance": invariances,

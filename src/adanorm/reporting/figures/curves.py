@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib import ticker
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import title
 from adanorm.metrics.table import KIND_METRICS
 from adanorm.records import reader
 from adanorm.records.published import published_curves
-from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
+from adanorm.reporting.figures.style import (
+    NamedFigure,
+    NormStyle,
+    figure_style,
+    legend_below,
+    norm_styles,
+    panels,
+    seeds_line,
+)
 
 PARTS = {"train": "training", "valid": "validation"}
 
@@ -69,6 +77,7 @@ def curves_of_the_paper(task: str) -> Curves | None:
     return Curves(found.over, by_norm)
 
 
+@figure_style()
 def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> NamedFigure | None:
     """Return the curves of one task's norms, each given with its runs; None where none has ended."""
     ours = recorded_curves(cells)
@@ -80,24 +89,22 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> NamedFigure 
     if theirs := curves_of_the_paper(task):
         rows["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
     look = norm_styles(list(cells))
-    with figure_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(WIDTH, 1.0 + 1.75 * len(rows)))
-        figure.suptitle(f"{title(task)}, {run.scale} scale", fontsize=8, fontweight="bold")
-        grid = figure.subplots(len(rows), len(PARTS), squeeze=False)
-        handles: dict[str, Line2D] = {}
-        cut: list[bool] = []
-        for (source, (shown, label)), row in zip(rows.items(), grid, strict=True):
-            for (part, whole), axes in zip(PARTS.items(), row, strict=True):
-                for norm in cells:
-                    if seeds := shown.by_norm.get((norm, part)):
-                        handles[title(norm)] = _draw(axes, seeds, look[norm])
-                axes.set_title(f"{whole}, {source}" if theirs else whole)
-                axes.set_xlabel(shown.over)
-                cut.append(_scale(axes))
-            row[0].set_ylabel(label)
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
+    heading = f"{title(task)}, {run.scale} scale"
+    figure, grid = panels(2 * len(rows), 2, 1.0 + 1.75 * len(rows), heading=heading)
+    handles: dict[str, Line2D] = {}
+    cut: list[bool] = []
+    drawn = ((source, part) for source in rows for part in PARTS)
+    for (source, part), axes in zip(drawn, grid, strict=True):
+        shown, label = rows[source]
+        for norm in cells:
+            if seeds := shown.by_norm.get((norm, part)):
+                handles[title(norm)] = _draw(axes, seeds, look[norm])
+        axes.set_title(f"{PARTS[part]}, {source}" if theirs else PARTS[part])
+        axes.set_xlabel(shown.over)
+        if part == "train":
+            axes.set_ylabel(label)
+        cut.append(_scale(axes))
+    legend_below(figure, handles)
     caption = _caption(run, cells, ours, theirs)
     start = " A steep start, the first fifth, is left out of the frame." if any(cut) else ""
     return NamedFigure(name, caption + start, figure)
@@ -107,10 +114,7 @@ def _draw(axes: Axes, seeds: Sequence[Curve], look: NormStyle) -> Line2D:
     """Draw a norm's seeds and return the line that stands for it in the legend."""
     done = [dict(zip(curve.x, curve.y, strict=True)) for curve in seeds if not curve.diverged]
     x = sorted(set[float]().union(*done).intersection(*done))
-    by_seed = [[curve[at] for curve in done] for at in x]
-    (line,) = axes.plot(x, [fmean(y) for y in by_seed], color=look.color, marker=look.marker)
-    line.set(linestyle=(0, look.dashes) if look.dashes else "-", markevery=max(1, len(x) // 5))
-    axes.fill_between(x, [*map(min, by_seed)], [*map(max, by_seed)], color=look.color, alpha=0.15, lw=0)
+    line = seeds_line(axes, x, [[curve[at] for curve in done] for at in x], look)
     for curve in (curve for curve in seeds if curve.diverged):
         axes.plot(curve.x, curve.y, color=look.color, linewidth=0.6)
         axes.plot(curve.x[-1:], curve.y[-1:], color=look.color, marker="x", markersize=6)
@@ -119,8 +123,6 @@ def _draw(axes: Axes, seeds: Sequence[Curve], look: NormStyle) -> Line2D:
 
 def _after_a_steep_start(axes: Axes) -> tuple[float, float] | None:
     """Return the range of values after the first fifth, where the start has most of the whole range."""
-    import numpy as np
-
     lines = [np.asarray(line.get_xydata(), float) for line in axes.lines]
     if max(map(len, lines), default=0) < LONG:
         return None
@@ -136,8 +138,6 @@ def _scale(axes: Axes) -> bool:
 
     Elsewhere a steep start is left out of the frame; return whether it was.
     """
-    from matplotlib import ticker
-
     low, high = axes.dataLim.intervaly
     is_wide = low > 0 and high / low > 10
     late = None if is_wide else _after_a_steep_start(axes)

@@ -1,21 +1,30 @@
-"""Test scores with their intervals: a panel a task, the norms below each other, the paper's beside them."""
+"""Test scores with their intervals: one panel per task, one row per norm, the paper's number beside ours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from scipy.stats import t
 
 from adanorm.config.titles import title
 from adanorm.metrics.table import Metric
-from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
+from adanorm.reporting.figures.style import (
+    NamedFigure,
+    NormStyle,
+    figure_style,
+    legend_below,
+    norm_styles,
+    panels,
+)
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.variance import Spread
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SEED = "0.45"
 LEGEND: dict[str, dict[str, Any]] = {
@@ -26,6 +35,7 @@ LEGEND: dict[str, dict[str, Any]] = {
 }
 
 
+@figure_style()
 def norm_scores(name: str, table: Table) -> NamedFigure | None:
     """Return the test scores of a study's norms on the tasks that have runs; None where none has."""
     study = table.study
@@ -35,65 +45,54 @@ def norm_scores(name: str, table: Table) -> NamedFigure | None:
         return None
     look = norm_styles(list(study.rows))
     columns = min(2, len(tasks))
-    rows = math.ceil(len(tasks) / columns)
+    height = 0.5 + math.ceil(len(tasks) / columns) * (0.65 + 0.17 * len(study.rows))
+    heading = f"Test scores, {study.scale} scale"
+    figure, grid = panels(len(tasks), columns, height, heading=heading, sharey=True)
     needs: set[str] = set()
-    with figure_style():
-        from matplotlib.figure import Figure
-        from matplotlib.lines import Line2D
-
-        figure = Figure(figsize=(WIDTH, 0.5 + rows * (0.65 + 0.17 * len(study.rows))))
-        figure.suptitle(f"Test scores, {study.scale} scale", fontsize=8, fontweight="bold")
-        grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
-        for task, axes in zip(tasks, grid.flat, strict=False):
-            for height, norm in enumerate(study.rows):
-                if cell := ended.get((norm, task)):
-                    paper = cell.paper.value if cell.paper and table.is_compared(norm, task) else None
-                    spread = table.variance(task).within
-                    needs |= _draw(axes, height, cell, paper, look[norm], spread)
-            _label(axes, task, table.metric_of(task), list(study.rows))
-        for axes in grid.flat[len(tasks) :]:
-            axes.set_axis_off()
-        handles = [Line2D([], [], label=text, **LEGEND[text]) for text in LEGEND if text in needs]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=1.6, columnspacing=1)
+    for task, axes in zip(tasks, grid, strict=True):
+        spread = table.variance(task).within
+        for row, norm in enumerate(study.rows):
+            if cell := ended.get((norm, task)):
+                paper = cell.paper.value if cell.paper and table.is_compared(norm, task) else None
+                needs |= _draw(axes, row, cell, paper, look[norm], spread)
+        _label(axes, task, table.metric_of(task), list(study.rows))
+    handles = {text: Line2D([], [], **LEGEND[text]) for text in LEGEND if text in needs}
+    legend_below(figure, handles, ncols=3, handlelength=1.6, columnspacing=1)
     return NamedFigure(name, _caption(table, tasks), figure)
 
 
 def _draw(
-    axes: Axes, height: int, cell: Cell, paper: float | None, look: NormStyle, spread: Spread | None
+    axes: Axes, row: int, cell: Cell, paper: float | None, look: NormStyle, spread: Spread | None
 ) -> set[str]:
     """Draw a cell and return which entries of the legend it needs."""
     needs = set()
     dot: dict[str, Any] = {"color": look.color, "marker": look.marker}
     if diverged := cell.count("diverged"):
         text = f"diverges ({diverged}/{len(cell.results)})"
-        axes.text(0.02, height, text, transform=axes.get_yaxis_transform(), va="center")
+        axes.text(0.02, row, text, transform=axes.get_yaxis_transform(), va="center")
     elif len(cell.scores) > 1:
         if spread is not None:  # none where no run of the column learned
-            axes.plot(_interval(cell.scores, spread), [height, height], color=look.color)
+            axes.plot(_interval(cell.scores, spread), [row, row], color=look.color)
             needs.add("mean, 95 % interval")
-        axes.plot(fmean(cell.scores), height, **dot)
-        axes.scatter(cell.scores, [height + 0.3] * len(cell.scores), s=4, color=SEED, linewidths=0)
+        axes.plot(fmean(cell.scores), row, **dot)
+        axes.scatter(cell.scores, [row + 0.3] * len(cell.scores), s=4, color=SEED, linewidths=0)
         needs.add("seed")
     elif cell.scores:
-        axes.plot(cell.scores, [height], **dot)
+        axes.plot(cell.scores, [row], **dot)
         needs.add("one seed")
     if paper is not None:
-        axes.plot(paper, height, **LEGEND["paper"])
+        axes.plot(paper, row, **LEGEND["paper"])
         needs.add("paper")
     return needs
 
 
 def _interval(scores: Sequence[float], spread: Spread) -> tuple[float, float]:
     """Return the 95 % interval of a mean, by the spread over seeds of all norms of the task."""
-    from scipy.stats import t
-
     reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(len(scores))
     return fmean(scores) - reach, fmean(scores) + reach
 
 
 def _label(axes: Axes, task: str, metric: Metric, norms: Sequence[str]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     axes.set_title(title(task))
     axes.set_xlabel(metric.axis)
     axes.set_yticks(range(len(norms)), [title(norm) for norm in norms])

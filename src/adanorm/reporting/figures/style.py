@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from matplotlib import style
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from adanorm.files import write_whole
-
-if TYPE_CHECKING:  # matplotlib takes a second to import
-    from matplotlib.figure import Figure
 
 WIDTH = 3.3  # inches: a column of a two-column page
 PIXELS_PER_INCH = 200
@@ -89,10 +94,42 @@ class NamedFigure(NamedTuple):
 @contextmanager
 def figure_style() -> Iterator[None]:
     """Draw and write in the project's style during a block, whatever the user's own settings."""
-    from matplotlib import style
-
     with style.context(["default", STYLE]):
         yield
+
+
+def panels(
+    count: int, columns: int, height: float, *, heading: str | None = None, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure of one column's width and its panels; `options` are those of matplotlib's subplots."""
+    figure = Figure(figsize=(WIDTH, height))
+    if heading:
+        figure.suptitle(heading, fontsize=8, fontweight="bold")
+    grid = list(figure.subplots(math.ceil(count / columns), columns, squeeze=False, **options).flat)
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return figure, grid[:count]
+
+
+def norm_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: NormStyle) -> Line2D:
+    """Draw a norm's line, with some five markers, and return it."""
+    (line,) = axes.plot(x, y, color=look.color, marker=look.marker, markevery=max(1, len(x) // 5))
+    line.set(linestyle=(0, look.dashes) if look.dashes else "-")
+    return line
+
+
+def seeds_line(
+    axes: Axes, x: Sequence[float], by_place: Sequence[Sequence[float]], look: NormStyle
+) -> Line2D:
+    """Draw the mean over seeds in a band from the lowest to the highest, and return its line."""
+    low, high = [*map(min, by_place)], [*map(max, by_place)]
+    axes.fill_between(x, low, high, color=look.color, alpha=0.15, linewidth=0)
+    return norm_line(axes, x, [*map(fmean, by_place)], look)
+
+
+def legend_below(figure: Figure, handles: Mapping[str, Artist], **options: Any) -> None:
+    """Put a legend of artists by their labels below the panels."""
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", **{"ncols": 2, **options})
 
 
 def svg(drawing: NamedFigure) -> str:

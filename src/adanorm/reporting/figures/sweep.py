@@ -1,21 +1,28 @@
-"""Test scores over a setting, such as the batch size: a panel a task, or several, a line a norm."""
+"""Test scores over a setting, such as the batch size: one or more panels per task, one line per norm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise, product, starmap
-from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from matplotlib import ticker
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from adanorm.config.titles import title
-from adanorm.reporting.figures.style import WIDTH, NamedFigure, NormStyle, figure_style, norm_styles
+from adanorm.reporting.figures.style import (
+    NamedFigure,
+    NormStyle,
+    figure_style,
+    legend_below,
+    norm_styles,
+    panels,
+    seeds_line,
+)
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import StudyRow
 from adanorm.verdicts.cell import Cell
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 Point = tuple[float, Cell]
 
@@ -27,6 +34,7 @@ class _Panel(NamedTuple):
     rows: str | None  # those of the study that are in it, by their `panel`
 
 
+@figure_style()
 def over_setting(name: str, table: Table) -> NamedFigure | None:
     """Return the mean test scores of a study's norms over what its rows are at; None where none has run.
 
@@ -34,29 +42,28 @@ def over_setting(name: str, table: Table) -> NamedFigure | None:
     circle where the norm is undefined.
     """
     study = table.study
-    of_rows = dict.fromkeys(row.panel for row in study.rows.values())
+    labels = dict.fromkeys(row.panel for row in study.rows.values())
     norms = list(dict.fromkeys(row.norm for row in study.rows.values()))
-    panels = [
+    shown = [
         panel
-        for panel in starmap(_Panel, product(study.columns, of_rows))
+        for panel in starmap(_Panel, product(study.columns, labels))
         if any(cell and cell.results for norm in norms for _, cell in _placed(table, norm, panel))
     ]
-    if not panels:
+    if not shown:
         return None
     look = norm_styles(norms)
-    with figure_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(WIDTH, 0.8 + 1.9 * len(panels)))
-        figure.suptitle(f"Test scores, {study.scale} scale", fontsize=8, fontweight="bold")
-        handles: dict[str, Line2D] = {}
-        for panel, axes in zip(panels, figure.subplots(len(panels), squeeze=False).flat, strict=True):
-            for norm in norms:
-                handles[title(norm)] = _draw(axes, _points(table, norm, panel), look[norm])
-            for index, norm in enumerate(norms):
-                _mark_scoreless(axes, table, norm, panel, look[norm], height=0.03 + 0.05 * index)
-            _label(axes, table, panel)
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
+    heading = f"Test scores, {study.scale} scale"
+    figure, grid = panels(len(shown), 1, 0.8 + 1.9 * len(shown), heading=heading)
+    handles: dict[str, Line2D] = {}
+    for panel, axes in zip(shown, grid, strict=True):
+        for norm in norms:
+            points = _points(table, norm, panel)
+            scores = [cell.scores for _, cell in points]
+            handles[title(norm)] = seeds_line(axes, [at for at, _ in points], scores, look[norm])
+        for index, norm in enumerate(norms):
+            _mark_scoreless(axes, table, norm, panel, look[norm], height=0.03 + 0.05 * index)
+        _label(axes, table, panel)
+    legend_below(figure, handles)
     return NamedFigure(name, _caption(table), figure)
 
 
@@ -69,20 +76,12 @@ def _placed(table: Table, norm: str, panel: _Panel) -> Iterator[tuple[StudyRow, 
 
 def _points(table: Table, norm: str, panel: _Panel) -> list[Point]:
     """Return where a norm has scores, from the lowest value of the setting on."""
-    placed = _placed(table, norm, panel)
-    found = [
-        (row.at, cell) for row, cell in placed if row.at is not None and cell is not None and cell.scores
+    points = [
+        (row.at, cell)
+        for row, cell in _placed(table, norm, panel)
+        if row.at is not None and cell is not None and cell.scores
     ]
-    return sorted(found, key=lambda point: point[0])
-
-
-def _draw(axes: Axes, points: Sequence[Point], look: NormStyle) -> Line2D:
-    """Draw a norm's mean over seeds, in a band from the lowest to the highest, and return its line."""
-    x, scores = [at for at, _ in points], [cell.scores for _, cell in points]
-    (line,) = axes.plot(x, [fmean(found) for found in scores], color=look.color, marker=look.marker)
-    line.set(linestyle=(0, look.dashes) if look.dashes else "-")
-    axes.fill_between(x, [*map(min, scores)], [*map(max, scores)], color=look.color, alpha=0.15, lw=0)
-    return line
+    return sorted(points, key=lambda point: point[0])
 
 
 def _mark_scoreless(
@@ -100,8 +99,6 @@ def _mark_scoreless(
 
 
 def _label(axes: Axes, table: Table, panel: _Panel) -> None:
-    from matplotlib import ticker
-
     values = sorted({row.at for row in table.study.rows.values() if row.at is not None})
     axes.set_title(": ".join([title(panel.task), *([panel.rows] if panel.rows else [])]))
     axes.set_ylabel(table.metric_of(panel.task).axis)
@@ -117,8 +114,8 @@ def _caption(table: Table) -> str:
     study = table.study
     sentences = [
         f"{study.title}. Test scores, at {study.scale} scale, of the weights best in validation, over the"
-        f" {study.over}: means over seeds {', '.join(map(str, study.seeds))}, in bands from the lowest to the"
-        " highest."
+        f" {study.over}: means over all seeds on record (planned: {', '.join(map(str, study.seeds))}), in"
+        " bands from the lowest to the highest."
     ]
     undefined = {(row.norm, row.undefined): None for row in study.rows.values() if row.undefined}
     sentences += [f"Open circle: {title(norm)} is undefined there ({reason})." for norm, reason in undefined]
