@@ -59,10 +59,9 @@ def _figure(
         norm: [row for record in cell if analysis_results([record]) for row in _observed(record)]
         for norm, cell in cells.items()
     }
-    observed = {
-        name for of_norm in rows.values() for row in of_norm for v in row["values"].values() for name in v
-    }
-    shown = [q for q in analysis.shown if q.panel and {q.name, f"{q.name}_low"} & observed]
+    values = [observed for of_norm in rows.values() for row in of_norm for observed in row["values"].values()]
+    known = {quantity for observed in values for quantity, value in observed.items() if value is not None}
+    shown = [q for q in analysis.shown if q.panel and {q.name, f"{q.name}_low"} & known]
     if not shown:
         return None
     columns = min(columns, len(shown))
@@ -91,8 +90,8 @@ def _draw_line(
     axes: Axes, rows: Rows, quantity: Quantity, look: NormStyle, *, geometric: Collection[str]
 ) -> Line2D | None:
     """Draw a norm's mean over places and seeds, and thin and grey what the quantity stands beside."""
-    beside = _means(rows, quantity.beside, geometric) if quantity.beside else {}
-    axes.plot([*beside], [*beside.values()], color="0.6", linewidth=0.6, zorder=1.9)
+    if quantity.beside and (beside := _means(rows, quantity.beside, geometric)):
+        axes.plot([*beside], [*beside.values()], color="0.6", linewidth=0.6, zorder=1.9)
     means = _means(rows, quantity.name, geometric)
     return norm_line(axes, [*means], [*means.values()], look) if means else None
 

@@ -63,9 +63,14 @@ def _grid(table: Table, *, bold: str) -> list[list[str]]:
         rows.append([f"{title(after)} over {title(before)}", *(ours for ours, _ in both)])
         if table.shows_paper:
             rows.append(["· paper", *(theirs for _, theirs in both)])
-    if any(table.baseline(task) for task in study.columns):
+    if has_baselines(table):
         rows.append(["Trivial baseline", *(baseline_text(table, task) for task in study.columns)])
     return rows
+
+
+def has_baselines(table: Table) -> bool:
+    """Return whether a trivial baseline is recorded for some column."""
+    return any(table.baseline(task) for task in table.study.columns)
 
 
 def baseline_text(table: Table, task: str) -> str:
@@ -87,6 +92,11 @@ def validation_rows(table: Table, tasks: Sequence[str]) -> list[list[str]]:
     """Return each norm's mean validation scores, of the best evaluation and the level, a field a task."""
     rows = [[title(norm), *(_best_and_level(table, norm, t) for t in tasks)] for norm in table.study.rows]
     return [row for row in rows if {*row[1:]} != {"-"}]
+
+
+def column_label(table: Table, task: str) -> str:
+    """Return a task with the metric of its test scores."""
+    return f"{title(task)} ({table.metric_of(task).label})"
 
 
 def validation_label(table: Table, task: str) -> str:
@@ -149,7 +159,7 @@ def _best_and_level(table: Table, norm: str, task: str) -> str:
 def table_markdown(table: Table) -> str:
     """Return the table in Markdown, in the paper's layout."""
     study = table.study
-    header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in study.columns)]
+    header = ["Model", *(column_label(table, task) for task in study.columns)]
     lines = [f"# {study.title}", "", *markdown_table(header, _grid(table, bold="**{}**"))]
     return "\n".join([*lines, "", *_validation(table), *_tries(table), "\n\n".join(notes(table)), ""])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import fmean
 
 from adanorm.config.experiment import Experiment
@@ -32,24 +32,25 @@ class Table:
 
     def __init__(self, study: Study, grid: StudyGrid, *, metric: str | None = None) -> None:
         self.study, self.grid, self.metric = study, grid, metric
+        for name in ("baseline", "best", "evidence", "tries", "validation", "variance"):
+            setattr(self, name, cache(getattr(self, name)))  # asked for by many cells and by every format
         self.comparable = study.scale == "paper" and not study.varies and metric is None
         # The paper's numbers may be shown without being compared with.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
-        self._evidence: dict[str, Evidence] = {}
         self.cells: dict[tuple[str, str], Cell | None] = {}
         self.chosen: dict[tuple[str, str], str] = {}
         self.lines: dict[tuple[str, str], Sequence[str]] = {}  # what makes a cell's runs, but for the seed
-        for place, plan in grid.items():
-            self.cells[place] = None
+        for address, plan in grid.items():
+            self.cells[address] = None
             if plan.candidates:
                 candidate, ended = best(plan.candidates)
-                found = self.cells[place] = cell(candidate.runs, metric=metric)
-                self.lines[place] = candidate.overrides
-                if candidate.setting is not None and found.results:
+                runs = self.cells[address] = cell(candidate.runs, metric=metric)
+                self.lines[address] = candidate.overrides
+                if candidate.setting is not None and runs.results:
                     count = len(plan.candidates)
                     of = f", of {ended}/{count} done" if ended < count else ""
                     key, _, value = candidate.setting.partition("=")
-                    self.chosen[place] = f"{key.rpartition('.')[2]}={value}{of}"
+                    self.chosen[address] = f"{key.rpartition('.')[2]}={value}{of}"
         if metric is not None and all(c is None or c.metric != metric for c in self.cells.values()):
             raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
 
@@ -62,13 +63,17 @@ class Table:
 
         Settings of which no run has ended are left out.
         """
-        found: dict[tuple[str, str], dict[str, Tried]] = {}
+        tries: dict[tuple[str, str], dict[str, Tried]] = {}
         for row in self.study.rows:
             for task in self.study.columns:
                 for candidate in self.grid[row, task].candidates:
                     if candidate.setting is not None:
-                        found.setdefault((row, candidate.setting), {})[task] = tried(candidate)
-        return {place: of for place, of in found.items() if any(any(one.results) for one in of.values())}
+                        tries.setdefault((row, candidate.setting), {})[task] = tried(candidate)
+        return {
+            address: by_task
+            for address, by_task in tries.items()
+            if any(any(one.results) for one in by_task.values())
+        }
 
     def is_shown(self, norm: str, task: str, candidate: Candidate) -> bool:
         """Return whether a candidate of the budget is the one whose test score a cell shows."""
@@ -83,9 +88,9 @@ class Table:
         """Return the text of a cell; `-` where no run has ended."""
         if self.study.rows[norm].undefined:
             return "undefined"
-        found = self.cells[norm, task]
+        cell = self.cells[norm, task]
         chosen = f" [{self.chosen[norm, task]}]" if (norm, task) in self.chosen else ""
-        return found.text + chosen + self._over(norm, task) if found else "-"
+        return cell.text + chosen + self._over(norm, task) if cell else "-"
 
     def _over(self, norm: str, task: str) -> str:
         """Return what a norm of images is over where the norms of its column are of two kinds."""
@@ -96,8 +101,8 @@ class Table:
     @cached_property
     def axes(self) -> dict[tuple[str, str], str]:
         """What the norms of images are over, by row and task: channels, or all units of a layer."""
-        models = {place: plan.runs[0].model for place, plan in self.grid.items() if plan.runs}
-        return {place: m.norm_axes for place, m in models.items() if hasattr(m, "norm_axes")}
+        models = {address: plan.runs[0].model for address, plan in self.grid.items() if plan.runs}
+        return {address: m.norm_axes for address, m in models.items() if hasattr(m, "norm_axes")}
 
     def is_compared(self, norm: str, task: str) -> bool:
         """Return whether a cell is compared with the paper's number."""
@@ -117,18 +122,16 @@ class Table:
 
     def verdict(self, norm: str, task: str) -> str:
         """Return the verdict of a cell; none at another scale than the paper's."""
-        found = self.cells[norm, task]
+        cell = self.cells[norm, task]
         is_compared = self.is_compared(norm, task)
-        if not is_compared or found is None:
+        if not is_compared or cell is None:
             return "not run" if is_compared else ""
-        return found.verdict(self.evidence(task).variance.within)
+        return cell.verdict(self.evidence(task).variance.within)
 
     def evidence(self, task: str) -> Evidence:
         """Return what the records of the table's folder say of a task under the registered norms."""
-        if task not in self._evidence:
-            run = self.first_run(task)
-            self._evidence[task] = evidence(task, self.study.scale, runs=run.runs if run else None)
-        return self._evidence[task]
+        run = self.first_run(task)
+        return evidence(task, self.study.scale, runs=run.runs if run else None)
 
     def variance(self, task: str) -> TaskVariance:
         """Return the variance over seeds of a column's cells whose runs all learned; larger is better."""
@@ -143,8 +146,8 @@ class Table:
 
     def best(self, task: str) -> str | None:
         """Return the norm that is significantly better on a task than every other; None where none is."""
-        found = [self.cells[norm, task] for norm in self.study.rows]
-        if any(c is None or len(c.by_seed) < len(c.results) or not c.scores for c in found):
+        cells = [self.cells[norm, task] for norm in self.study.rows]
+        if any(c is None or len(c.by_seed) < len(c.results) or not c.scores for c in cells):
             return None
         return significantly_best(self.variance(task))
 
@@ -161,12 +164,12 @@ class Table:
 
         None where no run has both.
         """
-        found, plan = self.cells[norm, task], self.grid[norm, task]
-        if found is None or not found.scores:
+        cell, plan = self.cells[norm, task], self.grid[norm, task]
+        if cell is None or not cell.scores:
             return None
         criterion = plan.runs[0].task.selection_metric
         pairs = []
-        for folder, result in zip(found.folders, found.results, strict=True):
+        for folder, result in zip(cell.folders, cell.results, strict=True):
             rows = reader.metrics(folder) if result.status == "done" else []
             curve = [row[f"valid_{criterion}"] for row in rows if f"valid_{criterion}" in row]
             if (mean := level(curve)) is not None and criterion in (result.valid or {}):
