@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,15 @@ import pytest
 from adanorm.cli.command import dispatch
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.launch.launchers import choose_launch
+from adanorm.launch.until import Run
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.records.comparisons import read_comparison
 from adanorm.records.folder import RunFolder
-from adanorm.scorecards.card import Card, Column, Machine, Observed, Score, read_card
+from adanorm.scorecards.card import Card, Column, Observed
 from adanorm.scorecards.contract import check_contract
-from adanorm.scorecards.page import card_page
-from adanorm.scorecards.scores import alike_on, score
-from adanorm.scorecards.summary import summary
-from adanorm.scorecards.trial import Trial
-from adanorm.verdicts.evidence import evidence
+from adanorm.scorecards.likeness import alike_on
+from adanorm.scorecards.page import SAME, card_page, summary
+from adanorm.scorecards.trial import Request, Trial, score
 from tests import commands
 from tests.reporting import records
 
@@ -32,112 +32,127 @@ class MyNorm(nn.Module):
     def forward(self, x):
         return x / (x.abs().mean(-1, keepdim=True) + 1e-5)
 """
+Gap = Callable[[int], float]
 
 
-def card(*, alike: Sequence[str] = (), scale: str = "mini", budget: float = 600.0) -> Card:
-    observed = Observed(
-        alike=list(alike),
-        changes={"data re-scaling": {OWN: 1e-6, "layernorm": 0.0}},
-        tolerance=1e-8,
-        costs=[],
-        machine=Machine(device="a processor", threads=1, packages={"torch": "2"}, commit=None, dirty=False),
-    )
-    columns = [Column.model_validate({"task": "mnist", "scale": scale, "hours": 0.01})]
-    return Card(
-        norm=OWN,
-        against=["layernorm"],
-        identity="00000000",
-        checks=["It holds."],
-        observed=observed,
-        budget=budget,
-        columns=columns,
-    )
-
-
-def recorded(folder: Path, gap: Callable[[int], float], *, seeds: int, scale: str = "mini") -> None:
-    """Record LayerNorm's runs, and the norm's with a score so much higher under each seed."""
-    for norm in (OWN, "layernorm"):
-        first = cached_experiment(["task=mnist", f"norm={norm}", f"scale={scale}"], runs=str(folder))
+def recorded(
+    folder: Path, gap: Gap, *, seeds: int, task: str = "mnist", scale: str = "mini", other: str = "layernorm"
+) -> None:
+    """Record runs whose score is 60 to 62, the norm's own by a gap higher."""
+    for norm in (OWN, other):
+        first = cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"], runs=str(folder))
         for seed in range(1, seeds + 1):
-            accuracy = 95 + seed % 3 + (gap(seed) if norm == OWN else 0.0)
+            accuracy = 60 + seed % 3 + (gap(seed) if norm == OWN else 0.0)
             run = first.model_copy(update={"seed": seed})
             records.record(run, **records.score(accuracy), seconds=30.0)
 
 
-def read(folder: Path, of: Card) -> Score:
-    (column,) = of.columns
-    return score(of, column, evidence("mnist", column.scale, runs=str(folder), norms=[OWN]), "accuracy")
+def trial(
+    folder: Path, *, task: str = "mnist", scale: str = "mini", other: str = "layernorm", budget: float = 600.0
+) -> Trial:
+    launch = choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
+    column = Column(task, scale, 0.01)  # type: ignore[arg-type]
+    return Trial(Request(OWN, (other,), budget, str(folder), launch), [column], [], "00000000", 1.0)
+
+
+def card(of: Trial, *alike: str) -> Card:
+    observed = Observed(
+        alike=alike,
+        changes={"data re-scaling": {OWN: 1e-6, of.request.against[0]: 0.0}},
+        tolerance=1e-8,
+        costs=[],
+        environment={"device": "a processor", "threads": 1, "packages": {}, "commit": None, "dirty": False},
+    )
+    scores = score(of, alike)
+    return Card(
+        OWN,
+        of.request.against,
+        "00000000",
+        ["It holds."],
+        observed,
+        None,
+        scores,
+        [],
+        600.0,
+        9.0,
+        "all is decided",
+    )
 
 
 def higher(seed: int) -> float:
     return 2 + 0.1 * (seed % 2)
 
 
+def apart(seed: int) -> float:
+    return 3.0 if seed % 2 == 0 else -3.0
+
+
 @pytest.mark.parametrize(
-    ("gap", "alike", "scale", "answer"),
+    ("gap", "alike", "text"),
     [
-        (higher, (), "mini", "better"),
-        (lambda seed: -higher(seed), (), "mini", "worse"),
-        (lambda seed: 0.01 * (-1) ** seed, (), "mini", "equivalent"),
-        (lambda seed: 3.0 * (-1) ** seed, (), "mini", "open"),
-        (higher, ("layernorm",), "mini", "open"),  # chance: it computes the same
-        (lambda seed: 0.0, ("layernorm",), "mini", "equivalent"),
-        (higher, (), "smoke", "open"),  # synthetic data decide nothing
+        (higher, (), "beside LayerNorm: **better** (+2.05, interval"),
+        (lambda seed: -higher(seed), (), "beside LayerNorm: **worse** (-2.05, interval"),
+        (lambda seed: 0.01 * (-1) ** seed, (), "beside LayerNorm: **equivalent** (+0.00, interval"),
+        (apart, (), "MNIST, scale mini, beside LayerNorm: it would take to show equivalence"),
+        (higher, ("layernorm",), f"beside LayerNorm: **{SAME}** (computes the same"),  # a gap is chance
     ],
 )
-def test_the_verdict_is_that_of_the_records_but_for_what_they_cannot_say(
-    tmp_path: Path, gap: Callable[[int], float], alike: tuple[str, ...], scale: str, answer: str
+def test_the_verdict_is_that_of_the_records_but_for_norms_that_compute_the_same(
+    tmp_path: Path, gap: Gap, alike: tuple[str, ...], text: str
 ) -> None:
-    recorded(tmp_path, gap, seeds=6, scale=scale)
-    (verdict,) = read(tmp_path, card(alike=alike, scale=scale)).verdicts
-    assert verdict.answer == answer
-    assert bool(verdict.closing) == (answer == "open" and scale == "mini" and not alike)
+    recorded(tmp_path, gap, seeds=6)
+    assert text in " ".join(summary(card(trial(tmp_path), *alike)).split())
+
+
+def test_synthetic_data_decide_nothing(tmp_path: Path) -> None:
+    recorded(tmp_path, higher, seeds=6, scale="smoke")
+    text = " ".join(summary(card(trial(tmp_path, scale="smoke"))).split())
+    assert "Nothing is judged yet." in text
+    assert "WrittenOut 63.05 ± " in text
+    assert "it shows that the norm trains, and no more" in text
 
 
 def test_a_norm_that_a_task_sets_otherwise_is_judged_there_by_its_scores(tmp_path: Path) -> None:
-    of = card(alike=["adanorm"])
-    assert (alike_on(of, "mnist"), alike_on(of, "rt")) == (["adanorm"], [])
-    column = Column(task="rt", scale="mini", hours=0.01)
-    for norm in (OWN, "adanorm"):
-        first = cached_experiment(["task=rt", f"norm={norm}", "scale=mini"], runs=str(tmp_path))
-        for seed in range(1, 7):
-            run = first.model_copy(update={"seed": seed})
-            accuracy = 60 + seed % 3 + (5 * higher(seed) if norm == OWN else 0.0)
-            records.record(run, **records.score(accuracy), seconds=30.0)
-    found = evidence("rt", "mini", runs=str(tmp_path), norms=[OWN, "adanorm"])
-    of = of.model_copy(update={"against": ["adanorm"]})
-    (verdict,) = score(of, column, found, "accuracy").verdicts
-    assert verdict.answer == "better"
-    assert verdict.remark == "AdaNorm has C = 1.5 on this task"
+    assert (alike_on("mnist", OWN, ["adanorm"]), alike_on("rt", OWN, ["adanorm"])) == (["adanorm"], [])
+    recorded(tmp_path, lambda seed: 5 * higher(seed), seeds=6, task="rt", other="adanorm")
+    text = " ".join(summary(card(trial(tmp_path, task="rt", other="adanorm"), "adanorm")).split())
+    assert "beside AdaNorm: **better**" in text
+    assert "AdaNorm has C = 1.5 on this task" in text
 
 
 def test_before_the_planned_seeds_nothing_is_decided(tmp_path: Path) -> None:
     recorded(tmp_path, higher, seeds=2)
-    (verdict,) = read(tmp_path, card()).verdicts
-    assert (verdict.answer, verdict.remark) == ("open", "2 of 3 planned seeds")
+    text = " ".join(summary(card(trial(tmp_path))).split())
+    assert "beside LayerNorm: **open** (+2.05, 2 seeds; 2 of 3 planned seeds)" in text
 
 
 @pytest.mark.parametrize(
     ("gap", "budget", "ended"),
     [
         (higher, 600.0, "every comparison is decided"),
-        (lambda seed: 3.0 * (-1) ** seed, 10.0, "the next seed would take more than is left of the budget"),
+        (apart, 10.0, "the next seed would take more than is left of the budget"),
     ],
 )
 def test_no_seed_is_added_where_all_is_decided_or_the_budget_is_spent(
-    tmp_path: Path, gap: Callable[[int], float], budget: float, ended: str
+    tmp_path: Path, gap: Gap, budget: float, ended: str
 ) -> None:
     recorded(tmp_path, gap, seeds=4)
-    launch = choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
-    said: list[float] = []
-    trial = Trial(card(budget=budget), str(tmp_path), launch, 40, lambda *spent: said.extend(spent))
-    assert trial.run().startswith(ended)
-    assert not said
+    assert trial(tmp_path, budget=budget).run([]).startswith(ended)
     assert not (tmp_path / "studies").exists()
 
 
-def test_a_trials_evidence_has_the_noise_of_test_examples(tmp_path: Path) -> None:
-    column = Column(task="rt", scale="smoke", hours=0.01)
+def test_how_long_runs_take_is_learned_from_those_on_record(tmp_path: Path) -> None:
+    of = trial(tmp_path)
+    of.columns.append(Column("rt", "mini", 0.02))
+    runs = [Run("mnist", OWN, 1)], [Run("rt", OWN, 1)]
+    assert [round(of.seconds(chosen)) for chosen in runs] == [36 + 5, 72 + 5], "as declared"
+    for seed in (1, 2):
+        run = cached_experiment(["task=mnist", "norm=layernorm", "scale=mini"], runs=str(tmp_path))
+        records.record(run.model_copy(update={"seed": seed}), **records.score(60.0), seconds=72.0)
+    assert [round(of.seconds(chosen)) for chosen in runs] == [72 + 5, 144 + 5], "this machine is half as fast"
+
+
+def test_a_scorecard_allows_for_the_noise_of_test_examples(tmp_path: Path) -> None:
     runs = [
         cached_experiment(["task=rt", f"norm={norm}", "scale=smoke"], runs=str(tmp_path))
         for norm in (OWN, "layernorm")
@@ -145,20 +160,16 @@ def test_a_trials_evidence_has_the_noise_of_test_examples(tmp_path: Path) -> Non
     for run, label in zip(runs, "01", strict=True):
         records.record(run, **records.score(60.0), seconds=30.0)
         RunFolder(run.folder()).write_outputs([label] * 32)
-    launch = choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
-    of = card().model_copy(update={"columns": [column]})
-    Trial(of, str(tmp_path), launch, 40, lambda *spent: None).evidence(column)
-    found = read_comparison(*runs)
-    assert found is not None
-    share = 0.5 + found.gap / 200  # of the examples one norm is right about, the other of the rest
-    assert found.example_error == pytest.approx(200 * (share * (1 - share) / 31) ** 0.5)
+    score(trial(tmp_path, task="rt", scale="smoke"), [])
+    comparison = read_comparison(*runs)
+    assert comparison is not None
+    share = 0.5 + comparison.gap / 200  # of the examples one norm is right about, the other of the rest
+    assert comparison.example_error == pytest.approx(200 * (share * (1 - share) / 31) ** 0.5)
 
 
 def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines(tmp_path: Path) -> None:
     recorded(tmp_path, higher, seeds=3)
-    found = card(alike=["layernorm"])
-    found = found.model_copy(update={"scores": [read(tmp_path, found)], "ended": "all is decided"})
-    text, page = summary(found), card_page(found)
+    text, page = (show(card(trial(tmp_path), "layernorm")) for show in (summary, card_page))
     assert "WrittenOut computes what LayerNorm computes" in page
     assert "WrittenOut computes what LayerNorm computes." in text
     assert max(map(len, text.splitlines())) <= 80
@@ -219,38 +230,22 @@ def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_o
 
     first_start = commands.run("adanorm", *arguments, cwd=tmp_path)
     assert first_start.returncode == 0, first_start.stderr
-    assert "scorecard: 1 run, about" in first_start.stderr
+    assert "scorecard: 1 of 1 runs to make; 5 min left of the budget" in first_start.stderr
     assert "RT, scale smoke" in first_start.stdout
     assert max(map(len, first_start.stdout.splitlines()[:-2])) <= 80
     made = {path: path.stat().st_mtime_ns for path in runs.glob("rt/*/*/result.json")}
     assert len(made) == 6  # of two norms, the same three seeds
-    page = (runs / "scorecards" / "MyNorm.html").read_text()
+    spent = json.loads((runs / "scorecards" / "MyNorm.json").read_text())["spent"]
+    assert spent > 0
 
     assert dispatch(arguments) == 0
-    assert capsys.readouterr().err == ""
+    assert "runs to make" not in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in made} == made
-    assert (runs / "scorecards" / "MyNorm.html").read_text() == page
+    assert json.loads((runs / "scorecards" / "MyNorm.json").read_text())["spent"] == spent
 
 
-def test_a_scorecard_takes_no_other_norms_place(tmp_path: Path) -> None:
-    card().write(tmp_path / "scorecards" / "rmsnorm.json")
+def test_a_scorecard_replaces_no_other_norms(tmp_path: Path) -> None:
+    trial(tmp_path).keep()
+    (tmp_path / "scorecards" / "WrittenOut.json").rename(tmp_path / "scorecards" / "rmsnorm.json")
     with pytest.raises(ValueError, match=rf"rmsnorm\.json: is the scorecard of {OWN}; name another folder"):
         dispatch(["scorecard", "norm=rmsnorm", f"runs={tmp_path}"])
-
-
-def test_a_card_is_read_as_it_was_written_or_not_at_all(tmp_path: Path) -> None:
-    """What it says of alike norms and of the time spent would change a verdict, or the runs that are made."""
-    path = tmp_path / "Card.json"
-    recorded(tmp_path, higher, seeds=4)
-    written = card(alike=["layernorm"]).model_copy(update={"scores": [read(tmp_path, card())]}).write(path)
-    assert read_card(path, "00000000") == written
-    assert read_card(path, "00000001") is None, "of other norms"
-    text = path.read_text()
-    for spoiled in (
-        text[:200],
-        text.replace('"spent": 0.0', '"spent": 9.0'),
-        text.replace('"layernorm"', '"none"'),
-    ):
-        assert spoiled != text
-        path.write_text(spoiled)
-        assert read_card(path, "00000000") is None

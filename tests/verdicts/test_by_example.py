@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from adanorm import tasks
 from adanorm.cli.command import dispatch
-from adanorm.cli.study_until import compared_in, run_until_decided
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.launch.next_seeds import Run
+from adanorm.launch.until import Followed, Plan, Run, on_record, run_until_decided
 from adanorm.records.comparisons import read_comparison
 from adanorm.records.folder import RunFolder
-from adanorm.studies.grid import Planned, study_grid
-from adanorm.studies.study import Study
+from adanorm.studies.grid import Planned
 from adanorm.verdicts.by_example import bring_up_to_date, out_of_date
 from tests.reporting.records import record
 
@@ -62,7 +61,6 @@ def test_seeds_until_decided_allow_for_the_noise_of_examples(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Four or five of 32 examples differ, one way, in every seed: by the seeds alone that is decided."""
-    study = Study(title="two norms", rows=[*PAIR], columns=["rt"], scale="smoke", seeds=[1, 2, 3])
 
     def next_runs(folder: Path) -> list[Run]:
         chosen: list[Run] = []
@@ -71,8 +69,8 @@ def test_seeds_until_decided_allow_for_the_noise_of_examples(
             chosen.extend(runs)
             return [Planned("", run_of(PAIR[0], folder), [])]
 
-        rows = compared_in(study, study_grid(study, runs=str(folder)), str(folder))
-        run_until_decided(study, rows, most=8, at_once=1, runs=str(folder), run=fail)
+        plan = Plan([Followed("rt", "adanorm", "layernorm")], [1, 2, 3], most=8, at_once=1)
+        run_until_decided(plan, fail, partial(on_record, scales={"rt": "smoke"}, runs=str(folder)))
         return chosen
 
     for seed in range(1, 7):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from adanorm.config.compose_cache import cached_experiment
-from adanorm.launch.next_seeds import Followed, Plan, Progress, Run, followed
+from adanorm.launch.until import Followed, Plan, Progress, Run, followed
 from adanorm.verdicts.comparison import PaperGap
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.pair import pair
@@ -43,7 +43,7 @@ def planned(folder: Path, comparisons: Sequence[Followed], **how: float) -> None
 
 def progress(folder: Path, comparisons: Sequence[Followed], *, most: int = 40, at_once: int = 2) -> Progress:
     """Where a plan stands that knows nothing but the records."""
-    plan = Plan(comparisons, seeds=PLANNED, most=most, at_once=at_once)
+    plan = Plan(comparisons, PLANNED, most=most, at_once=at_once)
     return plan.progress({(c.task, "test"): evidence(c.task, "smoke", runs=str(folder)) for c in comparisons})
 
 
@@ -66,12 +66,12 @@ def carried_out(
     return made, found
 
 
-ADANORM = [Followed(task, "adanorm", "layernorm", "test", no_worse=False) for task in ("rt", "mnist")]
+ADANORM = [Followed(task, "adanorm", "layernorm") for task in ("rt", "mnist")]
 
 
 def test_comparisons_are_those_of_claims_between_rows_of_the_study() -> None:
     found = followed([("rt", "layernorm"), ("rt", "adanorm"), ("mnist", "adanorm")], "paper")
-    assert found == [Followed("rt", "adanorm", "layernorm", "test", no_worse=False)]
+    assert found == [Followed("rt", "adanorm", "layernorm")]
     simple = followed([("sst5", "layernorm"), ("sst5", "layernorm-simple")], "paper")
     assert [c.no_worse for c in simple] == [True, False], "a claim asks for less than the other"
 
@@ -114,7 +114,7 @@ def test_the_first_look_has_the_level_of_a_plan_with_looks_to_come(tmp_path: Pat
 
 
 def test_a_claim_of_no_loss_is_decided_where_the_difference_is_open(tmp_path: Path) -> None:
-    claimed = Followed("rt", "adanorm", "layernorm", "test", no_worse=True)
+    claimed = Followed("rt", "adanorm", "layernorm", no_worse=True)
     for name, gap, expected in (("up", 12.0, "not worse"), ("down", -12.0, "open")):
         planned(tmp_path / name, [claimed], adanorm=gap, noise=0.05)
         (standing,) = progress(tmp_path / name, [claimed]).standings
@@ -124,7 +124,7 @@ def test_a_claim_of_no_loss_is_decided_where_the_difference_is_open(tmp_path: Pa
 
 
 def test_a_comparison_that_stays_open_ends_with_the_most_seeds(tmp_path: Path) -> None:
-    mnist = [Followed("mnist", "adanorm", "layernorm", "test", no_worse=False)]
+    mnist = [Followed("mnist", "adanorm", "layernorm")]
     planned(tmp_path, mnist, noise=1.0)  # the margin of 0.1 is out of reach
     made, ended = carried_out(tmp_path, mnist, most=6, noise=1.0)
     assert [(s.answer, s.left) for s in ended.standings] == [("open", "6 seeds")]
@@ -151,7 +151,7 @@ def test_of_comparisons_that_none_of_the_plans_seeds_close_the_shorter_runs_go_f
 
 def test_a_comparison_that_has_begun_is_ended_before_another_of_the_same_cost(tmp_path: Path) -> None:
     norms = [("adanorm", "layernorm"), ("detachnorm", "none")]
-    both = [Followed("rt", *pair, "test", no_worse=False) for pair in norms]
+    both = [Followed("rt", *pair) for pair in norms]
     planned(tmp_path, both, noise=3.0)
     made, _ = carried_out(tmp_path, both, most=5, noise=3.0)
     assert [(run.norm, run.seed) for run in made[::2]] == [
@@ -172,7 +172,7 @@ def test_what_closes_a_comparison_is_the_margin_or_a_gap_of_the_papers_that_can_
     tmp_path: Path,
 ) -> None:
     planned(tmp_path, ADANORM[:1])
-    plan = Plan(ADANORM[:1], seeds=PLANNED, most=40, at_once=2)
+    plan = Plan(ADANORM[:1], PLANNED, most=40, at_once=2)
     read = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm", margin=1.0)
     assert read is not None
     assert read.comparison is not None
@@ -197,7 +197,7 @@ def test_before_the_planned_seeds_nothing_is_decided(tmp_path: Path) -> None:
     shutil.rmtree(first.model_copy(update={"seed": 3}).folder())
     again = few.progress({("rt", "test"): evidence("rt", "smoke", runs=str(tmp_path))})
     (standing,) = again.standings
-    assert (standing.pair.answer, standing.answer) == ("better", "open")
+    assert (standing.answer, standing.pair.remark) == ("open", "2 of 3 planned seeds")
     assert again.batch is not None
     assert again.batch.runs == (Run("rt", "adanorm", 3),)
 
@@ -212,7 +212,7 @@ def test_scores_that_do_not_scatter_are_no_end(tmp_path: Path) -> None:
 
 def test_a_run_that_two_comparisons_share_is_made_once(tmp_path: Path) -> None:
     norms = [("adanorm", "layernorm"), ("layernorm-simple", "layernorm")]
-    both = [Followed("rt", *pair, "test", no_worse=False) for pair in norms]
+    both = [Followed("rt", *pair) for pair in norms]
     planned(tmp_path, both, noise=0.5)
     found = progress(tmp_path, both, at_once=3)
     assert found.batch is not None

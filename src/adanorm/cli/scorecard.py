@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.cli.values import folder_of, whole_number
+from adanorm.cli.study_arguments import workers_of
+from adanorm.cli.values import folder_of
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
-from adanorm.launch.launchers import Launch, choose_launch
+from adanorm.launch.launchers import choose_launch
 from adanorm.norms import norm_factory
 from adanorm.scorecards.contract import check_contract
 
@@ -40,15 +41,14 @@ def main(arguments: Arguments) -> int:
     """Conduct a scorecard; the code is 1 if the norm breaks the contract or a run failed."""
     norm, against, runs = _named(arguments)
     from adanorm.scorecards.columns import budget_seconds
-    from adanorm.scorecards.conduct import Request, conduct, prepare
-    from adanorm.scorecards.summary import summary
+    from adanorm.scorecards.page import summary
+    from adanorm.scorecards.trial import Request, conduct, prepare
 
     budget = budget_seconds(arguments.keys["budget"])
-    workers = arguments.keys["workers"]
-    count = whole_number("workers", workers, at_most=1024) if workers else None
-    launch = choose_launch("local", workers=count, gpus=1, settings=[], on_cpu=False)
-    request = Request(norm, against, budget, runs, quiet(launch))
-    card = prepare(request)
+    launch = choose_launch("local", workers=workers_of(arguments), gpus=1, settings=[], on_cpu=False)
+    quiet = launch.facts.model_copy(update={"aloud": False})  # the scorecard says how its runs go on
+    request = Request(norm, against, budget, runs, replace(launch, facts=quiet))
+    trial = prepare(request)
     checks, problems = [], 0
     for claim, problem in check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm)):
         problems += problem is not None
@@ -58,25 +58,17 @@ def main(arguments: Arguments) -> int:
     if problems:
         print(f"{norm}: {problems} of {len(checks)} checks of the contract fail; no scorecard")
         return 1
-    card, failed = conduct(request, card.model_copy(update={"checks": checks}))
-    print(summary(card))
+    print(summary(conduct(trial, checks)))
     for ending in (".html", ".md"):
-        print(request.place.with_suffix(ending))
-    return 1 if failed else 0
-
-
-def _runs_of(arguments: Arguments) -> str:
-    """Return the folder of the runs; raises ValueError for that of the repository's records."""
-    runs = folder_of(arguments.keys["runs"])
-    if runs is None:
-        raise ValueError(
-            f"runs={arguments.keys['runs']}: a scorecard's runs are kept out of the repository's records"
-        )
-    return runs
+        print(request.path.with_suffix(ending))
+    return 1 if trial.failed else 0
 
 
 def _named(arguments: Arguments) -> tuple[str, tuple[str, ...], str]:
-    """Return the norm, those it stands beside, and the folder of the runs; raises ValueError for nonsense."""
+    """Return the norm, those it stands beside, and the folder of the runs.
+
+    Raises ValueError for what is none of these, and for the folder of the repository's records.
+    """
     given = arguments.keys
     norm = given["norm"]
     if not norm:
@@ -88,11 +80,9 @@ def _named(arguments: Arguments) -> tuple[str, tuple[str, ...], str]:
         raise ValueError(f"against={given['against']}: {norm} cannot stand beside itself")
     if twice := next((other for other in against if against.count(other) > 1), None):
         raise ValueError(f"against={given['against']}: {twice} is named twice")
-    for each in (norm, *against):
-        norm_factory(compose_experiment([f"norm={each}"]).norm)
-    return norm, tuple(against), _runs_of(arguments)
-
-
-def quiet(launch: Launch) -> Launch:
-    """Return a launch whose runs do not speak for themselves: the scorecard says how they go on."""
-    return replace(launch, facts=launch.facts.model_copy(update={"aloud": False}))
+    for name in (norm, *against):
+        norm_factory(compose_experiment([f"norm={name}"]).norm)
+    runs = folder_of(given["runs"])
+    if runs is None:
+        raise ValueError(f"runs={given['runs']}: a scorecard's runs are kept out of the repository's records")
+    return norm, tuple(against), runs

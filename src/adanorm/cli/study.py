@@ -17,24 +17,20 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
-from adanorm.cli.study_until import (
-    UNTIL_KEYS,
-    compared_in,
-    most_seeds,
-    planned_runs,
-    run_until_decided,
-)
 from adanorm.cli.values import whole_number
+from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import assigned, check_fixed
 from adanorm.config.paths import PROJECT
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch, choose_launch
+from adanorm.launch.until import Plan, Run, followed, on_record, run_until_decided
 from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.formats import table_text, write_table
@@ -44,6 +40,7 @@ from adanorm.runs.duration import Durations
 from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
 from adanorm.studies.study import Study
 from adanorm.verdicts.by_example import bring_up_to_date, claimed_pairs
+from adanorm.verdicts.preregistration import preregistration
 
 USAGE = Usage(
     name="STUDY",
@@ -54,7 +51,8 @@ USAGE = Usage(
         **STUDY_KEYS,
         "launcher": Key("a file of conf/launcher, such as ray or slurm", "local"),
         "gpus": Key("GPUs a run, or processes a run on CPU", "1"),
-        **UNTIL_KEYS,
+        "until": Key("decided: seeds are added until each comparison of a claim is decided"),
+        "most": Key("with until=decided: the most seeds of a comparison (default: the plan's)"),
     },
     settings="of every run, such as logger=tensorboard, or of the launcher: launcher.partition=gpu",
     examples=(
@@ -70,21 +68,23 @@ def main(arguments: Arguments) -> int:
     """Run a study; the code is 1 if some run failed."""
     most = most_seeds(arguments)
     name, study, table_name = chosen_study(arguments)
-    runs_folder, workers = runs_of(arguments), workers_of(arguments)
-    gpus = whole_number("gpus", arguments.keys["gpus"], at_most=1024)
+    runs_folder = runs_of(arguments)
     grid = study_grid(study, runs=runs_folder)
-    rows = compared_in(study, grid, runs_folder) if most else {}
+    rows = claimed_rows(study, grid, runs_folder) if most else {}
     of_launcher = [entry for entry in arguments.settings if entry.startswith("launcher.")]
     settings = [entry for entry in arguments.settings if entry not in of_launcher]
     runs = _planned(study, name, grid, settings)
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
     _check_norms(missing)
     print(f"{name}: {len(runs)} runs, {len(runs) - len(missing)} completed before, {len(missing)} to run")
-    failed: Sequence[Planned] = []
+    failed: list[Planned] = []
     if missing or most:
-        on_cpu = all(run.experiment.device == "cpu" for run in missing or runs)
         launch = choose_launch(
-            arguments.keys["launcher"], workers=workers, gpus=gpus, settings=of_launcher, on_cpu=on_cpu
+            arguments.keys["launcher"],
+            workers=workers_of(arguments),
+            gpus=whole_number("gpus", arguments.keys["gpus"], at_most=1024),
+            settings=of_launcher,
+            on_cpu=all(run.experiment.device == "cpu" for run in missing or runs),
         )
         logs = _log_folders(name, runs_folder)
         if missing:
@@ -92,17 +92,13 @@ def main(arguments: Arguments) -> int:
             failed = run_all(missing, launch, next(logs))
         if most and not failed:
             later = study.model_copy(update={"seeds": list(range(1, most + 1))})
-            by_run = planned_runs(
-                _planned(later, name, study_grid(later, runs=runs_folder), settings), study, rows
-            )
+            planned = _planned(later, name, study_grid(later, runs=runs_folder), settings)
+            by_run = _by_run(planned, study, rows)
             failed = run_until_decided(
-                study,
-                rows,
-                most=most,
-                at_once=launch.workers,
-                runs=runs_folder,
-                run=lambda chosen: run_all([by_run[run] for run in chosen], launch, next(logs)),
-            )
+                Plan(followed(rows, study.scale), study.seeds, most, launch.workers),
+                lambda chosen: run_all([by_run[run] for run in chosen], launch, next(logs)),
+                partial(on_record, scales=dict.fromkeys(study.columns, study.scale), runs=runs_folder),
+            ).failed
     _compare_by_example(study, runs_folder)
     table = Table(study, grid)
     paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
@@ -111,6 +107,62 @@ def main(arguments: Arguments) -> int:
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def most_seeds(arguments: Arguments) -> int | None:
+    """Return how many seeds a comparison may get; None without `until=decided`.
+
+    Raises ValueError for another `until`, for seeds that are named, and for a number the plan does not have.
+    """
+    given = arguments.keys
+    plan = preregistration().stopping
+    if not given["until"]:
+        if given["most"]:
+            raise ValueError(f"most={given['most']}: only with until=decided")
+        return None
+    if given["until"] != "decided":
+        raise ValueError(f"until={given['until']}: must be decided")
+    if given["seeds"]:
+        raise ValueError(
+            f"seeds={given['seeds']}: until=decided chooses the seeds; name the one or the other"
+        )
+    most = whole_number("most", given["most"] or str(plan.most))
+    if not plan.planned < most <= plan.most:
+        raise ValueError(
+            f"most={most}: must be one of {plan.planned + 1} to {plan.most}, as the plan of"
+            " conf/claims/paper.yaml has its looks"
+        )
+    return most
+
+
+def claimed_rows(study: Study, grid: StudyGrid, runs: str | None) -> dict[tuple[str, str], str]:
+    """Return the rows of a study whose runs are read by claims, by task and norm.
+
+    Those with the settings of their task and norm as they come. Raises ValueError where no claim
+    compares two of them.
+    """
+    rows: dict[tuple[str, str], str] = {}
+    for (row, task), plan in grid.items():
+        norm = study.rows[row].norm
+        if len(plan.candidates) == 1:
+            own = cached_experiment([f"task={task}", f"norm={norm}", f"scale={study.scale}"], runs=runs)
+            if own.model_copy(update={"seed": study.seeds[0]}).folder() == plan.runs[0].folder():
+                rows.setdefault((task, norm), row)
+    if not followed(rows, study.scale):
+        raise ValueError(
+            "until=decided: no claim compares two norms of the study, with the settings they have"
+        )
+    return rows
+
+
+def _by_run(planned: Sequence[Planned], study: Study, rows: dict[tuple[str, str], str]) -> dict[Run, Planned]:
+    """Return the planned runs of the rows that claims read, by task, norm and seed."""
+    cells = [(run.experiment.task.name, study.rows[run.row].norm) for run in planned]
+    return {
+        Run(*cell, run.experiment.seed): run
+        for cell, run in zip(cells, planned, strict=True)
+        if rows.get(cell) == run.row
+    }
 
 
 def _check_norms(missing: Sequence[Planned]) -> None:
@@ -143,11 +195,11 @@ def _compare_by_example(study: Study, runs_folder: str | None) -> None:
 def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
     """Return in words how long runs take, as `adanorm status` reckons it."""
     if launch.devices:
-        hours, place = sum(run.cost.cuda_hours for run in runs), "GPU"
+        hours, device = sum(run.cost.cuda_hours for run in runs), "GPU"
     else:
         durations = Durations()
-        hours, place = sum(durations.seconds_left(run, "missing") for run in runs) / 3600, "CPU"
-    return f"{launch.workers} worker(s), about {in_words(hours / launch.workers)} on {place}"
+        hours, device = sum(durations.seconds_left(run, "missing") for run in runs) / 3600, "CPU"
+    return f"{launch.workers} worker(s), about {in_words(hours / launch.workers)} on {device}"
 
 
 def _log_folders(name: str, runs_folder: str | None) -> Iterator[Path]:
@@ -167,15 +219,12 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
     if not settings:
         return runs
     check_fixed(settings)
-    places = runs[0].experiment.runs
-    changed = plan_runs(study_grid(study, runs=places, settings=settings), settings)
-    if any(
-        run.experiment.folder() != ours.experiment.folder() for run, ours in zip(runs, changed, strict=True)
-    ):
-        raise ValueError(
-            f"{' '.join(settings)}: makes other runs than the study's; write a study of your own"
-        )
-    for run in changed:
+    changed = plan_runs(study_grid(study, runs=runs[0].experiment.runs, settings=settings), settings)
+    for run, ours in zip(changed, runs, strict=True):
+        if run.experiment.folder() != ours.experiment.folder():
+            raise ValueError(
+                f"{' '.join(settings)}: makes other runs than the study's; write a study of your own"
+            )
         loggers.check(run.experiment)
         if run.experiment.logger.name != "files":
             named = {"group": name, "label": run.name}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.experiment import Experiment
@@ -22,89 +22,84 @@ START_SECONDS = 5.0  # of a run's process, before its first update
 SHARE = 0.8  # of the budget is for the planned seeds: the rest is for seeds where they decide
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 NO_DATA = "data are not here"
-REAL: tuple[Literal["paper", "mini"], ...] = (
-    "paper",
-    "mini",
-)  # what has room at a scale has none at the next
-
-
-class Chosen(NamedTuple):
-    """The columns of a scorecard, the cheapest first, and what is left out, a line each."""
-
-    columns: list[Column]
-    left_out: list[str]
+# What has room at a scale has none at the next.
+REAL: tuple[Literal["paper", "mini"], ...] = ("paper", "mini")
 
 
 def budget_seconds(text: str) -> float:
     """Return the seconds of a budget such as 90s, 10min, 2h or 1d; raises ValueError for another."""
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|min|h|d)", text, re.ASCII)
-    seconds = float(found[1]) * UNITS[found[2]] if found else 0.0
+    written = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|min|h|d)", text, re.ASCII)
+    seconds = float(written[1]) * UNITS[written[2]] if written else 0.0
     if seconds <= 0:
         raise ValueError(f"budget={text}: write a time above zero such as 90s, 10min, 2h or 1d")
     return seconds
 
 
-def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> Chosen:
-    """Return the tasks whose planned seeds fit, each at the paper's scale or else mini; else some at smoke.
+def span(seconds: float) -> str:
+    """Return a time in words."""
+    return f"{seconds:.0f} s" if seconds < 100 else in_words(seconds / 3600)
 
-    By the declared cost of a run. Only tasks with a registered margin, whose data lie here, and at whose
-    sites the norms are defined. Raises ValueError where the budget has room for none.
+
+def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tuple[list[Column], list[str]]:
+    """Return the columns whose planned seeds fit, the cheapest first, and a line on each that is left out.
+
+    A task is chosen at the paper's scale if that fits, or else mini; where none fits, one at smoke. Only
+    tasks with a registered margin, whose data lie here, and at whose sites the norms are defined. Raises
+    ValueError where the budget has room for none.
     """
     chosen: dict[str, Column] = {}
-    why: dict[str, tuple[Column, str]] = {}
+    left_out: dict[str, tuple[Column, str]] = {}
     room = SHARE * budget
     for scale in REAL:
         for column, lacking in _columns(norms, scale):
-            if column.task in chosen:
-                continue
             seconds = _planned_seconds(column, len(norms), workers)
-            why[column.task] = (column, lacking or _takes(seconds))
-            if not lacking and seconds <= room:
+            if column.task not in chosen and not lacking and seconds <= room:
                 room -= seconds
                 chosen[column.task] = column
-    left_out = list(_left_out([found for task, found in why.items() if task not in chosen]))
-    if not chosen:
-        chosen = _smoke(norms, budget, workers)
-    return Chosen(sorted(chosen.values(), key=lambda column: column.hours), left_out)
+            seeds = preregistration().stopping.planned
+            too_long = f"{seeds} seeds of every norm take about {span(seconds)}"
+            left_out[column.task] = column, lacking or too_long
+    lines = list(_left_out([reason for task, reason in left_out.items() if task not in chosen]))
+    columns = list(chosen.values()) or [_smoke(norms, budget, workers)]
+    return sorted(columns, key=lambda column: column.hours), lines
 
 
-def _smoke(norms: Sequence[str], budget: float, workers: int) -> dict[str, Column]:
-    """Return the cheapest column of the scale for tests: more of them say no more.
+def _smoke(norms: Sequence[str], budget: float, workers: int) -> Column:
+    """Return the cheapest column of the scale for tests, since more of them say no more.
 
     Raises ValueError where it does not fit.
     """
-    found = [column for column, lacking in _columns(norms, "smoke") if not lacking]
-    if not found:
+    column = next((column for column, lacking in _columns(norms, "smoke") if not lacking), None)
+    if column is None:
         raise ValueError(f"{', '.join(norms)}: no task has sites at which all of these norms are defined")
-    needed = _planned_seconds(found[0], len(norms), workers)
+    needed = _planned_seconds(column, len(norms), workers)
     if needed > budget:
         seeds = preregistration().stopping.planned
         raise ValueError(
-            f"budget={span(budget)}: too small; {seeds} seeds of {len(norms)} norms on {found[0].task}, scale"
+            f"budget={span(budget)}: too small; {seeds} seeds of {len(norms)} norms on {column.task}, scale"
             f" smoke, take about {span(needed)} here: give more, such as budget=10min"
         )
-    return {found[0].task: found[0]}
+    return column
 
 
 def _columns(norms: Sequence[str], scale: Literal["paper", "mini", "smoke"]) -> Iterator[tuple[Column, str]]:
     """Yield the tasks that a norm can be judged on, the cheapest first, with what they lack here."""
-    found = []
+    columns = []
     for task in preregistration().margins:
-        if task not in choices("task"):
-            continue
-        runs = [cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms]
-        hours = runs[0].cost.cuda_hours if on_cuda(runs[0]) else runs[0].cost.cpu_hours
-        found.append((Column(task=task, scale=scale, hours=hours), _lacking(runs)))
-    yield from sorted(found, key=lambda each: each[0].hours)
+        if task in choices("task"):
+            runs = [cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms]
+            hours = runs[0].cost.cuda_hours if on_cuda(runs[0]) else runs[0].cost.cpu_hours
+            columns.append((Column(task, scale, hours), _lacking(runs)))
+    yield from sorted(columns, key=lambda entry: entry[0].hours)
 
 
 def _lacking(runs: Sequence[Experiment]) -> str:
     """Return why the runs of a column cannot be made here; nothing where they can."""
-    for run in runs:
-        try:
+    try:
+        for run in runs:
             compatible_norm(run)
-        except ValueError as error:
-            return str(error)
+    except ValueError as error:
+        return str(error)
     run = runs[0]
     entry = SOURCES.get(run.data.source)
     packaged = entry is not None and all(
@@ -116,33 +111,18 @@ def _lacking(runs: Sequence[Experiment]) -> str:
     return NO_DATA
 
 
-def span(seconds: float) -> str:
-    """Return a time in words."""
-    return f"{seconds:.0f} s" if seconds < 100 else in_words(seconds / 3600)
-
-
-def run_seconds(hours: float) -> float:
-    """Return about how long the process of a run takes."""
-    return 3600 * hours + START_SECONDS
-
-
 def _planned_seconds(column: Column, norms: int, workers: int) -> float:
-    return preregistration().stopping.planned * norms * run_seconds(column.hours) / workers
+    seconds = 3600 * column.hours + START_SECONDS
+    return preregistration().stopping.planned * norms * seconds / workers
 
 
-def _takes(seconds: float) -> str:
-    seeds = preregistration().stopping.planned
-    return f"{seeds} seeds of every norm take about {span(seconds)}"
-
-
-def _left_out(found: Sequence[tuple[Column, str]]) -> Iterator[str]:
+def _left_out(reasons: Sequence[tuple[Column, str]]) -> Iterator[str]:
     """Yield a line on each column that is not run, and why; one on all those whose data are not here."""
-    without_data = [column for column, why in found if why == NO_DATA]
     yield from (
-        f"{title(column.task)}, scale {column.scale}: {why}" for column, why in found if why != NO_DATA
+        f"{title(column.task)}, scale {column.scale}: {why}" for column, why in reasons if why != NO_DATA
     )
-    if without_data:
+    if without_data := [column for column, why in reasons if why == NO_DATA]:
         first = without_data[0]
-        places = listed([f"{title(column.task)} {column.scale}" for column in without_data])
+        names = listed([f"{title(column.task)} {column.scale}" for column in without_data])
         command = f"adanorm data task={first.task} scale={first.scale}"
-        yield f"{places}: {NO_DATA}; `{command}` gets those of {title(first.task)}"
+        yield f"{names}: {NO_DATA}; `{command}` gets those of {title(first.task)}"

@@ -29,8 +29,8 @@ class _Side(NamedTuple):
 
 
 def costs(norms: Mapping[str, NormConfig], device: torch.device, *, rounds: int = ROUNDS) -> list[Cost]:
-    """Return what each norm costs, forward and backward, a row a shape and a norm."""
-    found = []
+    """Return what each norm costs, forward and backward, at each shape."""
+    measured = []
     for rows, features in SHAPES:
         torch.manual_seed(0)
         x = torch.randn(EXAMPLES, rows // EXAMPLES, features, device=device)
@@ -43,22 +43,12 @@ def costs(norms: Mapping[str, NormConfig], device: torch.device, *, rounds: int 
         spent = _turns(sides, rounds)
         kept = {name: kept_bytes(partial(side.norm, side.x)) // rows for name, side in sides.items()}
         for name in norms:
-            rounds_of_both = list(zip(spent[name], spent[BESIDE], strict=True))
+            turns = list(zip(spent[name], spent[BESIDE], strict=True))
             forward, backward = (
-                _quartiles([mine[part] / theirs[part] for mine, theirs in rounds_of_both]) for part in (0, 1)
+                _quartiles([own[part] / beside[part] for own, beside in turns]) for part in (0, 1)
             )
-            found.append(
-                Cost(
-                    norm=name,
-                    rows=rows,
-                    features=features,
-                    forward=forward,
-                    backward=backward,
-                    kept=kept[name],
-                    kept_by_layernorm=kept[BESIDE],
-                )
-            )
-    return found
+            measured.append(Cost(name, rows, features, forward, backward, kept[name], kept[BESIDE]))
+    return measured
 
 
 def _turns(sides: Mapping[str, _Side], rounds: int) -> dict[str, list[tuple[float, float]]]:

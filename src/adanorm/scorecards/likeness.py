@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from adanorm.config.compose_cache import cached_experiment
 from adanorm.config.sections import NormConfig
 from adanorm.norms import MakeNorm, norm_factory
 
@@ -22,13 +24,29 @@ def computed_alike(norm: NormConfig, others: Mapping[str, NormConfig]) -> list[s
 
     Those that live in a layer's weights do nothing at their site: they are like no other here.
     """
-    found = _behavior(norm)
+    own = _behavior(norm)
     alike = []
     for name, other in others.items():
-        theirs = _behavior(other)
-        if found and len(theirs) == len(found) and all(map(_is_close, found, theirs)):
+        beside = _behavior(other)
+        if own and len(own) == len(beside) and all(map(_is_close, own, beside)):
             alike.append(name)
     return alike
+
+
+def alike_on(task: str, norm: str, alike: Sequence[str]) -> list[str]:
+    """Return which of the norms that compute what a norm does compute it on a task.
+
+    That was seen of the norms as they come: one that the task sets otherwise is another norm there.
+    """
+    return [] if set_by(task, norm) else [other for other in alike if not set_by(task, other)]
+
+
+def set_by(task: str, norm: str) -> dict[str, Any]:
+    """Return the parameters of a norm that a task sets otherwise than they come; none of one from outside."""
+    if ":" in norm:
+        return {}
+    usual, here = (cached_experiment([*on, f"norm={norm}"]).norm.params for on in ([], [f"task={task}"]))
+    return {key: value for key, value in here.items() if usual.get(key) != value}
 
 
 def _is_close(first: Tensor, second: Tensor) -> bool:
@@ -48,7 +66,7 @@ def _steps(make_norm: MakeNorm) -> list[Tensor]:
     module = make_norm(H, site="likeness").double().train()
     random = torch.Generator().manual_seed(0)
     weights = torch.cos(torch.arange(B * T * H, dtype=torch.float64)).view(B, T, H)
-    found: list[Tensor] = []
+    seen: list[Tensor] = []
     for step, spread in enumerate(SPREADS):
         x = spread * torch.randn(B, T, H, generator=random, dtype=torch.float64)
         x = (x + spread * torch.randn(B, T, 1, generator=random, dtype=torch.float64)).requires_grad_()
@@ -57,10 +75,10 @@ def _steps(make_norm: MakeNorm) -> list[Tensor]:
             z = module(x)
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         dx, *gradients = torch.autograd.grad((weights * z).sum(), [x, *parameters])
-        found += [z.detach(), dx]
+        seen += [z.detach(), dx]
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.sub_(gradient, alpha=STEP)
     with torch.no_grad():
-        found.append(module.eval()(x.detach()))
-    return found
+        seen.append(module.eval()(x.detach()))
+    return seen

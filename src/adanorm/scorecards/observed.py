@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from adanorm.analyses.observers.invariance import differences
 from adanorm.analyses.registry import ANALYSES
-from adanorm.analyses.spec import Analysis, analysis_grid, load_analysis
+from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.compose import UNTUNED, compose_experiment
 from adanorm.config.sections import NormConfig
 from adanorm.norms import NORMS
 from adanorm.records import environment, reader
 from adanorm.runs.setup import choose_device
-from adanorm.scorecards.card import Column, Gradients, Machine, Observed
+from adanorm.scorecards.card import Column, Gradients, Observed
 from adanorm.scorecards.cost import costs
 from adanorm.scorecards.likeness import computed_alike
 
@@ -31,44 +31,33 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
     run = compose_experiment([UNTUNED, f"norm={norm}"])
     torch.set_num_threads(run.threads)
     chosen, device = norm_configs([norm, *against]), choose_device(run)
-    known = norm_configs([name for name in NORMS if name != norm])
+    others = norm_configs([name for name in NORMS if name != norm])
+    others |= {name: config for name, config in chosen.items() if name != norm}
     analysis = load_analysis("invariance")
-    others = known | {name: config for name, config in chosen.items() if name != norm}
-    found = environment.describe(device=device, precision=run.precision, processes=1, threads=run.threads)
+    moved = {name: differences(config, seed=1, options=analysis.options) for name, config in chosen.items()}
     return Observed(
         alike=computed_alike(chosen[norm], others),
-        changes=_changes(chosen, analysis),
+        changes={
+            quantity.label: {name: by_change[quantity.name] for name, by_change in moved.items()}
+            for quantity in analysis.shown
+        },
         tolerance=float(analysis.options["tolerance"]),
-        costs=costs({name: chosen[name] for name in chosen}, device),
-        machine=Machine.model_validate({key: found[key] for key in Machine.model_fields}),
+        costs=costs(chosen, device),
+        environment=environment.describe(
+            device=device, precision=run.precision, processes=1, threads=run.threads
+        ),
     )
-
-
-def _changes(norms: Mapping[str, NormConfig], analysis: Analysis) -> dict[str, dict[str, float]]:
-    """Return by change of weights or data, and by norm, how far the output moves."""
-    moved = {name: differences(norm, seed=1, options=analysis.options) for name, norm in norms.items()}
-    return {
-        quantity.label: {name: found[quantity.name] for name, found in moved.items()}
-        for quantity in analysis.shown
-    }
 
 
 def observe_gradients(norms: Sequence[str], column: Column, runs: str) -> Gradients:
     """Return what reaches and leaves the norms in the first updates of a task, from records that are kept."""
-    lists = {"tasks": f"[{column.task}]", "norms": f"[{','.join(norms)}]"}
-    numbers = {"steps": str(STEPS), "every": str(EVERY)}
-    analysis = load_analysis("gradients", {**lists, **numbers, "scale": column.scale})
-    found = {}
+    changes = {"tasks": f"[{column.task}]", "norms": f"[{','.join(norms)}]", "scale": column.scale}
+    analysis = load_analysis("gradients", {**changes, "steps": str(STEPS), "every": str(EVERY)})
+    means = {}
     for (norm, _), records in analysis_grid(analysis, runs=runs).items():
         for record in records:
             if not reader.is_complete(record.folder()):
                 ANALYSES["gradients"](record)
             result = reader.analysis_result(record.folder())
-            found[norm] = result.summary if result is not None else {}
-    return Gradients(
-        task=column.task,
-        scale=column.scale,
-        steps=STEPS,
-        labels={quantity.name: quantity.label for quantity in analysis.shown},
-        norms=found,
-    )
+            means[norm] = result.summary if result is not None else {}
+    return Gradients(column, STEPS, {quantity.name: quantity.label for quantity in analysis.shown}, means)

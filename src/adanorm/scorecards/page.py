@@ -1,44 +1,55 @@
-"""A scorecard as one HTML page that needs no other file."""
+"""A scorecard as one HTML page that needs no other file, and as Markdown for the terminal and to paste."""
 
 from __future__ import annotations
 
+import math
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from adanorm.config.titles import title
-from adanorm.scorecards.card import Card, Cost, Score, Verdict
-from adanorm.scorecards.scores import SMOKE
-from adanorm.scorecards.summary import (
-    blind,
-    ending,
-    gradient_text,
-    name,
-    numbers,
-    open_lines,
-    side_text,
-    verdicts_in_words,
-)
+from adanorm.config.paths import choices
+from adanorm.config.titles import task_metric, title
+from adanorm.scorecards.card import Card, Cost, Gradients, Score, short
+from adanorm.scorecards.columns import span
+from adanorm.scorecards.likeness import set_by
+from adanorm.verdicts.comparison import Interval
+from adanorm.verdicts.evidence import NormRuns
+from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sentences import lacking, listed
 
-TEMPLATE = Path(__file__).with_name("page.html")
+FOLDER = Path(__file__).parent
+WIDTH = 80  # columns of the summary
 PLOT = 300.0  # width of the drawing of an interval
 REACH = 4.0  # margins that it shows to either side, or as many as the interval has
+NEARLY = 1e-2  # what is not invariant moves by a tenth and more; an eps of its own, by less
+SAME = "the same"  # in place of an answer, where norms compute the same
+ALIKE = "computes the same, so that only rounding differs"
+SMOKE = "synthetic data, a run of seconds: it shows that the norm trains, and no more"
 
 
-def card_page(card: Card, others: Sequence[Card] = (), *, notice: str = "") -> str:
-    """Return a scorecard as a page; the `others` are shown beside it, a `notice` before everything."""
+def card_page(card: Card) -> str:
+    """Return a scorecard as a page."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["coded"] = _coded
-    return environment.from_string(TEMPLATE.read_text("utf-8")).render(
-        title=name(card.norm),
-        notice=notice,
-        cards=[_card(each) for each in (card, *others)],
-    )
+    return environment.from_string((FOLDER / "page.html").read_text("utf-8")).render(_facts(card))
+
+
+def summary(card: Card) -> str:
+    """Return a scorecard as Markdown in lines of at most 80 columns."""
+    environment = Environment(trim_blocks=True, lstrip_blocks=True)
+    text = environment.from_string((FOLDER / "summary.md").read_text("utf-8")).render(_facts(card))
+    lines = []
+    for line in text.splitlines():
+        indent = " " * len(re.match(" *(- )?", line)[0])  # type: ignore[index]
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    return "\n".join([*lines, ""])
 
 
 def _coded(text: str) -> Markup:
@@ -46,127 +57,197 @@ def _coded(text: str) -> Markup:
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _card(card: Card) -> dict[str, Any]:
+def _facts(card: Card) -> dict[str, Any]:
+    """Return what both templates show, in words."""
+    observed, stopping = card.observed, preregistration().stopping
     norms = [card.norm, *card.against]
-    registered = preregistration()
+    scores = [_score(card, score) for score in card.scores]
+    machine = observed.environment["device"]
     return {
-        "title": name(card.norm),
-        "anchor": card.identity,
-        "headline": verdicts_in_words(card),
-        "alike": [name(norm) for norm in card.observed.alike] if card.observed else [],
-        "checks": card.checks,
-        "norms": [name(norm) for norm in norms],
-        "changes": [(change, found) for change, found in _changes(card, norms)],
-        "costs": [_cost(cost) for cost in card.observed.costs] if card.observed else [],
-        "gradients": _gradients(card, norms),
-        "gradient_text": gradient_text(card) if card.gradients else "",
-        "scores": [_score(found) for found in card.scores],
-        "undecided": list(open_lines(card)),
-        "ending": ending(card),
-        "smoke": SMOKE if any(found.column.scale == "smoke" for found in card.scores) else "",
-        "planned": registered.stopping.planned,
-        "most": registered.stopping.most,
-        "environment": _environment(card),
+        "title": _name(card.norm),
         "norm": card.norm,
+        "verdicts": _headline(scores),
+        "alike": [_name(norm) for norm in observed.alike],
+        "checks": card.checks,
+        "norms": [_name(norm) for norm in norms],
+        "changes": [
+            (change, [_blind(moved[norm], observed.tolerance) for norm in norms])
+            for change, moved in observed.changes.items()
+        ],
+        "invariances": _invariances(card),
+        "costs": [{**_cost(cost), "is_own": cost.norm == card.norm} for cost in observed.costs],
+        "gradients": _gradients(card.gradients) if card.gradients else None,
+        "scores": scores,
+        "undecided": [
+            *(
+                f"{score['title']}, beside {verdict['other']}: it would take {verdict['closing']}."
+                for score in scores
+                for verdict in score["verdicts"]
+                if verdict["closing"]
+            ),
+            *(f"Not run: {line}." for line in card.not_run),
+        ],
+        "ending": f"Budget {span(card.budget)}, spent {span(card.spent)} on {machine}: {card.ended}."
+        f" Norms: {listed(norms)}; digest {card.identity}.",
+        "smoke": SMOKE if any(score.column.scale == "smoke" for score in card.scores) else "",
+        "planned": stopping.planned,
+        "most": stopping.most,
+        "environment": _environment(card),
     }
 
 
-def _changes(card: Card, norms: Sequence[str]) -> list[tuple[str, list[str]]]:
-    if card.observed is None:
-        return []
-    tolerance = card.observed.tolerance
-    return [
-        (change, [blind(found[norm], tolerance) for norm in norms])
-        for change, found in card.observed.changes.items()
+def _name(norm: str) -> str:
+    """Return what a norm is called in a text; one from outside by its whole path if ours has that name."""
+    own = short(norm)
+    taken = ":" in norm and own.lower() in {title(other).lower() for other in choices("norm")}
+    return norm if taken else title(own)
+
+
+def _headline(scores: Sequence[dict[str, Any]]) -> str:
+    """Return the answers beside each other norm, and on which tasks."""
+    answers: dict[str, dict[str, list[str]]] = {}
+    for score in scores:
+        for verdict in score["verdicts"]:
+            tasks = answers.setdefault(verdict["other"], {}).setdefault(verdict["answer"], [])
+            tasks.append(score["title"].replace(", scale", ""))
+    sentences = [
+        f"Beside {other}: {'; '.join(f'{answer} on {listed(tasks)}' for answer, tasks in by_answer.items())}."
+        for other, by_answer in answers.items()
     ]
+    return " ".join(sentences) or "Nothing is judged yet."
+
+
+def _invariances(card: Card) -> list[str]:
+    """Return what the norm's output does not change with, and what it changes with."""
+    words = {"invariant": "Invariant to", "nearly": "But for what an eps does, invariant to",
+             "not": "Not invariant to"}  # fmt: skip
+    by_word: dict[str, list[str]] = {word: [] for word in words}
+    for change, moved in card.observed.changes.items():
+        by_word[_blind(moved[card.norm], card.observed.tolerance).partition(" ")[0]].append(change)
+    return [f"{words[word]}: {listed(changes)}." for word, changes in by_word.items() if changes]
+
+
+def _blind(moved: float, tolerance: float) -> str:
+    """Return whether an output that moves so far stays the same: invariant, nearly, or not."""
+    if moved <= tolerance:
+        return "invariant"
+    return f"nearly ({moved:.0e})" if moved <= NEARLY else "not"
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
+    forward, backward = (
+        f"{median:.2f} ({low:.2f} to {high:.2f})" for low, median, high in (cost.forward, cost.backward)
+    )
     return {
-        "norm": name(cost.norm),
+        "norm": _name(cost.norm),
         "shape": f"{cost.rows:,} × {cost.features:,}",
-        "forward": _ratio(cost.forward),
-        "backward": _ratio(cost.backward),
+        "forward": forward,
+        "backward": backward,
         "kept": f"{cost.kept:,} B, LayerNorm {cost.kept_by_layernorm:,} B",
         "bar": min(100, round(25 * (cost.forward[1] + cost.backward[1]) / 2)),
     }
 
 
-def _ratio(found: tuple[float, float, float]) -> str:
-    return f"{found[1]:.2f} ({found[0]:.2f} to {found[2]:.2f})"
-
-
-def _gradients(card: Card, norms: Sequence[str]) -> dict[str, Any] | None:
-    if card.gradients is None:
-        return None
-    labels = card.gradients.labels
+def _gradients(gradients: Gradients) -> dict[str, Any]:
+    factors = []
+    for norm, means in gradients.norms.items():
+        before, after = means.get("variance_before"), means.get("variance_after")
+        if before is not None and after:
+            factors.append(f"{_name(norm)} by {before / after:.3g}")
+    where = f"{title(gradients.column.task)} {gradients.column.scale}, {gradients.steps} updates"
     return {
-        "where": f"{title(card.gradients.task)} {card.gradients.scale}, {card.gradients.steps} updates",
-        "columns": list(labels.values()),
+        "where": where,
+        "text": f"On its way back through a norm ({where}) the gradient's variance is multiplied:"
+        f" {listed(factors)}.",
+        "columns": list(gradients.labels.values()),
         "rows": [
-            (name(norm), [_number(card.gradients.norms.get(norm, {}).get(quantity)) for quantity in labels])
-            for norm in norms
+            (_name(norm), [f"{means[name]:.3g}" if name in means else "-" for name in gradients.labels])
+            for norm, means in gradients.norms.items()
         ],
     }
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
-
-
-def _score(found: Score) -> dict[str, Any]:
+def _score(card: Card, score: Score) -> dict[str, Any]:
+    metric = task_metric(score.column.task)
+    sign = 1 if metric.higher_is_better else -1
+    scale = score.column.scale
     return {
-        "title": f"{found.title}, scale {found.column.scale}",
-        "metric": f"{found.metric}{'' if found.higher_is_better else ', lower is better'}",
-        "sides": [(name(side.norm), side_text(side), _seeds(side.scores)) for side in found.sides],
-        "verdicts": [_verdict(verdict, found) for verdict in found.verdicts],
+        "title": f"{title(score.column.task)}, scale {scale}",
+        "metric": f"{metric.label}{'' if metric.higher_is_better else ', lower is better'}",
+        "sides": [(_name(norm), *_side(runs, sign)) for norm, runs in score.runs.items()],
+        "verdicts": [
+            _verdict(card, score, other, pair) for other, pair in score.pairs.items() if scale != "smoke"
+        ],
     }
 
 
-def _seeds(scores: dict[int, float]) -> str:
-    return ", ".join(f"seed {seed}: {value:.4g}" for seed, value in scores.items())
+def _side(runs: NormRuns, sign: int) -> tuple[str, str]:
+    """Return a norm's mean over seeds with its standard deviation and what has no score, and its seeds."""
+    scores = [sign * score for score in runs.scores.values()]
+    parts = []
+    if scores:
+        digits = 2 if abs(fmean(scores)) >= 10 else 3
+        spread = f" ± {stdev(scores):.{digits}f}" if len(scores) > 1 else ""
+        parts.append(f"{fmean(scores):.{digits}f}{spread} ({len(scores)})")
+    ends = (("diverged", runs.diverged), ("learned nothing", runs.unlearned), ("failed", runs.failed))
+    parts += [f"{len(seeds)} {word}" for word, seeds in ends if seeds]
+    by_seed = ", ".join(f"seed {seed}: {sign * score:.4g}" for seed, score in sorted(runs.scores.items()))
+    return ", ".join(parts) or "no runs", by_seed
 
 
-def _verdict(verdict: Verdict, found: Score) -> dict[str, Any]:
+def _verdict(card: Card, score: Score, other: str, pair: Pair) -> dict[str, Any]:
+    verdict = {"other": _name(other), "numbers": "", "plot": None, "closing": ""}
+    if other in score.alike:
+        return {**verdict, "answer": SAME, "remark": ALIKE}
+    otherwise = ""
+    if other in card.observed.alike:  # but not here
+        set_values = {norm: set_by(score.column.task, norm) for norm in (card.norm, other)}
+        otherwise = ", ".join(
+            f"{title(norm)} has {', '.join(f'{key} = {value}' for key, value in values.items())} on this task"
+            for norm, values in set_values.items()
+            if values
+        )
+    closes = pair.answer == "open" and len(pair.seeds) >= preregistration().stopping.planned
     return {
-        "other": name(verdict.other),
-        "answer": verdict.answer,
-        "class": verdict.answer.replace(" ", "-"),
-        "numbers": numbers(verdict, found),
-        "remark": verdict.remark,
-        "closing": verdict.closing,
-        "plot": _plot(verdict) if found.column.scale != "smoke" else None,
+        **verdict,
+        "answer": pair.answer,
+        "numbers": _numbers(pair),
+        "remark": "; ".join(filter(None, [pair.remark, otherwise])),
+        "closing": lacking(pair) if closes else "",
+        "plot": _plot(pair.comparison.gap, pair.comparison.interval, pair.comparison.margin)
+        if pair.comparison
+        else None,
     }
 
 
-def _plot(verdict: Verdict) -> dict[str, Any] | None:
-    """Return where margin, interval and gap lie in a drawing, by pixels from the left; None without them."""
-    if verdict.gap is None or verdict.interval is None:
-        return None
-    reach = max(REACH * verdict.margin, *(1.1 * abs(end) for end in verdict.interval))
+def _numbers(pair: Pair) -> str:
+    """Return the gap, its interval and its margin; nothing without shared seeds."""
+    if not pair.gaps:
+        return ""
+    seeds = f"{len(pair.seeds)} {'seed' if len(pair.seeds) == 1 else 'seeds'}"
+    if pair.comparison is None:
+        return f"{fmean(pair.gaps):+.3g}, {seeds}"
+    margin = pair.comparison.margin
+    digits = max(2, 1 - math.floor(math.log10(margin)))
+    numbers = (pair.comparison.gap, *pair.comparison.interval)
+    gap, low, high = (f"{number + 0.0:+.{digits}f}" for number in numbers)
+    return f"{gap}, interval {low} to {high}, {seeds}, margin {margin:g}"
 
-    def place(value: float) -> float:
-        return round(PLOT / 2 * (1 + value / reach), 1)
 
-    low, high = verdict.interval
-    return {
-        "width": PLOT,
-        "zero": PLOT / 2,
-        "margin": (place(-verdict.margin), place(verdict.margin)),
-        "interval": (place(low), place(high)),
-        "gap": place(verdict.gap),
-    }
+def _plot(gap: float, interval: Interval, margin: float) -> dict[str, Any]:
+    """Return where margin, interval and gap lie in a drawing, by pixels from the left."""
+    reach = max(REACH * margin, *(1.1 * abs(end) for end in interval))
+    ends = {"margin": (-margin, margin), "interval": interval, "gap": (gap,), "zero": (0.0,)}
+    return {key: [round(PLOT / 2 * (1 + x / reach), 1) for x in values] for key, values in ends.items()}
 
 
 def _environment(card: Card) -> list[tuple[str, str]]:
-    if card.observed is None:
-        return []
-    machine = card.observed.machine
-    packages = ", ".join(f"{package} {version}" for package, version in machine.packages.items() if version)
+    machine = card.observed.environment
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
     return [
-        ("processor", machine.device),
-        ("threads a run", str(machine.threads)),
+        ("processor", machine["device"]),
+        ("threads a run", str(machine["threads"])),
         ("packages", packages),
-        ("commit", f"{machine.commit}{', with changes' if machine.dirty else ''}"),
+        ("commit", f"{machine['commit']}{', with changes' if machine['dirty'] else ''}"),
         ("norms, digest", card.identity),
     ]

@@ -1,70 +1,121 @@
-"""The runs of a scorecard: paired seeds, added where they decide most, until the budget is spent."""
+"""A scorecard from its norm to its page, its runs made within a budget of time."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import compose_experiment
+from adanorm.config.digest import digest_of
+from adanorm.config.titles import title
+from adanorm.files import write_whole
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch
-from adanorm.launch.next_seeds import Followed, Plan, Run
+from adanorm.launch.until import Followed, Plan, Run, on_record, pair_of, run_until_decided
+from adanorm.norms import norm_factory
 from adanorm.records import reader
-from adanorm.scorecards.card import Card, Column, short
-from adanorm.scorecards.columns import START_SECONDS, run_seconds, span
-from adanorm.scorecards.scores import alike_on
-from adanorm.studies.grid import Planned
-from adanorm.verdicts.by_example import bring_up_to_date
-from adanorm.verdicts.evidence import Evidence, Quantity, evidence
+from adanorm.records.folder import shown
+from adanorm.scorecards.card import Card, Column, Score, short
+from adanorm.scorecards.columns import START_SECONDS, choose_columns, span
+from adanorm.scorecards.likeness import alike_on
+from adanorm.scorecards.observed import observe, observe_gradients
+from adanorm.scorecards.page import card_page, summary
+from adanorm.studies.grid import Planned, plan_runs, study_grid
+from adanorm.studies.study import Study
+from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.preregistration import preregistration
 
 
-@dataclass
-class Trial:
-    """What is run for a card, and where.
+class Request(NamedTuple):
+    """What is asked for: a norm beside others, within a budget in seconds; records go into `runs`."""
 
-    `spent` are the seconds so far and `pace` how slow this machine is; `save` is told as they change.
-    """
-
-    card: Card
+    norm: str
+    against: tuple[str, ...]
+    budget: float
     runs: str
     launch: Launch
-    most: int
-    save: Callable[[float, float], None]
-    spent: float = field(init=False)
-    pace: float = field(init=False)
-    failed: list[str] = field(init=False, default_factory=list)  # tasks with a run that failed
-    lacking: dict[str, float] = field(init=False, default_factory=dict)  # seconds of planned runs, by task
-
-    def __post_init__(self) -> None:
-        self.spent, self.pace = self.card.spent, self.card.pace
 
     @property
     def norms(self) -> list[str]:
         """The norm and those it stands beside."""
-        return [self.card.norm, *self.card.against]
+        return [self.norm, *self.against]
 
-    def run(self) -> str:
-        """Make the runs that are lacking, and return why there are no more of them."""
-        whole = [column for column in self.card.columns if self._has_planned_seeds(column)]
-        ended = self._deciding_seeds(whole)
-        return f"{ended}; a run failed on {', '.join(self.failed)}" if self.failed else ended
+    @property
+    def path(self) -> Path:
+        """The path of the scorecard's files, less their endings."""
+        return Path(self.runs) / "scorecards" / short(self.norm)
 
-    def evidence(self, column: Column) -> Evidence:
-        """Return the records of a column, the norms compared on its test examples before."""
-        pairs = [(other, self.card.norm) for other in self.card.against]
-        bring_up_to_date(column.task, column.scale, pairs, folder=self.runs)
-        return self._records(column)
 
-    def _records(self, column: Column) -> Evidence:
-        return evidence(column.task, column.scale, runs=self.runs, norms=self.norms)
+@dataclass
+class Trial:
+    """What is run of a request: paired seeds of its columns, while the budget lasts.
+
+    `spent` are the seconds so far of norms of this `identity`: kept in a file, so that a second start
+    goes on with them.
+    """
+
+    request: Request
+    columns: list[Column]
+    left_out: list[str]
+    identity: str
+    spent: float
+    failed: list[str] = field(default_factory=list)  # tasks with a run that failed
+
+    def __post_init__(self) -> None:
+        seeds = list(range(1, preregistration().stopping.most + 1))
+        norms, self._planned = self.request.norms, dict[Run, Planned]()
+        for column in self.columns:
+            study = Study.model_validate(
+                {"title": "a scorecard", "rows": norms, "columns": [column.task], "scale": column.scale,
+                 "seeds": seeds}
+            )  # fmt: skip
+            for planned in plan_runs(study_grid(study, runs=self.request.runs)):
+                self._planned[Run(column.task, planned.row, planned.experiment.seed)] = planned
+
+    def run(self, alike: Sequence[str]) -> str:
+        """Make the runs that are lacking, and return why there are no more of them.
+
+        Columns get their planned seeds; those that have them get seeds where they decide most. No seed
+        is added to tell apart norms that compute the same.
+        """
+        whole = [column for column in self.columns if self._has_planned_seeds(column)]
+        lacking = len(whole) < len(self.columns)
+        seeds = range(1, preregistration().stopping.planned + 1)
+        comparisons = [
+            Followed(column.task, self.request.norm, other)
+            for column in whole
+            for other in self.request.against
+            if column.scale != "smoke" and other not in alike_on(column.task, self.request.norm, alike)
+        ]
+        plan = Plan(comparisons, seeds, preregistration().stopping.most, self.request.launch.workers)
+        records = partial(on_record, scales=self.scales, runs=self.request.runs, norms=self.request.norms)
+        ended = (
+            run_until_decided(plan, self._make, records, affordable=self._fits, say=say)
+            if plan.comparisons
+            else None
+        )
+        if self.failed:
+            return f"a run failed on {', '.join(self.failed)}"
+        if ended is not None and not ended.is_spent and not lacking:
+            return "every comparison is decided, or has all seeds of the plan"
+        if ended is not None or lacking:
+            return "the next seed would take more than is left of the budget"
+        return "every planned seed is run"
+
+    @property
+    def scales(self) -> dict[str, str]:
+        """The scale of each column by its task."""
+        return {column.task: column.scale for column in self.columns}
 
     def _has_planned_seeds(self, column: Column) -> bool:
         """Make the planned runs of a column where they fit the budget; return whether all are made.
@@ -73,116 +124,127 @@ class Trial:
         as many are run as fit.
         """
         planned = preregistration().stopping.planned
-        is_first = column == self.card.columns[0]
+        is_first = column == self.columns[0]
         for seeds in (1, *range(planned, 1, -1)) if is_first else (planned,):
-            missing = self._missing_seeds(column, seeds)
-            if self._seconds(missing) <= self._left or (seeds == 1 and not self.spent):
+            missing = self.missing(column, seeds)
+            is_begun = seeds == 1 and not self.spent
+            if missing and column.task not in self.failed and (is_begun or self._fits(missing)):
                 self._make(missing)
-        missing = self._missing_seeds(column, planned)
-        if missing and column.task not in self.failed:
-            self.lacking[column.task] = self._seconds(missing)
-        return not missing
+        return not self.missing(column, planned)
 
-    def _deciding_seeds(self, whole: Sequence[Column]) -> str:
-        """Add seeds until every comparison is decided, or the next seed is more than the budget has left.
-
-        To columns that have their planned seeds.
-        """
-        if self.lacking and not whole:
-            return "the planned seeds would take more than is left of the budget"
-        scored = {column.task: column for column in whole if column.scale != "smoke"}
-        following = [
-            Followed(task, self.card.norm, other, "test", no_worse=False)
-            for task in scored
-            for other in self.card.against
-            if other not in alike_on(self.card, task) and task not in self.failed
-        ]
-        if not following:
-            return "every planned seed is run"
-        out_of_reach = bool(self.lacking)
-        while following:
-            plan = Plan(
-                following,
-                seeds=range(1, preregistration().stopping.planned + 1),
-                most=self.most,
-                at_once=self.launch.workers,
-            )
-            tasks = dict.fromkeys(found.task for found in following)
-            records: dict[tuple[str, Quantity], Evidence] = {
-                (task, "test"): self.evidence(scored[task]) for task in tasks
-            }
-            batch = plan.progress(records).batch
-            if batch is None:
-                break
-            if self._seconds(batch.runs) > self._left:
-                out_of_reach = True
-                dear = {run.task for run in batch.runs}
-                following = [found for found in following if found.task not in dear]
-                continue
-            self._make(batch.runs)
-            following = [found for found in following if found.task not in self.failed]
-        if out_of_reach:
-            return "the next seed would take more than is left of the budget"
-        return "every comparison is decided, or has all seeds of the plan"
-
-    @property
-    def _left(self) -> float:
-        return self.card.budget - self.spent
-
-    def _missing_seeds(self, column: Column, seeds: int) -> list[Run]:
+    def missing(self, column: Column, seeds: int) -> list[Run]:
         """Return the runs that are lacking of the first seeds of every norm."""
-        runs = (Run(column.task, norm, seed) for seed in range(1, seeds + 1) for norm in self.norms)
-        return [run for run in runs if not reader.is_complete(self._planned(run).experiment.folder())]
+        runs = (Run(column.task, norm, seed) for seed in range(1, seeds + 1) for norm in self.request.norms)
+        return [run for run in runs if not reader.is_complete(self._planned[run].experiment.folder())]
 
-    def _planned(self, run: Run) -> Planned:
-        column = next(column for column in self.card.columns if column.task == run.task)
-        chosen = [f"task={run.task}", f"norm={run.norm}", f"scale={column.scale}"]
-        first = cached_experiment(chosen, runs=self.runs)
-        arguments = [*chosen, f"seed={run.seed}", f"runs={self.runs}"]
-        return Planned(short(run.norm), first.model_copy(update={"seed": run.seed}), arguments)
+    def _fits(self, runs: Sequence[Run]) -> bool:
+        return self.seconds(runs) <= self.request.budget - self.spent
 
-    def _seconds(self, runs: Sequence[Run]) -> float:
-        """Return about how long runs take: by the records of their norm, else of others, else as declared."""
-        found, known = 0.0, {column.task: self._records(column).norms for column in self.card.columns}
-        declared = {column.task: run_seconds(column.hours) for column in self.card.columns}
-        for run in runs:
-            sides = known[run.task]
-            recorded = [side.seconds for side in sides.values() if side.seconds is not None]
-            own = sides[run.norm].seconds
-            seconds = own if own is not None else median(recorded) if recorded else None
-            found += declared[run.task] if seconds is None else seconds + START_SECONDS
-        return self.pace * found / min(self.launch.workers, max(1, len(runs)))
+    def seconds(self, runs: Sequence[Run]) -> float:
+        """Return about how long runs take: as those on record of their task, else as declared.
 
-    def _make(self, runs: Sequence[Run]) -> None:
-        """Make runs, and say as each ends how long the others and the budget last."""
-        runs = [run for run in runs if run.task not in self.failed]
-        if not runs:
-            return
-        started, before, expected = time.monotonic(), self.spent, self._seconds(runs)
-        say(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}, about {span(expected)}; {self._budget()}")
-        left = count(len(runs) - 1, -1)
+        What is declared is scaled by how slow this machine is in what is on record.
+        """
+        declared = {column.task: 3600 * column.hours for column in self.columns}
+        recorded = {}
+        for task, scale in self.scales.items():
+            sides = evidence(task, scale, runs=self.request.runs, norms=self.request.norms).norms.values()
+            if seconds := [side.seconds for side in sides if side.seconds is not None]:
+                recorded[task] = median(seconds)
+        pace = median(recorded[task] / declared[task] for task in recorded) if recorded else 1.0
+        whole = sum(recorded.get(run.task, pace * declared[run.task]) + START_SECONDS for run in runs)
+        return whole / min(self.request.launch.workers, max(1, len(runs)))
+
+    def _make(self, runs: Sequence[Run]) -> list[Planned]:
+        """Make runs and return those that failed; say as each ends what is left of runs and budget."""
+        started, before, left = time.monotonic(), self.spent, count(len(runs), -1)
 
         def ended() -> None:
             self.spent = before + time.monotonic() - started
-            self.save(self.spent, self.pace)
-            if (more := next(left)) > 0:
-                half = min(self.launch.workers - 1, more) / 2  # of what is being run is done
-                rest = (self.spent - before) / (len(runs) - more + half) * (more - half)
-                say(f"{more} of {len(runs)} runs left, about {span(rest)}; {self._budget()}")
+            self.keep()
+            if more := next(left):
+                budget = span(max(0.0, self.request.budget - self.spent))
+                say(f"{more} of {len(runs)} runs to make; {budget} left of the budget")
 
-        logs = Path(self.runs) / "studies" / f"scorecard-{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}"
-        logs = logs.with_name(f"{logs.name}-{time.monotonic_ns()}")
+        ended()
+        stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}-{time.monotonic_ns()}"
         with redirect_stdout(sys.stderr):
-            failed = run_all([self._planned(run) for run in runs], self.launch, logs, ended=ended)
-        self.failed += [
-            run.experiment.task.name for run in failed if run.experiment.task.name not in self.failed
-        ]
-        self.spent = before + time.monotonic() - started
-        self.pace *= (self.spent - before) / self._seconds(runs)  # which now are on record
-        self.save(self.spent, self.pace)
+            logs = Path(self.request.runs) / "studies" / f"scorecard-{stamp}"
+            failed = run_all([self._planned[run] for run in runs], self.request.launch, logs, ended=ended)
+        self.failed += {run.experiment.task.name for run in failed} - {*self.failed}
+        return failed
 
-    def _budget(self) -> str:
-        return f"{span(max(0.0, self._left))} left of the budget"
+    def keep(self) -> None:
+        """Write down the seconds spent."""
+        kept = {"norm": self.request.norm, "identity": self.identity, "spent": self.spent}
+        path = self.request.path.with_suffix(".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(kept).encode())
+
+
+def prepare(request: Request) -> Trial:
+    """Return a trial as far as it is, its columns chosen; nothing is written.
+
+    Raises ValueError for a norm that does not exist, and where the budget has room for nothing.
+    """
+    runs = [compose_experiment([f"norm={norm}"]) for norm in request.norms]
+    for run in runs:
+        norm_factory(run.norm)
+    identity = digest_of({"norms": [run.identity()["norm"] for run in runs]})
+    path = request.path.with_suffix(".json")
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):  # none yet, or spoiled: then the whole budget is left
+        kept = {"norm": request.norm, "identity": identity, "spent": 0.0}
+    if kept["norm"] != request.norm:
+        raise ValueError(
+            f"{shown(path)}: is the scorecard of {kept['norm']}; name another folder, runs=FOLDER"
+        )
+    spent = kept["spent"] if kept["identity"] == identity else 0.0
+    columns, left_out = choose_columns(request.norms, budget=request.budget, workers=request.launch.workers)
+    return Trial(request, columns, left_out, identity, spent)
+
+
+def conduct(trial: Trial, checks: Sequence[str]) -> Card:
+    """Return the finished card, whose page and summary are written."""
+    request = trial.request
+    say("what the norms compute and cost")
+    observed = observe(request.norm, request.against)
+    gradients = observe_gradients(request.norms, trial.columns[0], request.runs)
+    ended = trial.run(observed.alike)
+    planned = preregistration().stopping.planned
+    lacking = [
+        f"{title(column.task)}, scale {column.scale}: the planned seeds that are lacking take about"
+        f" {span(trial.seconds(missing))} here"
+        for column in trial.columns
+        if (missing := trial.missing(column, planned)) and column.task not in trial.failed
+    ]
+    card = Card(
+        norm=request.norm, against=request.against, identity=trial.identity, checks=checks,
+        observed=observed, gradients=gradients, scores=score(trial, observed.alike),
+        not_run=[*lacking, *trial.left_out], budget=request.budget, spent=trial.spent, ended=ended,
+    )  # fmt: skip
+    request.path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(request.path.with_suffix(".md"), summary(card).encode())
+    write_whole(request.path.with_suffix(".html"), card_page(card).encode())
+    return card
+
+
+def score(trial: Trial, alike: Sequence[str]) -> list[Score]:
+    """Return what is on record of each column that has begun; `alike` are norms that compute the same."""
+    request = trial.request
+    comparisons = [
+        Followed(column.task, request.norm, other) for column in trial.columns for other in request.against
+    ]
+    records = on_record(comparisons, trial.scales, request.runs, request.norms)
+    scores = []
+    for column in trial.columns:
+        record = records[column.task, "test"]
+        pairs = {other: pair_of(record, request.norm, other) for other in request.against}
+        runs = {norm: record.norms[norm] for norm in request.norms}
+        if any(side.runs for side in runs.values()):
+            scores.append(Score(column, runs, pairs, alike_on(column.task, request.norm, alike)))
+    return scores
 
 
 def say(line: str) -> None:

@@ -70,8 +70,11 @@ class Pair:
                 ]
                 parts.append(f"{what}: {', '.join(of)}")
         if self.comparison is None and not parts and self.answer == "open":
+            planned = preregistration().stopping.planned
             why = {0: "no shared seeds", 1: "one seed"}
-            parts.append(why.get(len(self.seeds), "equal gaps, and no variance"))
+            few = f"{len(self.seeds)} of {planned} planned seeds"
+            late = "equal gaps, and no variance"
+            parts.append(why.get(len(self.seeds), few if len(self.seeds) < planned else late))
         return "; ".join(parts)
 
     def p(self, kind: str) -> float:
@@ -151,10 +154,12 @@ def compared(
     """Return a comparison of gaps, one a seed; None with fewer than two, and without a variance.
 
     `noise` is that of examples. More gaps than planned, or as many if it `goes_on`, are a look of a
-    sequential plan, whose levels are of tests by the comparison's own variance.
+    sequential plan, whose levels are of tests by the comparison's own variance; fewer are then no look.
     """
     registered = preregistration()
     plan = registered.stopping
+    if goes_on and len(gaps) < plan.planned:
+        return None
     is_look = len(gaps) > plan.planned or (goes_on and len(gaps) == plan.planned)
     has_several = len(gaps) > 1  # how one seed scatters is no other norm's to say
     spread = variance.of_difference(worse, better, borrowing=not is_look) if has_several else None
