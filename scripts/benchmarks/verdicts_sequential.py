@@ -1,7 +1,7 @@
-"""How often the plan with a look after every seed errs: `python -m scripts.benchmarks.verdicts_sequential`.
+"""How often the plans with several looks err: `python -m scripts.benchmarks.verdicts_sequential`.
 
-Size, power and seeds of the registered plan, of two norms that differ by a known gap; a round is a pair of
-norms, followed from the first look to the most seeds. The draws are seeded: the same numbers on any
+Size, power and seeds of each registered plan, of two norms that differ by a known gap; a round is a pair of
+norms, followed from the first look to the last. The draws are seeded: the same numbers on any
 machine.
 """
 
@@ -32,58 +32,104 @@ WIDE = 5.0  # deviations: a margin that a few seeds could show
 EXAMPLE_ERRORS = (0.1, 0.3)
 
 
+class Looking(NamedTuple):
+    """After how many seeds a plan looks, how fast it spends the level, and what variance a look reads.
+
+    `borrowed` are the degrees of freedom of the other norms' variance, 0 for the comparison's own.
+    """
+
+    looks: tuple[int, ...]
+    spending: float
+    borrowed: float = 0.0
+
+
+def plans() -> dict[str, Looking]:
+    """Return the registered plans by name, and `fresh` with a variance borrowed from other norms."""
+    registered = preregistration()
+    first, fresh = registered.stopping, registered.plans["fresh"]
+    return {
+        "first": Looking(first.looks, first.spending),
+        **{name: Looking(plan.looks, plan.spending) for name, plan in registered.plans.items()},
+        "fresh, borrowed variance": Looking(fresh.looks, fresh.spending, registered.prior_df_at_most),
+    }
+
+
 class Looks(NamedTuple):
-    """What every look after the planned seeds says, (draws, looks): of a difference, of equivalence."""
+    """What every look of a plan says, (draws, looks): of a difference, of equivalence."""
 
     different: NDArray[np.bool_]
     above: NDArray[np.bool_]  # different, with a gap above 0
     equivalent: NDArray[np.bool_]
 
 
-def looks(gaps: Numbers, margin: float, step: float = 0.0, example_error: float = 0.0) -> Looks:
-    """Return the looks at gaps, (draws, seeds): tests by their own variance, all draws at a time."""
+def looks(
+    scores: Numbers, margin: float, plan: Looking, *, step: float = 0.0, example_error: float = 0.0
+) -> Looks:
+    """Return the looks at the gaps of the first two norms, of scores (draws, norms, seeds)."""
     from scipy.stats import t
 
-    registered = preregistration()
-    plan = registered.stopping
-    seeds = np.arange(plan.planned, plan.most + 1)
-    levels = np.array(
-        [
-            look_levels(n, looks=plan.looks, level=registered.level, spending=plan.spending)
-            for n in seeds.tolist()
-        ]
-    )
-    means, squares = ((gaps**power).cumsum(1)[:, plan.planned - 1 :] / seeds for power in (1, 2))
-    variances = np.maximum((squares - means**2) * seeds / (seeds - 1), max(step**2 / 6, 1e-18))
+    level, seeds = preregistration().level, np.array(plan.looks)
+    levels = [look_levels(n, looks=plan.looks, level=level, spending=plan.spending) for n in plan.looks]
+    gaps = scores[:, 1] - scores[:, 0]
+    means, squares = ((gaps**power).cumsum(1)[:, seeds - 1] / seeds for power in (1, 2))
+    own, df = np.maximum(0.0, squares - means**2) * seeds / 2, seeds - 1.0
+    if plan.borrowed:
+        residual, residual_df = _residual(scores, seeds)
+        own += (residual - own) * plan.borrowed / (residual_df - df)
+        df = df + plan.borrowed
+    variances = np.maximum(2 * own / df, max(step**2 / 6, 1e-18))
     errors = np.hypot(np.sqrt(variances / seeds), example_error)
-    bounds, reaches = (t.isf(level / 2, seeds - 1) * errors for level in levels.T)
+    bounds, reaches = (t.isf(part / 2, df) * errors for part in np.array(levels).T)
     return Looks(np.abs(means) > bounds, means > bounds, np.abs(means) + reaches < margin)
 
 
+def _residual(scores: Numbers, seeds: NDArray[np.int_]) -> tuple[Numbers, Numbers]:
+    """Return the squares that norms and seeds leave after each look, (draws, looks), and their freedom."""
+    squares = []
+    for count in seeds:
+        part = scores[..., :count]
+        rest = (
+            part
+            - part.mean(1, keepdims=True)
+            - part.mean(2, keepdims=True)
+            + part.mean((1, 2), keepdims=True)
+        )
+        squares.append(np.square(rest).sum((1, 2)))
+    return np.stack(squares, 1), (scores.shape[1] - 1) * (seeds - 1.0)
+
+
 def sequential_plan(
-    noise: Noise, gap: float, *, draws: int, margin: float, seed: int = 1, example_error: float = 0.0
+    noise: Noise,
+    gap: float,
+    *,
+    draws: int,
+    margin: float,
+    plan: Looking | None = None,
+    seed: int = 1,
+    example_error: float = 0.0,
 ) -> dict[str, float]:
-    """Return what the plan with a look after every seed comes to where the true gap is `gap`.
+    """Return what a plan with several looks comes to where the true gap is `gap`; by default the first plan.
 
     `ever_different` goes on after *equivalent* and so bounds the error at a gap of 0; `ever_equivalent`
     likewise at a gap of one margin. The others stop at the first answer that is not open. `or_planned`:
     different at a look, or by a fixed plan of the planned seeds that was read first. Examples add the same
     to every seed's gap.
     """
-    plan = preregistration().stopping
+    plan = plan or plans()["first"]
     random = np.random.default_rng((seed, round(100 * gap)))
-    gaps = np.array([np.diff(noise.draw(random, plan.most, gap)[:2], axis=0)[0] for _ in range(draws)])
-    gaps += example_error * random.standard_normal((draws, 1))
-    found = looks(gaps, margin, noise.step, example_error)
-    ends = found.different | found.equivalent
-    ended, place = ends.any(1), (np.arange(draws), ends.argmax(1))
-    seeds = np.where(ended, plan.planned + place[1], plan.most)
-    equivalent = ended & found.equivalent[place]
-    better = ended & ~equivalent & found.above[place]
+    scores = np.array([noise.draw(random, plan.looks[-1], gap) for _ in range(draws)])
+    scores[:, 1] += example_error * random.standard_normal((draws, 1))
+    answers = looks(scores, margin, plan, step=noise.step, example_error=example_error)
+    gaps = scores[:, 1] - scores[:, 0]
+    ends = answers.different | answers.equivalent
+    ended, last = ends.any(1), (np.arange(draws), ends.argmax(1))
+    seeds = np.where(ended, np.array(plan.looks)[last[1]], plan.looks[-1])
+    equivalent = ended & answers.equivalent[last]
+    better = ended & ~equivalent & answers.above[last]
     shares = {
-        "ever_different": found.different.any(1),
-        "ever_equivalent": found.equivalent.any(1),
-        "or_planned": found.different.any(1) | _differ_when_planned(gaps, example_error),
+        "ever_different": answers.different.any(1),
+        "ever_equivalent": answers.equivalent.any(1),
+        "or_planned": answers.different.any(1) | _differ_when_planned(gaps, example_error),
         "better": better,
         "worse": ended & ~equivalent & ~better,
         "equivalent": equivalent,
@@ -121,20 +167,24 @@ def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield a row a noise, true gap and margin."""
-    for name, noise in LOOKED_AT.items():
-        unit = float(noise.spreads[:2].mean())
-        gaps = (0.0, 0.5, 0.75, 1.0, 1.5) if name == "normal" else (0.0, 1.0)
-        for gap, margin in [*((gap, 1.0) for gap in gaps), (WIDE, WIDE)]:
-            found = sequential_plan(noise, gap * unit, draws=options.rounds, margin=margin * unit)
-            row = {"noise": name, "gap_in_sd": gap, "margin_in_sd": margin, **found}
-            is_planned = name == "normal" and margin < WIDE
-            yield row | (saved(row, gap, margin) if is_planned else {}) | {"rounds": options.rounds}
-    normal = LOOKED_AT["normal"]
-    for error in EXAMPLE_ERRORS:
-        found = sequential_plan(normal, 0.0, draws=options.rounds, margin=WIDE, example_error=error)
-        row = {"noise": f"normal, and of examples {error:g}", "gap_in_sd": 0.0, "margin_in_sd": WIDE}
-        yield row | found | {"rounds": options.rounds}
+    """Yield one row per plan, noise, true gap and margin."""
+    for plan_name, plan in plans().items():
+        for name, noise in LOOKED_AT.items():
+            unit = float(noise.spreads[:2].mean())
+            gaps = (0.0, 0.5, 0.75, 1.0, 1.5) if name == "normal" else (0.0, 1.0)
+            for gap, margin in [*((gap, 1.0) for gap in gaps), (WIDE, WIDE)]:
+                row = {"plan": plan_name, "noise": name, "gap_in_sd": gap, "margin_in_sd": margin}
+                row |= sequential_plan(
+                    noise, gap * unit, draws=options.rounds, margin=margin * unit, plan=plan
+                )
+                is_planned = plan_name == "first" and name == "normal" and margin < WIDE
+                yield row | (saved(row, gap, margin) if is_planned else {}) | {"rounds": options.rounds}
+        for error in EXAMPLE_ERRORS:
+            shares = sequential_plan(
+                LOOKED_AT["normal"], 0.0, draws=options.rounds, margin=WIDE, plan=plan, example_error=error
+            )
+            row = {"plan": plan_name, "noise": f"normal, and of examples {error:g}", "gap_in_sd": 0.0}
+            yield row | {"margin_in_sd": WIDE} | shares | {"rounds": options.rounds}
 
 
 if __name__ == "__main__":

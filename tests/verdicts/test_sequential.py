@@ -10,7 +10,7 @@ from adanorm.verdicts.pair import compared
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sequential import look_levels, nominal_levels
 from adanorm.verdicts.variance import TaskVariance
-from scripts.benchmarks.verdicts_sequential import LOOKED_AT, WIDE, looks, sequential_plan
+from scripts.benchmarks.verdicts_sequential import LOOKED_AT, WIDE, looks, plans, sequential_plan
 
 FIRST_PLAN = preregistration().stopping
 
@@ -87,7 +87,8 @@ def test_the_simulated_looks_are_those_that_tables_read() -> None:
         "b": dict(enumerate(gaps[0].tolist())),
         "c": {0: 5.0, 1: 9.0},
     }
-    simulated = looks(gaps, margin=0.5)
+    paired = np.stack([np.zeros_like(gaps), gaps], axis=1)
+    simulated = looks(paired, margin=0.5, plan=plans()["first"])
     for n in range(4, 41):
         variance = TaskVariance({norm: {s: x[s] for s in x if s < n} for norm, x in scores.items()}, 8)
         found = compared(variance, "b", "a", gaps[0, :n].tolist(), margin=0.5)
