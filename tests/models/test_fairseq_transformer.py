@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.models.fairseq_transformer import initialize
+from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_sites import NormSites, build_with_norms
 from adanorm.norms import norm_factory
 from adanorm.tasks.translation import Translation
@@ -43,6 +44,23 @@ def test_every_architecture_has_32_norm_sites_of_which_two_close_a_stack(archite
     _, _, released = built(smoke("norm=adanorm", *overrides, "preset=released"))
     assert released.swapped == ["encoder.layer_norm", "decoder.layer_norm"]
     assert len(released.kept) == 30
+
+
+def test_apexs_layernorm_is_replaced_too_and_a_model_without_a_site_is_refused() -> None:
+    """fairseq builds apex's where apex and CUDA are there: it is no nn.LayerNorm."""
+
+    class FusedLayerNorm(nn.Module):
+        def __init__(self, dim: int) -> None:
+            super().__init__()
+            self.normalized_shape = (dim,)
+
+    model = nn.Sequential(nn.Linear(4, 4), FusedLayerNorm(4))
+    run = smoke("norm=adanorm")
+    swapped, sites = build_with_norms(partial(replace_norms, model), norm_factory(run.norm), "all")
+    assert sites.swapped == ["1"]
+    assert type(swapped.get_submodule("1")).__name__ == "AdaNorm"
+    with pytest.raises(ValueError, match="the model has no norm that could be replaced"):
+        build_with_norms(partial(replace_norms, nn.Linear(4, 4)), norm_factory(run.norm), "all")
 
 
 def test_post_norm_has_no_closing_norm() -> None:

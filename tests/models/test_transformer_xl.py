@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from adanorm.config.compose import compose_experiment
+from adanorm.models import build_model
 from adanorm.models import relative_attention as module
-from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.norm_sites import PlacedNorms, build_with_norms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import NormChoice, norm_factory
@@ -46,7 +52,7 @@ def drawn(*shape: int, seed: int) -> Tensor:
 def test_attention_and_its_gradients_are_the_equations(
     monkeypatch: pytest.MonkeyPatch, time: int, memory: int, same_length: bool, chunk: int
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
+    monkeypatch.setitem(module.CHUNK_BYTES, "cpu", chunk)
     keys = time + memory
     inputs = [
         drawn(2, 3, time, 4, seed=0), drawn(2, 3, keys, 4, seed=1), drawn(2, 3, keys, 4, seed=2),
@@ -154,3 +160,36 @@ def test_weights_are_drawn_as_in_the_original() -> None:
             assert 0.015 < parameter.std().item() < 0.025
         else:
             assert parameter.std().item() == pytest.approx(0.02, rel=0.15), name
+
+
+class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operators that would start a kernel: all but those that make another view."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.count += not func.is_view
+        return func(*args, **(kwargs or {}))
+
+
+def test_an_update_at_the_papers_size_starts_few_kernels_where_there_is_no_cpus_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A GPU is limited by the kernels it is given: chunks of a CPU's cache would make it 42,647."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # the meta device has none
+    run = compose_experiment(["task=enwik8", "norm=layernorm", "scale=paper"])
+    with torch.device("meta"):
+        model, _ = build_with_norms(
+            lambda make_norm: build_model(run.model, make_norm), norm_factory(run.norm), "all"
+        )
+        batch, time, memory = 22, 512, 512
+        segment = torch.zeros(batch, time, dtype=torch.long)
+        remembered = [torch.zeros(batch, memory, 512) for _ in range(12)]
+        with Kernels() as kernels:
+            logits, _ = model(segment, remembered, remember=memory)
+            torch.nn.functional.cross_entropy(logits.flatten(0, -2), segment.flatten()).backward()  # type: ignore[no-untyped-call]
+    assert kernels.count <= 2000

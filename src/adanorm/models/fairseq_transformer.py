@@ -100,12 +100,15 @@ def _arguments(settings: SimpleNamespace) -> argparse.Namespace:
 
 
 def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
-    """Return the model with make_norm's module at the site of each LayerNorm."""
-    sites = [name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)]
+    """Return the model with make_norm's module at the site of each LayerNorm.
+
+    Where apex is installed and CUDA is there, fairseq builds apex's, which is no `nn.LayerNorm`: a
+    LayerNorm is what has a `normalized_shape`.
+    """
+    sites = [name for name, module in model.named_modules() if hasattr(module, "normalized_shape")]
     for site in sites:
         parent, _, name = site.rpartition(".")
-        replaced = model.get_submodule(site)
-        assert isinstance(replaced, nn.LayerNorm)
+        replaced: Any = model.get_submodule(site)
         norm = make_norm(replaced.normalized_shape[0], site=site, closes_stack=site in CLOSING_SITES)
         setattr(model.get_submodule(parent), name, norm)
     return model

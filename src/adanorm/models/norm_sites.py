@@ -87,8 +87,13 @@ class PlacedNorms:
             )
 
     def check_placement(self) -> None:
-        """Raise ValueError, naming the sites, where a part of the placement matched none of them."""
+        """Raise ValueError, naming the sites, where a part of the placement matched none of them.
+
+        And where the model has no site at all: whatever it was trained with would be recorded as the norm.
+        """
         sites = [*self.swapped, *self.kept]
+        if not sites:
+            raise ValueError("the model has no norm that could be replaced")
         if self._placement == "final" and not self._final:
             raise ValueError(
                 f"placement final: no norm closes a stack here; the sites are {', '.join(sites)}"

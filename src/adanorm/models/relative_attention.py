@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_BYTES = 2**23  # of scores at a time
+# Scores at a time: what a CPU's cache holds; a GPU is limited by the number of kernels that are started.
+CHUNK_BYTES = {"cpu": 2**23}
+CHUNK_BYTES_ELSEWHERE = 2**30
 
 
 def relative_attention(
@@ -90,9 +92,10 @@ Part = tuple[slice, slice]  # streams, heads
 def _parts(query: Tensor, keys: int) -> list[Part]:
     """Return slices of streams and heads whose scores fit a chunk: whole streams where they can."""
     streams, heads, time, _ = query.shape
-    each = time * (keys + 1) * query.element_size()
-    some_heads = _even(heads, CHUNK_BYTES // each)
-    some_streams = _even(streams, CHUNK_BYTES // (each * heads))
+    bytes_per_head = time * (keys + 1) * query.element_size()
+    chunk = CHUNK_BYTES.get(query.device.type, CHUNK_BYTES_ELSEWHERE)
+    some_heads = _even(heads, chunk // bytes_per_head)
+    some_streams = _even(streams, chunk // (bytes_per_head * heads))
     return [
         (slice(b, b + some_streams), slice(n, n + some_heads))
         for b in range(0, streams, some_streams)
