@@ -170,7 +170,7 @@ test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
 nightly: $(VENV)/installed-dev ## Kill runs, spoil files, mistype: hundreds of faults, each a test
 	$(BIN)/python -m pytest -m nightly --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal tests/faults
 
-mutation: $(VENV)/installed-mutation ## Change scores and statistics, one operator at a time: which changes no test notices
+mutation: $(VENV)/installed-mutation ## Change one operator at a time: which changes no test notices
 	$(BIN)/mutmut run $(call given,WORKERS,--max-children)
 	$(BIN)/mutmut results
 

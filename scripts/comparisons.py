@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import PROJECT, choices
 from adanorm.records.comparisons import comparison_of, comparison_path
 from adanorm.verdicts.by_example import Norms, bring_up_to_date, claimed_pairs, out_of_date

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from adanorm import tasks
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import choices
 from adanorm.config.portable import HELD, VARIABLE
 from adanorm.files import write_whole

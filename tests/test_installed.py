@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.data.translation import fairseq_library
 from adanorm.runs.setup import prepare

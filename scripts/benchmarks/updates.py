@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from adanorm.cli.values import whole_number
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.config.portable import HELD
 from adanorm.data.fetch import mirrors_of

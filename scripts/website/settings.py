@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import CONF
 from adanorm.config.yaml_file import dotted
 from adanorm.reporting.tables.notes import MARKS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import choices
 from adanorm.config.titles import title
 from adanorm.data.catalogue import SOURCES, File, Source

@@ -8,7 +8,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from adanorm.config.compose import UNTUNED, compose_config, compose_experiment, prepare_overrides
+from adanorm.config.compose import UNTUNED, compose_experiment, compose_values
+from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import load_studies
 
@@ -53,7 +54,7 @@ NORMS = [(f"task={task}", f"norm={norm}") for task, norm in zip(cycle(choices("t
 
 @pytest.mark.parametrize("overrides", [*settings_of_studies(), *ODD, *NORMS], ids=" ".join)
 def test_settings_come_to_what_hydra_composes(overrides: tuple[str, ...]) -> None:
-    assert OmegaConf.to_container(compose_config(overrides), resolve=True) == composed_whole(overrides)
+    assert compose_values(overrides) == composed_whole(overrides)
 
 
 def test_no_norm_has_settings_of_its_own_on_the_task_of_norms_as_they_come() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.outside_code import MOST_FILES, source_of
-from adanorm.config.outside_norms import outside_code
+from adanorm.config.outside_norms import MOST_FILES, outside_code, source_of
 from adanorm.config.paths import choices
 
 CLASS = "class Own:\n    scale = 1\n"

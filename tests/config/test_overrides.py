@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
-from adanorm.config.compose import compose_config, compose_experiment, prepare_overrides
-from adanorm.config.overrides import assigned, check_fixed
+from adanorm.config.compose import compose_experiment, compose_values
+from adanorm.config.overrides import assigned, check_fixed, prepare_overrides
 
 CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\'\"${}=,()")
 
@@ -24,9 +23,7 @@ CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\
 @settings(max_examples=60, deadline=None)
 def test_a_path_of_any_characters_is_read_as_it_is(text: str) -> None:
     override = assigned("data.cache", text)
-    config = OmegaConf.to_container(compose_config([override]), resolve=True)
-    assert isinstance(config, dict)
-    assert config["data"]["cache"] == text
+    assert compose_values([override])["data"]["cache"] == text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import editions_of
 from adanorm.runs import auto_scale

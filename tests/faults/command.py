@@ -77,10 +77,8 @@ def watch_writes(folder: str, kill_at: int | None) -> list[int]:
 def main(interrupt_after: float, kill_after: float | None = None, kill_at: int | None = None) -> None:
     """Be the command in sys.argv, under the limits."""
     from adanorm.__main__ import main as command
-    from adanorm.config import compose_cache
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    compose_cache.FOLDER = Path.cwd() / "composed"
     if kill_after is not None:
         signal.setitimer(signal.ITIMER_PROF, kill_after)  # whose signal ends a process without a word
     else:

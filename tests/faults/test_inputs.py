@@ -7,10 +7,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from adanorm.cli.command import COMMANDS
-from adanorm.config.compose import compose_config
+from adanorm.config.compose import compose_values
 from adanorm.config.yaml_file import dotted
 from tests.faults.command import Ended, run
 from tests.faults.conftest import TASKS
@@ -86,7 +85,7 @@ def test_a_setting_of_another_kind_or_out_of_all_bounds_is_refused_or_taken(
     task: str, value: str, tmp_path: Path
 ) -> None:
     base = [f"task={task}", *filled(RUN, tmp_path)]
-    config: Any = OmegaConf.to_container(compose_config(base))
+    config: Any = compose_values(base)
     keys = [key for key, _ in dotted(config) if not key.startswith(("runs", "data.cache", "cost"))]
     setting = f"{Random(task + value).choice(keys)}={value}"
     ended = run(["run", *base, f"data.cache={tmp_path}", setting], tmp_path, interrupt_after=LIMIT)

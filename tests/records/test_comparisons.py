@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.config.compose import compose_experiment
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.records.comparisons import (
     comparison_of,

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.config.compose import compose_experiment
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS

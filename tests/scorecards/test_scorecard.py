@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.cli.command import dispatch
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.launch.launchers import choose_launch
 from adanorm.launch.until import Run
 from adanorm.norms import NormChoice, norm_factory

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.cli.command import COMMANDS
-from adanorm.config.compose import prepare_overrides
+from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import PROJECT, choices
 from adanorm.config.titles import task_metric, title
 from adanorm.norms.registry import NORMS

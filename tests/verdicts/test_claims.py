@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
 from adanorm.reporting.provenance import trace

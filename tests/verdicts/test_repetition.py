@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 import pytest
 from scipy.stats import t
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.verdicts.repetition import differences, repetition
 from tests.reporting.records import record

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.verdicts.reproducibility import (
     agreement,

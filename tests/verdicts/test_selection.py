@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.verdicts.epoch_choice import (
     EpochChoice,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.launch.until import Followed, Plan, Progress, Run, followed
 from adanorm.verdicts.comparison import PaperGap
 from adanorm.verdicts.evidence import evidence

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from adanorm.config.compose import UNTUNED
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import UNTUNED, cached_experiment
 from adanorm.config.digest import digest_of
-from adanorm.config.experiment import Experiment, first_problem
+from adanorm.config.errors import first_problem
+from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, analyses_folder, choices

@@ -10,8 +10,6 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import NamedTuple
 
-from adanorm.config.assignments import check_each_once
-
 # Named here, so that the overview imports no command.
 COMMANDS = {
     "run": "train and score one task under one norm",
@@ -78,6 +76,8 @@ class Arguments(NamedTuple):
 
 def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arguments:
     """Return what a command line says; raises ValueError for what the command does not take."""
+    from adanorm.config.overrides import check_each_once
+
     spellings = {other: key for key, entry in usage.keys.items() for other in (key, *entry.also)}
     names: list[str] = []
     values: dict[str, str] = {}

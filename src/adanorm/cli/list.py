@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from adanorm.cli.command import WIDTH, Arguments, Usage, choices_lines
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.placements import POSITIONS

@@ -12,7 +12,7 @@ from contextlib import redirect_stdout
 
 from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.text_arguments import TEXT_KEYS, text_streams
-from adanorm.config.compose_cache import tasks_of_kind
+from adanorm.config.compose import tasks_of_kind
 from adanorm.config.data_sections import TreebankConfig
 from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.parse import each_sentence, parsed

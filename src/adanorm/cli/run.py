@@ -6,17 +6,20 @@ configuration) and --hydra-help.
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import os
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, get_args
+from typing import Any, NoReturn, get_args
+from unittest.mock import patch
 
 from adanorm.cli.command import WIDTH, Usage, choices_lines, help_text, no_early_end
-from adanorm.config.assignments import check_each_once
-from adanorm.config.compose import compose_config, compose_experiment, prepare_overrides
-from adanorm.config.experiment import Experiment, parse_experiment
+from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.overrides import check_each_once, parsed, prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
 
@@ -48,57 +51,57 @@ def main(arguments: Sequence[str]) -> int:
         from adanorm.runs.auto_scale import resolve_auto
 
         arguments = resolve_auto(arguments)
-    if not any(argument.startswith("-") for argument in arguments):
-        _run(compose_experiment(arguments))
+    overrides = [argument for argument in arguments if not argument.startswith("-")]
+    if overrides == [*arguments]:
+        _run(compose_experiment(overrides))
         return 0
-    _check_flags(arguments)
     if {"-m", "--multirun"} & {*arguments}:
-        _check_sweep([argument for argument in arguments if not argument.startswith("-")])
+        _check_sweep(overrides)
+    _run_by_hydra(arguments)
+    return 0
+
+
+def _run_by_hydra(arguments: Sequence[str]) -> None:
+    """Run a command line that has flags of Hydra's; one that Hydra does not know is a ValueError."""
     import hydra
-    from omegaconf import DictConfig
+    from omegaconf import DictConfig, OmegaConf
 
     @hydra.main(config_path=str(CONF), config_name="run", version_base="1.3")
     def job(config: DictConfig) -> None:
-        _run(parse_experiment(config))
+        values: Any = OmegaConf.to_container(config, resolve=True)
+        _run(parse_experiment(values))
+
+    def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+        raise ValueError(f"{message}; `adanorm run --help` shows what it takes")
 
     sys.argv = ["adanorm run", *arguments]
-    job()
-    return 0
+    with patch.object(argparse.ArgumentParser, "error", refuse):  # which would print Hydra's usage
+        job()
 
 
 def _check_sweep(overrides: Sequence[str]) -> None:
     """Raise ValueError for a mistake in any run of a sweep, and for two that are one, before the first."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
     from adanorm.norms import norm_factory
 
-    (jobs,) = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides([*overrides]), None)
     folders: dict[Path, Sequence[str]] = {}
-    for job in jobs:
+    for job in itertools.product(*map(_swept, overrides)):
         run = compose_experiment(job)
         norm_factory(run.norm)
-        other = folders.setdefault(run.folder(), job)
-        if other is not job:
+        if folders.setdefault(run.folder(), job) is not job:
             raise ValueError(f"{' '.join(job)}: a run that the sweep has twice")
 
 
-def _check_flags(arguments: Sequence[str]) -> None:
-    """Raise ValueError for flags that Hydra would answer with its usage."""
-    from hydra._internal.utils import get_args_parser
-
-    def refuse(message: str) -> NoReturn:
-        raise ValueError(f"{message}; `adanorm run --help` shows what it takes")
-
-    parser = get_args_parser()
-    parser.error = refuse  # type: ignore[method-assign]
-    parser.parse_args(arguments)
+def _swept(override: str) -> list[str]:
+    """Return the overrides that a sweep has in the place of one."""
+    sweep = parsed(override)
+    if not sweep.is_sweep_override():
+        return [override]
+    return [f"{sweep.get_key_element()}={value}" for value in sweep.sweep_string_iterator()]
 
 
 def _help(overrides: Sequence[str]) -> str:
     """Return the help: choices, examples, and every key with its value under these overrides."""
     import yaml
-    from omegaconf import OmegaConf
 
     lines = [help_text("run", USAGE, __doc__ or ""), "", "Choices"]
     for group in GROUPS:
@@ -107,8 +110,8 @@ def _help(overrides: Sequence[str]) -> str:
     lines += ["", "Where norms sit (docs/placements.md)"]
     for key, said in PLACES.items():
         lines += choices_lines(key, said, width=19)
-    composed = OmegaConf.to_container(compose_config(overrides), resolve=True)
-    lines += ["", "Keys and values", "", yaml.safe_dump(composed, sort_keys=False, width=WIDTH)]
+    values = compose_values(overrides)
+    lines += ["", "Keys and values", "", yaml.safe_dump(values, sort_keys=False, width=WIDTH)]
     return "\n".join(lines)
 
 

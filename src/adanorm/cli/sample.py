@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import whole_number
-from adanorm.config.compose_cache import tasks_of_kind
+from adanorm.config.compose import tasks_of_kind
 from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.sample import sample_text
 

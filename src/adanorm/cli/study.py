@@ -24,7 +24,7 @@ from pathlib import Path
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
 from adanorm.cli.values import whole_number
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import assigned, check_fixed
 from adanorm.config.paths import PROJECT

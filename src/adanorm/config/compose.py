@@ -2,107 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from functools import cache
+from string import Template
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.types import OverrideType
-from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
 
-from adanorm.config.errors import one_line
-from adanorm.config.experiment import Experiment, parse_experiment
-from adanorm.config.outside_norms import outside_norms
-from adanorm.config.overrides import parsed, quote_place
+from adanorm.config.dry_run import as_dry_run
+from adanorm.config.errors import first_problem, is_of_hydra, one_line
+from adanorm.config.experiment import Experiment
+from adanorm.config.overrides import GROUPS, parsed, plain_value, prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
 
+Values = dict[str, Any]
 UNTUNED = "task=gaussian"  # a task of which no norm has settings of its own: norms as they come
-GROUPS = ("task", "norm", "scale", "preset", "logger", "task_norm", "task_scale")
-REQUIRED = {"task", "norm", "scale"}  # choices that every run has
-SHARED = {"task", "norm", "scale", "preset"}  # choices that are composed for all norms at once
-
-
-def prepare_overrides(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides spelled as Hydra can compose them.
-
-    A norm of another package is named by its entry point (norm=name) or by its path:
-    norm=package.module:Class, or norm.path=package.module:Class, which replaces whatever norm is
-    named beside it. Paths get quotes, and parameters that a norm's YAML does not list a `++`.
-    Raises ValueError naming the choices where a task, norm, scale, logger or parameter does not exist.
-    """
-    prepared: list[str] = []
-    by_path = any(o.startswith("norm.path=") and o != "norm.path=null" for o in overrides)
-    norms = [o.partition("=")[2] for o in overrides if o.startswith("norm=")][-1:]
-    own = [":" in name for norm in norms for name in norm.split(",")]
-    if any(own) and not all(own):
-        raise ValueError(
-            f"norm={norms[0]}: norms of the suite and your own are swept one after the other,"
-            " not in one sweep"
-        )
-    sweep = bool({"-m", "--multirun"} & {*overrides})
-    for override in overrides:
-        key, _, value = override.partition("=")
-        group = key.lstrip("+~")
-        if group in REQUIRED and (key.startswith("~") or not value):
-            raise ValueError(f"{override}: names no {group}; choose from {', '.join(choices(group))}")
-        if group in ("task.name", "norm.name") and value not in _plugged(group.partition(".")[0]):
-            part = group.partition(".")[0]
-            raise ValueError(f"{override}: choose with {part}=NAME; a new one is a file in conf/{part}")
-        if key == "norm" and by_path:
-            continue  # the parameters of a norm of ours are none of another's
-        if key == "norm" and ":" in value:
-            prepared += ["norm=none", f"norm.path={value}"]
-        elif key == "norm" and value not in choices(key) and value in _plugged(key):
-            prepared += ["norm=none", f"norm.name={value}"]
-        elif key in GROUPS and value:
-            _check_choices(key, value)
-            prepared.append(override)
-        elif key.startswith("norm.params.") and value:
-            outside = by_path or any(norm not in choices("norm") for norm in norms)
-            prepared.append(f"++{override}" if outside else _of_a_known_parameter(override, norms))
-        else:
-            prepared.append(quote_place(override, sweep=sweep))
-    return ["norm=none", *prepared] if by_path else prepared
-
-
-def _plugged(group: str) -> list[str]:
-    return outside_norms() if group == "norm" else ["auto"] if group == "scale" else []
-
-
-def _check_choices(group: str, value: str) -> None:
-    known = choices(group)
-    for name in value.split(","):
-        if name not in known and name not in _plugged(group):  # to look at what is installed takes its time
-            module, dot, attribute = name.rpartition(".")
-            of_ones_own = (
-                f"a norm of your own is norm={module}:{attribute}; " if group == "norm" and dot else ""
-            )
-            raise ValueError(
-                f"unknown {group} {name!r}: {of_ones_own}choose from {', '.join([*known, *_plugged(group)])}"
-            )
-
-
-def _of_a_known_parameter(override: str, norms: Sequence[str]) -> str:
-    """Return an override of a norm's parameter as Hydra takes it, whether or not its YAML lists it."""
-    key, _, value = override.removeprefix("norm.params.").partition("=")
-    for name in (norms or ["layernorm"])[0].split(","):
-        listed = read_yaml_file(CONF / "norm" / f"{name}.yaml")["params"] or {}
-        if key in listed:
-            return override
-    from adanorm.norms.registry import parameters_of
-
-    for name in (norms or ["layernorm"])[0].split(","):
-        takes = parameters_of(name)
-        if key not in takes:
-            known = f"it takes {', '.join(takes)}" if takes else "it takes none"
-            raise ValueError(f"norm.params.{key}={value}: {name} has no such parameter; {known}")
-    return f"++{override}"
+IN_SECTIONS = ("norm", "logger")  # groups whose files are a section; those of others say which
 
 
 def compose_experiment(overrides: Sequence[str]) -> Experiment:
@@ -110,72 +28,151 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
 
     Raises ValueError, in one line, for an unknown choice or key and for a value out of range.
     """
-    return parse_experiment(compose_config(overrides))
+    return parse_experiment(compose_values(overrides))
 
 
-def compose_config(overrides: Sequence[str]) -> DictConfig:
-    """Return the configuration of these overrides, not yet checked; raises ValueError as above.
-
-    Hydra composes a choice of files (task=rt scale=mini) once a process, which takes it a tenth of a
-    second; settings (training.lr=0.1) are put into a copy of that, as Hydra too puts them in last of all.
-    """
-    prepared = prepare_overrides(overrides)
-    read = [parsed(override) for override in prepared]
-    try:
-        if GlobalHydra.instance().is_initialized():  # inside a Hydra job: leave it as it is
-            return compose("run", prepared)
-        if all(map(_is_choice_or_setting, read)):
-            with suppress(OmegaConfBaseException):  # Hydra says it better
-                return _with_settings(read)
-        return _composed(prepared)
-    except (HydraException, OmegaConfBaseException) as error:
-        chosen = [one.input_line for one in read if one.key_or_group in GROUPS and _is_choice_or_setting(one)]
-        raise ValueError(one_line(error, chosen)) from None
-
-
-def _is_choice_or_setting(override: Any) -> bool:
-    """Return whether an override chooses a file of a group or sets a key; nothing is added or removed."""
-    key = override.key_or_group
-    assigns = override.type == OverrideType.CHANGE and not override.is_sweep_override()
-    if not assigns or override.package is not None or "/" in key or key.partition(".")[0] == "hydra":
-        return False
-    return key not in GROUPS or isinstance(override.value(), str)
-
-
-def _with_settings(overrides: Sequence[Any]) -> DictConfig:
-    chosen = [one for one in overrides if one.key_or_group in GROUPS]
-    chosen.sort(key=lambda one: one.key_or_group)  # of one group the last counts
-    config = deepcopy(_chosen(tuple(one.input_line for one in chosen)))
-    for override in overrides:
-        if override.key_or_group not in GROUPS:
-            OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
-    return config
+def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> Experiment:
+    """Return compose_experiment(overrides) with its records in `runs`, composed once a process."""
+    experiment = _once((*overrides,))
+    return experiment if runs is None else experiment.model_copy(update={"runs": runs})
 
 
 @cache
-def _chosen(chosen: tuple[str, ...]) -> DictConfig:
-    """Return the configuration of a choice of files; norms share what is composed beside theirs.
+def _once(overrides: tuple[str, ...]) -> Experiment:
+    return compose_experiment(overrides)
 
-    A norm's file takes the place of that of `none`, where no other file says what these say.
+
+def tasks_of_kind(kind: str) -> list[str]:
+    """Return the names of the tasks of a kind, sorted."""
+    return [task for task in choices("task") if cached_experiment([f"task={task}"]).task.kind == kind]
+
+
+@cache
+def papers_sources(task: str) -> frozenset[str]:
+    """Return the data sources that a task's numbers of the paper may be of: its own, and those of presets."""
+    own = cached_experiment([f"task={task}", "scale=paper"]).data.source
+    presets = (read_yaml_file(CONF / "preset" / f"{name}.yaml") for name in choices("preset"))
+    return frozenset((own, *(preset.get("data", {}).get("source", own) for preset in presets)))
+
+
+def compose_values(overrides: Sequence[str]) -> Values:
+    """Return the configuration of these overrides, not yet checked; raises ValueError as above.
+
+    Choices and plain settings are put together here, as the defaults list of conf/run.yaml says: Hydra
+    takes a tenth of a second. All else, such as a reference to another setting, is left to it, and so is
+    every mistake.
     """
-    groups = dict(one.split("=", 1) for one in chosen)
-    norm = groups.get("norm", "none")
-    own_file = f"{groups.get('task', '')}_{norm}"
-    if (
-        norm == "none"
-        or any(name.endswith(own_file) for name in choices("task_norm"))
-        or len(groups) < len(chosen)
-        or {*groups} - SHARED
-    ):
-        return _composed(chosen)
-    config = deepcopy(_chosen(tuple("norm=none" if one == f"norm={norm}" else one for one in chosen)))
-    none, own = (OmegaConf.load(CONF / "norm" / f"{name}.yaml") for name in ("none", norm))
-    if {*none} != {*own} or any(config.norm[key] != value for key, value in none.items()):
-        return _composed(chosen)
-    config.norm.update(own)
-    return config
+    prepared = prepare_overrides(overrides)
+    with suppress(LookupError):
+        return _with_settings(prepared)
+    return _composed_by_hydra(prepared)
 
 
-def _composed(overrides: Sequence[str]) -> DictConfig:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("run", list(overrides))
+def _with_settings(overrides: Sequence[str]) -> Values:
+    """Return the configuration of choices and settings; LookupError where one is something else."""
+    chosen: dict[str, str] = {}
+    settings = []
+    for override in overrides:
+        group, _, name = override.partition("=")
+        if group in GROUPS and name in choices(group):
+            chosen[group] = name
+        else:
+            settings.append((group, plain_value(override)))
+    values = _of_choices(chosen)
+    for key, value in settings:
+        section, (*within, last) = values, key.lstrip("+").split(".")
+        for name in within:
+            if not isinstance(section := section[name], dict):
+                raise LookupError(key)
+        if isinstance(section.get(last), dict) or (last not in section and not key.startswith("++")):
+            raise LookupError(key)
+        section[last] = deepcopy(value)  # of which plain_value keeps its own
+    return values
+
+
+def _of_choices(chosen: Mapping[str, str]) -> Values:
+    """Return the configuration of the chosen files, put together as conf/run.yaml's defaults list says."""
+    run = _run_file()
+    values = {key: value for key, value in run.items() if key not in ("defaults", "hydra")}
+    names: dict[str, str] = {}
+    for default in run["defaults"]:
+        if default == "_self_" or "hydra" in str(default):
+            continue
+        ((group, name),) = default.items()
+        _, optional, group = group.rpartition("optional ")
+        names[group] = chosen.get(group) or Template(name).substitute(names)
+        if not optional or names[group] in choices(group):
+            values = _merged(values, _file(f"{group}/{names[group]}"))
+    return values
+
+
+@cache
+def _run_file() -> Values:
+    return dict(read_yaml_file(CONF / "run.yaml"))
+
+
+@cache
+def _file(name: str) -> Values:
+    """Return what a file and those that it builds on say of the whole configuration."""
+    own = read_yaml_file(CONF / f"{name}.yaml")
+    folder, values = name.rpartition("/")[0], Values()
+    for part in own.pop("defaults", ["_self_"]):
+        values = _merged(values, own if part == "_self_" else _file(f"{folder}/{part}"))
+    return {folder: values} if folder in IN_SECTIONS else values
+
+
+def _merged(values: Values, others: Values) -> Values:
+    """Return new values with others on top, section by section."""
+    merged = {key: _merged(value, {}) if isinstance(value, dict) else value for key, value in values.items()}
+    for key, value in others.items():
+        within = merged.get(key)
+        is_section = isinstance(value, dict)
+        merged[key] = _merged(within if isinstance(within, dict) else {}, value) if is_section else value
+    return merged
+
+
+def _composed_by_hydra(overrides: Sequence[str]) -> Values:
+    """Return the configuration as Hydra composes it; raises ValueError, in one line, where it does not."""
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import OmegaConf
+
+    for override in overrides:
+        parsed(override)
+    inside = GlobalHydra.instance().is_initialized()  # a Hydra job, whose settings stay as they are
+    try:
+        with nullcontext() if inside else initialize_config_dir(str(CONF), version_base="1.3"):
+            values: Any = OmegaConf.to_container(compose("run", [*overrides]), resolve=True)
+    except Exception as error:
+        if not is_of_hydra(error):
+            raise
+        groups = [override.partition("=") for override in overrides]
+        chosen = {group: name for group, _, name in groups if group in GROUPS and name in choices(group)}
+        raise ValueError(one_line(error, _keys(_of_choices(chosen)))) from None
+    return dict(values)
+
+
+def _keys(values: Values, within: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        yield f"{within}{key}"
+        if isinstance(value, dict):
+            yield from _keys(value, f"{within}{key}.")
+
+
+def parse_experiment(values: Values) -> Experiment:
+    """Return the experiment that a composed configuration describes; changes `values`.
+
+    Raises ValueError naming the key and what it takes.
+    """
+    for section in ("norm", "task"):
+        if not isinstance(values.get(section), dict):
+            raise ValueError(f"{section}={values.get(section)!r}: choose with {section}=NAME")
+        values[section].pop("title", None)  # what tables call it is no part of a run
+    if isinstance(path := values["norm"].get("path"), str) and path:
+        values["norm"]["name"] = path.rpartition(":")[2]
+    if values["updates"] is not None:
+        as_dry_run(values)
+    try:
+        return Experiment.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from None

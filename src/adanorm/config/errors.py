@@ -1,31 +1,30 @@
-"""Any mistake in a configuration as one line that names the thing."""
+"""Any mistake as one line that names the thing."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 
-from hydra import compose, initialize_config_dir
-from hydra.errors import HydraException, MissingConfigException
-from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
 
-from adanorm.config.paths import CONF
+UNION = ("bool", "int", "float", "str")  # the types that a value may be tried as, in pydantic's words
 
 
-def one_line(error: Exception, choices: Sequence[str] = ()) -> str:
+def one_line(error: Exception, known: Iterable[str] = ()) -> str:
     """Return an error of Hydra, OmegaConf or our own as one line that names the thing.
 
-    `choices`, such as task=rt, are of the configuration whose keys are suggested for one that it lacks.
+    Of the `known` keys those like an unknown one are suggested.
     """
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        return f"no configuration {error.missing_cfg_file}: choose from {', '.join(error.options or [])}"
+    if missing := getattr(error, "missing_cfg_file", None):
+        return f"no configuration {missing}: choose from {', '.join(getattr(error, 'options', None) or [])}"
     # Theirs wrap what was wrong; ours say it better than what they come of.
-    cause = (isinstance(error, HydraException | OmegaConfBaseException) and error.__cause__) or error
+    cause = (is_of_hydra(error) and error.__cause__) or error
     text = str(cause if str(cause) else error)
-    unknown = re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text)
-    if unknown:
-        return f"unknown key {unknown[2]!r}{_suggestion(unknown[2], choices)}"
+    if unknown := re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text):
+        close = get_close_matches(key := unknown[2], [other for other in known if other != key], n=3)
+        hint = f"did you mean {', '.join(close)}? " if close else ""
+        return f"unknown key {key!r}: {hint}`adanorm run --cfg job` shows every key"
     if isinstance(cause, OSError) and cause.strerror:
         return f"{cause.filename or 'a stream or file'}: {cause.strerror}"
     if several := re.search(r"Ambiguous value for argument '([^']*)'", text):
@@ -37,8 +36,12 @@ def mistake(error: Exception) -> str | None:
     """Return the line that tells the user of a mistake, a full disk or memory among them; None for a bug."""
     if is_out_of_memory(error):
         return f"out of memory: {' '.join(str(error).split())[:200]}"
-    mistakes = (ValueError, HydraException, OmegaConfBaseException, OSError)
-    return one_line(error) if isinstance(error, mistakes) else None
+    return one_line(error) if isinstance(error, ValueError | OSError) or is_of_hydra(error) else None
+
+
+def is_of_hydra(error: BaseException) -> bool:
+    """Return whether an error is one of Hydra's or OmegaConf's, neither of which is imported here."""
+    return any(kind.__module__.partition(".")[0] in ("hydra", "omegaconf") for kind in type(error).__mro__)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -47,18 +50,24 @@ def is_out_of_memory(error: BaseException) -> bool:
     return named or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
-def _suggestion(key: str, choices: Sequence[str]) -> str:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose("run", [*choices])
-    known: list[str] = []
-
-    def collect(prefix: str, node: object) -> None:
-        if hasattr(node, "items"):
-            for name, child in node.items():
-                known.append(f"{prefix}{name}")
-                collect(f"{prefix}{name}.", child)
-
-    collect("", config)
-    close = get_close_matches(key, [other for other in known if other != key], n=3)
-    hint = f"did you mean {', '.join(close)}? " if close else ""
-    return f": {hint}`adanorm run --cfg job` shows every key"
+def first_problem(error: ValidationError) -> str:
+    """Return the first of pydantic's complaints as one line that names the key and its value."""
+    problem = error.errors()[0]
+    place = [str(part) for part in problem["loc"]]
+    if place[:1] in (["data"], ["model"]):
+        del place[1:2]  # which class of a union was tried is no part of a key
+    key = ".".join(place)
+    if problem["type"] == "union_tag_invalid":
+        told = problem["ctx"]
+        name = told["discriminator"].strip("'")
+        return f"{key}.{name}={told['tag']}: choose from {told['expected_tags']}".replace("'", "")
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "value_error":
+        return f"{key}: {message}" if key else message
+    if problem["type"] == "missing":
+        return f"{key}: is missing"
+    tried = [other for other in error.errors() if len(place) > 1 and other["loc"][:-1] == problem["loc"][:-1]]
+    if place[-1:] and place[-1] in UNION and len(tried) > 1:
+        kinds = dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in tried)
+        return f"{'.'.join(place[:-1])}={problem['input']!r}: input should be {' or '.join(kinds)}"
+    return f"{key}={problem['input']!r}: {message[0].lower()}{message[1:]}"

@@ -8,11 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from omegaconf import DictConfig, OmegaConf
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from adanorm.config.digest import digest_of, sha256
-from adanorm.config.dry_run import as_dry_run
 from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import DRY_RUNS, runs_folder
 from adanorm.config.sections import (
@@ -29,6 +27,16 @@ from adanorm.config.sections import (
 )
 from adanorm.config.user_files import SPLITS
 from adanorm.metrics.table import check_target
+
+NO_PART = (
+    "device",
+    "threads",
+    "checkpoint_minutes",
+    "track_test",
+    "runs",
+    "logger",
+    "cost",
+)  # of an identity
 
 
 class Experiment(Config):
@@ -93,11 +101,10 @@ class Experiment(Config):
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
-        places = ("device", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
-        aside: dict[str, Any] = {**dict.fromkeys(places, True), "norm": {"backend"}}
+        aside: dict[str, Any] = {**dict.fromkeys(NO_PART, True), "norm": {"backend"}}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
-        found_at = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
-        identity["data"] = {key: value for key, value in identity["data"].items() if key not in found_at}
+        places = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
+        identity["data"] = {key: value for key, value in identity["data"].items() if key not in places}
         if self.own_data:
             identity["data"]["source"] = "own"
         if local := self.data.local_files():
@@ -113,11 +120,13 @@ class Experiment(Config):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values, which has an identity of its own."""
-        copy = super().model_copy(update=update, deep=deep)
+        copy, changed = super().model_copy(update=update, deep=deep), update or {}
         copy.__dict__.pop("_digest", None)
+        copy.__dict__.pop("_folder", None)
         identity = copy.__dict__.pop("_identity", None)
-        if identity is not None and update and update.keys() == {"seed"}:
-            copy.__dict__["_identity"] = {**identity, **update}
+        if identity is not None and changed.keys() <= {"seed", *NO_PART}:
+            seed = {key: value for key, value in changed.items() if key == "seed"}
+            copy.__dict__["_identity"] = {**identity, **seed}
         return copy
 
     @property
@@ -134,55 +143,12 @@ class Experiment(Config):
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
-        name = f"{self.scale}-seed{self.seed}-{self.digest()}"
+        return self._folder
+
+    @cached_property
+    def _folder(self) -> Path:
+        name = f"{self.scale}-seed{self.seed}-{self._digest}"
         if self.updates is not None:  # where no table looks
             runs = Path(self.runs) if self.runs else DRY_RUNS
             return runs / self.task.name / self.norm.name / f"dry-{name}"
         return runs_folder(self.runs) / self.task.name / self.norm.name / name
-
-
-UNION = ("bool", "int", "float", "str")  # the types that a value may be tried as, in pydantic's words
-
-
-def parse_experiment(config: DictConfig) -> Experiment:
-    """Return the experiment that a composed configuration describes.
-
-    Raises ValueError naming the key and what it takes.
-    """
-    values: Any = OmegaConf.to_container(config, resolve=True)
-    for section in ("norm", "task"):
-        if not isinstance(values.get(section), dict):
-            raise ValueError(f"{section}={values.get(section)!r}: choose with {section}=NAME")
-        # What tables call it is no part of a run: reporting.names reads it.
-        values[section].pop("title", None)
-    if isinstance(path := values["norm"].get("path"), str) and path:
-        values["norm"]["name"] = path.rpartition(":")[2]
-    if values["updates"] is not None:
-        as_dry_run(values)
-    try:
-        return Experiment.model_validate(values)
-    except ValidationError as error:
-        raise ValueError(first_problem(error)) from None
-
-
-def first_problem(error: ValidationError) -> str:
-    """Return the first of pydantic's complaints as one line that names the key and its value."""
-    problem = error.errors()[0]
-    place = [str(part) for part in problem["loc"]]
-    if place[:1] in (["data"], ["model"]):
-        del place[1:2]  # which class of a union was tried is no part of a key
-    key = ".".join(place)
-    if problem["type"] == "union_tag_invalid":
-        told = problem["ctx"]
-        name = told["discriminator"].strip("'")
-        return f"{key}.{name}={told['tag']}: choose from {told['expected_tags']}".replace("'", "")
-    message = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "value_error":
-        return f"{key}: {message}" if key else message
-    if problem["type"] == "missing":
-        return f"{key}: is missing"
-    tried = [other for other in error.errors() if len(place) > 1 and other["loc"][:-1] == problem["loc"][:-1]]
-    if place[-1:] and place[-1] in UNION and len(tried) > 1:
-        kinds = dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in tried)
-        return f"{'.'.join(place[:-1])}={problem['input']!r}: input should be {' or '.join(kinds)}"
-    return f"{key}={problem['input']!r}: {message[0].lower()}{message[1:]}"

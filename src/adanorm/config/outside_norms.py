@@ -1,15 +1,20 @@
-"""Norms of other packages: by an entry point in the group `adanorm.norms`, or by package.module:Class."""
+"""Norms of other packages, by an entry point or by package.module:Class, identified by their source."""
 
 from __future__ import annotations
 
-import importlib
+import ast
+import importlib.util
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
-from adanorm.config.outside_code import source_of
 from adanorm.config.paths import choices
 
 GROUP = "adanorm.norms"
+MOST_FILES = 500  # of a library the version is what identifies it; its whole source is no norm's
 
 
 def outside_norms() -> list[str]:
@@ -22,17 +27,16 @@ def find_outside(name: str, path: str | None) -> Any:
 
     A name of the suite's own is no entry point's. Raises ValueError for a path where there is no class.
     """
-    place = _place(name, path)
-    if place is None:
+    named = _module_and_class(name, path)
+    if named is None:
         return None
-    module, attribute = place
+    module, attribute = named
     try:
         return getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # whatever another's module does when it is imported
-        said = (
-            error if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
-        )
-        raise ValueError(f"norm.path='{module}:{attribute}': {said}") from error
+        is_plain = isinstance(error, ImportError | AttributeError)
+        reason = str(error) if is_plain else f"{type(error).__name__}: {error}"
+        raise ValueError(f"norm.path='{module}:{attribute}': {reason}") from error
 
 
 def outside_code(name: str, path: str | None) -> dict[str, bytes]:
@@ -40,16 +44,16 @@ def outside_code(name: str, path: str | None) -> dict[str, bytes]:
 
     Nothing is imported. Raises ValueError where there is no such module.
     """
-    place = _place(name, path)
-    if place is None:
+    named = _module_and_class(name, path)
+    if named is None:
         return {}
     try:
-        return source_of(place[0])
+        return source_of(named[0])
     except (OSError, ValueError) as error:
-        raise ValueError(f"norm.path='{':'.join(place)}': {error}") from None
+        raise ValueError(f"norm.path='{':'.join(named)}': {error}") from None
 
 
-def _place(name: str, path: str | None) -> tuple[str, str] | None:
+def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
     """Return module and class of a norm from outside, None of the suite's own or an unknown one."""
     if path is None:
         points = entry_points(group=GROUP, name=name) if name not in choices("norm") else ()
@@ -58,3 +62,67 @@ def _place(name: str, path: str | None) -> tuple[str, str] | None:
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):
         raise ValueError(f"norm.path={path!r}: write it as package.module:Class")
     return module, attribute
+
+
+@cache
+def source_of(module: str) -> dict[str, bytes]:
+    """Return the files of a module and of all that it imports from its own package, by relative path.
+
+    A module in no package counts with those in its folder that it imports. The imports are read, not
+    run: what is imported by a name made up at run time is not seen. Read once a process, as Python
+    does. Raises ValueError where the module does not exist or has no file, or its package has too many.
+    """
+    importlib.invalidate_caches()  # the folder may have been listed before the file was written
+    top = module.partition(".")[0]
+    spec = importlib.util.find_spec(top)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    origin = folders[0] if folders else spec.origin if spec and spec.has_location else None
+    if spec and not origin:
+        raise ValueError(f"module {module!r} has no source file")
+    root = Path(origin or "").resolve().parent
+    if not origin or (_file_of(root, module) is None and not root.joinpath(*module.split(".")).is_dir()):
+        raise ValueError(f"no module named {module!r}")
+    # Of what is installed, modules that lie side by side are not of one hand.
+    is_installed = root in {Path(path).resolve() for path in sysconfig.get_paths().values()}
+    within = f"{top}." if folders or is_installed else ""
+    files: dict[str, bytes] = {}
+    left, seen = [module], set[str]()
+    while left:
+        name = left.pop()
+        if name in seen or not f"{name}.".startswith(within):
+            continue
+        seen.add(name)
+        left += [name.rpartition(".")[0]] if "." in name else []  # importing a.b runs a
+        if path := _file_of(root, name):
+            if len(files) == MOST_FILES:
+                raise ValueError(f"it imports over {MOST_FILES} modules of {top}: put the norm into its own")
+            files[path.relative_to(root).as_posix()] = path.read_bytes()
+            left += _imports(path, name)
+    return dict(sorted(files.items()))
+
+
+def _file_of(root: Path, name: str) -> Path | None:
+    """Return the file that importing a module runs, None where there is none, or it is of another folder."""
+    path = root.joinpath(*name.split("."))
+    compiled = path.parent.glob(f"{path.name}.*.so")
+    paths = (path / "__init__.py", *compiled, path.with_name(f"{path.name}.py"))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _imports(path: Path, name: str) -> Iterator[str]:
+    """Yield the names that a module imports, some of which may be of no module."""
+    if path.suffix != ".py":
+        return
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    around = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = around[: len(around) - node.level + 1] if node.level else []
+            whole = ".".join([*base, *([node.module] if node.module else [])])
+            yield whole
+            yield from (f"{whole}.{alias.name}" for alias in node.names if alias.name != "*")

@@ -1,27 +1,33 @@
-"""Overrides `key=value`: spelled as Hydra's grammar asks for; what they may not change in a grid."""
+"""Overrides `key=value`: how they are written, what they may name, what they may not change in a grid."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
-
+from adanorm.config.outside_norms import outside_norms
+from adanorm.config.paths import CONF, choices
 from adanorm.config.user_files import SPLITS
+from adanorm.config.yaml_file import read_yaml_file
 
+GROUPS = ("task", "norm", "scale", "task_norm", "task_scale", "preset", "logger")
+REQUIRED = ("task", "norm", "scale")  # choices that every run has
 PLACES = ("runs", *(f"data.{name}" for name in ("cache", "mirror", "path", "vectors", *SPLITS)))
-# What a cell of a grid is: overrides of its runs that change one of these make it another.
+# What tells the cells of a grid apart: an override of one of these would make it another cell.
 FIXED = ("task", "norm", "seed", "scale", "runs", "task_norm", "task_scale", "hydra", "updates")
 _NAMES = ("task.name", "task.kind", "norm.name", "norm.path")
+# Settings that leave the cells of a grid as they are, in a spelling that has one reading.
+SETTING = r"((data|model|training|decoding|segments|norm\.(params|placement|numerics))[\w.]*|preset)=[\w.-]+"
+_SCALARS = {"true": True, "false": False, "null": None}
 
 
 def quoted(text: str) -> str:
     """Return a text in quotes that Hydra's grammar and OmegaConf read as this very text."""
-    text = re.sub(r"(\\*)\$\{", lambda found: 2 * found[1] + r"\${", text)
+    text = re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + r"\${", text)
     # Backslashes count only in front of a quote: there, and at the end, each is doubled.
-    escaped = re.sub(r"(\\*)('|$)", lambda found: 2 * found[1] + found[2].replace("'", r"\'"), text)
+    escaped = re.sub(r"(\\*)('|$)", lambda match: 2 * match[1] + match[2].replace("'", r"\'"), text)
     return f"'{escaped}'"
 
 
@@ -30,7 +36,93 @@ def assigned(key: str, value: str) -> str:
     return f"{key}={quoted(value)}"
 
 
-def quote_place(override: str, *, sweep: bool) -> str:
+def check_each_once(overrides: Iterable[str]) -> None:
+    """Raise ValueError where a key is given twice: it would not be clear which value counts."""
+    keys = [key.lstrip("+") for key, equals, _ in (text.partition("=") for text in overrides) if equals]
+    if twice := next((key for key in keys if keys.count(key) > 1), None):
+        raise ValueError(f"{twice} is given twice")
+
+
+def prepare_overrides(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides spelled as Hydra can compose them.
+
+    A norm of another package is named by its entry point (norm=name) or by its path:
+    norm=package.module:Class, or norm.path=package.module:Class, which replaces whatever norm is
+    named beside it. Paths get quotes, and parameters that a norm's YAML does not list a `++`.
+    Raises ValueError naming the choices where a task, norm, scale, logger or parameter does not exist.
+    """
+    norms = [text.partition("=")[2] for text in overrides if text.startswith("norm=")][-1:]
+    norms = norms[0].split(",") if norms else ["layernorm"]
+    if 0 < sum(":" in norm for norm in norms) < len(norms):
+        raise ValueError(
+            f"norm={','.join(norms)}: norms of the suite and your own are swept one after the other,"
+            " not in one sweep"
+        )
+    by_path = any(text.startswith("norm.path=") and text != "norm.path=null" for text in overrides)
+    is_sweep = bool({"-m", "--multirun"} & {*overrides})
+    prepared = ["norm=none"] if by_path else []
+    for override in overrides:
+        key, _, value = override.partition("=")
+        _check_named(override)
+        if key == "norm" and by_path:
+            continue  # the parameters of a norm of ours are none of another's
+        if key == "norm" and ":" in value:
+            prepared += ["norm=none", f"norm.path={value}"]
+        elif key == "norm" and value not in choices(key) and value in outside_norms():
+            prepared += ["norm=none", f"norm.name={value}"]
+        elif key in GROUPS and value:
+            for name in value.split(","):
+                _check_choice(key, name)
+            prepared.append(override)
+        elif key.startswith("norm.params.") and value:
+            is_listed = not by_path and _is_listed(override, norms)
+            prepared.append(override if is_listed else f"++{override}")
+        else:
+            prepared.append(_with_quotes(override, is_sweep=is_sweep))
+    return prepared
+
+
+def _check_named(override: str) -> None:
+    """Raise ValueError for an override that takes a choice away, or names by its key what is chosen."""
+    key, _, value = override.partition("=")
+    group, _, name = key.lstrip("+~").partition(".")
+    if not name and group in REQUIRED and (key.startswith("~") or not value):
+        raise ValueError(f"{override}: names no {group}; choose from {', '.join(choices(group))}")
+    if name == "name" and group in ("task", "norm") and value not in _plugged(group):
+        raise ValueError(f"{override}: choose with {group}=NAME; a new one is a file in conf/{group}")
+
+
+def _plugged(group: str) -> list[str]:
+    return outside_norms() if group == "norm" else ["auto"] if group == "scale" else []
+
+
+def _check_choice(group: str, name: str) -> None:
+    known = choices(group)
+    if name not in known and name not in _plugged(group):  # to look at what is installed takes its time
+        module, dot, attribute = name.rpartition(".")
+        own = f"a norm of your own is norm={module}:{attribute}; " if group == "norm" and dot else ""
+        raise ValueError(
+            f"unknown {group} {name!r}: {own}choose from {', '.join([*known, *_plugged(group)])}"
+        )
+
+
+def _is_listed(override: str, norms: Sequence[str]) -> bool:
+    """Return whether the YAML of one of these norms lists a parameter; ValueError if one has no such."""
+    if any(norm not in choices("norm") for norm in norms):
+        return False
+    key, _, value = override.removeprefix("norm.params.").partition("=")
+    if any(key in (read_yaml_file(CONF / "norm" / f"{norm}.yaml")["params"] or {}) for norm in norms):
+        return True
+    from adanorm.norms.registry import parameters_of
+
+    for norm in norms:
+        if key not in (takes := parameters_of(norm)):
+            known = f"it takes {', '.join(takes)}" if takes else "it takes none"
+            raise ValueError(f"norm.params.{key}={value}: {norm} has no such parameter; {known}")
+    return False
+
+
+def _with_quotes(override: str, *, is_sweep: bool) -> str:
     """Return an override of a path in quotes, as 2024 and ü.txt are names too; any other as it is.
 
     In a sweep a comma stands between paths.
@@ -38,14 +130,17 @@ def quote_place(override: str, *, sweep: bool) -> str:
     key, equals, value = override.partition("=")
     if key.lstrip("+") not in PLACES or not equals or value[:1] in ("'", '"', "["):
         return override
-    values = value.split(",") if sweep else [value]
+    values = value.split(",") if is_sweep else [value]
     return f"{key}={','.join(part if part in ('', 'null') else quoted(part) for part in values)}"
 
 
 def parsed(override: str) -> Any:
-    """Return Hydra's reading of an override; raises ValueError, in one line, where it cannot be read."""
+    """Return an override as Hydra parses it; raises ValueError, in one line, where it cannot be read."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
     try:
-        (read,) = OverridesParser.create().parse_overrides([override])
+        return OverridesParser.create().parse_override(override)
     except HydraException as error:
         key, equals, value = override.partition("=")
         if not equals:
@@ -55,7 +150,28 @@ def parsed(override: str) -> Any:
         else:
             hint = f"{key!r} is no key"
         raise ValueError(f"{override}: cannot be read; {hint}") from error
-    return read
+
+
+@cache
+def plain_value(override: str) -> Any:
+    """Return the value that an override sets its key to, in plain values.
+
+    Raises LookupError where it does more than that, such as a sweep. Hydra's grammar is asked only where
+    the value is no plain number or word.
+    """
+    key, _, text = override.partition("=")
+    if not re.fullmatch(r"(\+\+)?[a-z_]\w*(\.\w+)*", key, re.ASCII) or "${" in text:
+        raise LookupError(key)
+    if text in _SCALARS:
+        return _SCALARS[text]
+    if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?(e-?\d+)?", text, re.ASCII):
+        return float(text) if {".", "e"} & {*text} else int(text)
+    if re.fullmatch(r"[a-z][a-z\d_-]*", text) and text not in ("nan", "inf"):
+        return text
+    reading = parsed(override)
+    if reading.is_sweep_override():
+        raise LookupError(key)
+    return reading.value()
 
 
 def check_fixed(overrides: Sequence[str]) -> None:
@@ -64,9 +180,11 @@ def check_fixed(overrides: Sequence[str]) -> None:
     Nor may one refer to another setting, such as the seed: the runs of a cell differ in their seed alone.
     """
     for override in overrides:
-        read = parsed(override)
         if "${" in override:
             raise ValueError(f"{override}: may not refer to another setting: write its value")
-        for key in (read.key_or_group, read.package or ""):
+        if re.fullmatch(SETTING, override, re.ASCII):
+            continue
+        reading = parsed(override)
+        for key in (reading.key_or_group, reading.package or ""):
             if key.partition(".")[0] == "hydra" or key in (*FIXED, *_NAMES):
                 raise ValueError(f"{override}: may not change the {key} of a run: the grid says it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS, Metric

@@ -15,8 +15,7 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from adanorm.config.errors import one_line
-from adanorm.config.experiment import first_problem
+from adanorm.config.errors import first_problem, one_line
 from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Config
 

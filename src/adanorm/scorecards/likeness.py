@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.sections import NormConfig
 from adanorm.norms import MakeNorm, norm_factory
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from adanorm.config.compose import compose_experiment
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.studies.study import Study

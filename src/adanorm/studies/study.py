@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
-from adanorm.config.assignments import check_each_once
-from adanorm.config.experiment import first_problem
+from adanorm.config.errors import first_problem
 from adanorm.config.outside_norms import outside_norms
-from adanorm.config.overrides import check_fixed
+from adanorm.config.overrides import check_each_once, check_fixed
 from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Config, EachOnce, Seeds
 from adanorm.config.yaml_file import read_yaml_file

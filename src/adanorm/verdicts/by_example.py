@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader

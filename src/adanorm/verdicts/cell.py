@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from adanorm.config.compose_cache import papers_sources
+from adanorm.config.compose import papers_sources
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader

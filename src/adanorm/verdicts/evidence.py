@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Literal, TypeAlias
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.metrics.table import METRICS

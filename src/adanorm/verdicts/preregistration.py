@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from adanorm.config.digest import digest_of
-from adanorm.config.experiment import first_problem
+from adanorm.config.errors import first_problem
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
 from adanorm.config.yaml_file import read_yaml_file

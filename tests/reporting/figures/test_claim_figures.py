@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.reporting.figures.claim import claim_effects, evidence_accrual
 from adanorm.reporting.figures.style import svg
 from adanorm.verdicts.claims import claim_evidence, claimed_pair

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.reporting.pages.answers import QUESTION, answers, short_answer
 from adanorm.verdicts.claims import evaluated
 from adanorm.verdicts.preregistration import Claim, preregistration

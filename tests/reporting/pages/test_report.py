@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.config.compose import compose_experiment
-from adanorm.config.compose_cache import cached_experiment
+from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import choices
 from adanorm.reporting.pages.report import build_report
 from tests.reporting.records import record, said, seal
