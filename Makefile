@@ -149,8 +149,7 @@ bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
 	@$(BIN)/python -m scripts.benchmarks.norms $(SET)
 
 docs: $(VENV)/installed-docs ## Write the site of the documentation to outputs/site
-	@$(BIN)/python -m scripts.website
-	@$(BIN)/python -m sphinx -q -W --keep-going -c docs -d outputs/site-doctrees outputs/site-source outputs/site
+	@$(BIN)/python -m sphinx -q -W --keep-going -c docs -d outputs/site-doctrees . outputs/site
 	@echo "outputs/site/index.html"
 
 check: $(VENV)/installed-dev ## Check format, lint, types, import direction and locks

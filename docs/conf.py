@@ -1,19 +1,23 @@
-"""How Sphinx builds the site from what `python -m scripts.website` has written: `make docs`."""
+"""How Sphinx builds the site from the repository's pages, laid out as they are here: `make docs`."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 
 import adanorm
+from scripts.pages.settings import settings
 
 project = "AdaNorm, reproduced"
 author = "The authors of the AdaNorm reproduction suite"
 version = release = adanorm.__version__
 root_doc = "docs/index"
+include_patterns = ["*.md", "docs/**.md", "results/tables/*.md", "results/figures/*.md"]
+exclude_patterns = [".*", *"conf data mutants outputs results/runs results/analyses runs src tests".split()]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4  # the anchors that GitHub gives headings
@@ -22,13 +26,13 @@ html_title = project
 html_copy_source = False
 html_show_sphinx = html_show_copyright = False
 html_static_path, html_css_files = ["_static"], ["site.css"]
-html_extra_path = ["../outputs/site-source/index.html"]
+html_extra_path = ["_root"]
 html_math_renderer = "mathml"
 html_theme_options = {"navigation_with_keys": True}
 pygments_style, pygments_dark_style = "friendly", "monokai"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": False}
 CODE = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)#:]+)\)")
 
 
 def _as_rst(*event: Any) -> None:
@@ -40,6 +44,13 @@ def _as_rst(*event: Any) -> None:
             f"``{part}``" if number % 2 else re.sub(r"([\\*_|])", r"\\\1", part)
             for number, part in enumerate(parts)
         )
+
+
+def _read(app: Any, docname: str, source: list[str]) -> None:
+    """Have links to folders be text, and the settings on their page."""
+    folder = Path(app.srcdir, docname).parent
+    source[0] = LINK.sub(lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0])
+    source[0] += settings() if docname == "docs/settings" else ""
 
 
 def _inline(translator: Any, node: nodes.Element) -> None:
@@ -54,5 +65,6 @@ def _block(translator: Any, node: nodes.Element) -> None:
 
 def setup(app: Any) -> None:
     """Register what the site adds: docstrings as they are written, and formulas that browsers set."""
+    app.connect("source-read", _read)
     app.connect("autodoc-process-docstring", _as_rst)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from adanorm.config.paths import PROJECT
@@ -12,6 +13,7 @@ from adanorm.studies.study import load_study
 from scripts.pages.__main__ import pages
 from scripts.pages.metadata import croissants, ro_crate
 from scripts.pages.readme import summary_table
+from scripts.pages.settings import sections, settings
 from tests.reporting.records import record, score
 
 RESULTS = PROJECT / "results"
@@ -59,3 +61,18 @@ def test_the_readmes_table_says_how_many_seeds_its_cells_have(tmp_path: Path) ->
     assert summary_table(Table(study, grid)).endswith("\n\nSeeds: 3 a cell.")
     record(runs[0].model_copy(update={"seed": 4}), **score(99.6))
     assert summary_table(Table(study, grid)).endswith("\n\nSeeds: 3 a cell, but on MNIST AdaNorm 4.")
+
+
+def test_the_settings_of_the_site_are_those_of_every_section() -> None:
+    page = settings()
+    for key, section in sections():
+        for field in section.model_fields:
+            assert f"| `{key}.{field}" in page
+    assert "| `training.clip_norm` | number, above 0, at most 1e+30 or null |" in page
+
+
+def test_every_page_of_docs_is_in_the_contents_of_the_site() -> None:
+    docs = PROJECT / "docs"
+    listed = set(re.findall(r"^(?:.*<)?([\w./-]+?)>?$", (docs / "index.md").read_text("utf-8"), re.MULTILINE))
+    for path in docs.glob("**/*.md"):
+        assert str(path.relative_to(docs).with_suffix("")) in {*listed, "index"}

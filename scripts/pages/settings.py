@@ -1,0 +1,87 @@
+"""The reference of the settings, from the sections of the configuration: what each takes, and its default."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import MODELS
+from adanorm.config.paths import CONF
+from adanorm.config.sections import Config
+from adanorm.reporting.tables.markdown import markdown_table
+
+BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
+KINDS = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
+KINDS |= {"null": "null", "object": "a mapping"}
+
+
+def settings() -> str:
+    """Return the tables of all settings, one for each section, and the files of the tasks as they are."""
+    lines = ["## The run", "", *_table("", Experiment, skip={key for key, _ in sections()})]
+    for key, section in sections():
+        chosen = [name for field in ("reader", "name") for name in _choice(section, field)]
+        lines += [
+            "",
+            f"## {key}{f': {chosen[0]}' if len(chosen) == 1 else ''}",
+            "",
+            *_table(f"{key}.", section),
+        ]
+    lines += ["", "## The tasks", ""]
+    for path in sorted((CONF / "task").rglob("*.yaml")):
+        name = path.relative_to(CONF)
+        lines += [f"### {name}", "", "```yaml", path.read_text("utf-8").rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+def sections() -> Iterator[tuple[str, type[Config]]]:
+    """Yield each section as (its key, such as `training`, its class); a key may have several classes."""
+    readers = dict.fromkeys(data for model in MODELS for data in model.data_sections())
+    for name, field in Experiment.model_fields.items():
+        if name in ("data", "model"):
+            yield from ((name, section) for section in (readers if name == "data" else MODELS))
+            continue
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, Config):
+                yield name, kind
+
+
+def _choice(section: type[Config], field: str) -> tuple[str, ...]:
+    return get_args(section.model_fields[field].annotation) if field in section.model_fields else ()
+
+
+def _table(prefix: str, section: type[Config], skip: set[str] | None = None) -> list[str]:
+    schema = section.model_json_schema()
+    rows = []
+    for name, part in schema["properties"].items():
+        for key, inner in (_nested(schema, part) or {"": part}).items() if name not in (skip or ()) else ():
+            default = f"`{json.dumps(inner['default'])}`" if "default" in inner else ""
+            rows.append(
+                [f"`{prefix}{name}{'.' if key else ''}{key}`", _taken(inner).replace("|", "\\|"), default]
+            )
+    return markdown_table(("setting", "takes", "default"), rows)
+
+
+def _nested(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a section within a section, by key."""
+    references = [one["$ref"].rpartition("/")[2] for one in part.get("anyOf", [part]) if "$ref" in one]
+    return dict(schema["$defs"][references[0]]["properties"]) if references else {}
+
+
+def _taken(schema: dict[str, Any]) -> str:
+    """Return what a setting takes, from its part of a JSON schema, in words."""
+    if "anyOf" in schema:
+        return " or ".join(map(_taken, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        entries = schema.get("prefixItems") or [schema.get("items", {})]
+        return f"list of {' and '.join(dict.fromkeys(map(_taken, entries)))}"
+    bounds = [f"{words} {schema[key]:,}" for key, words in BOUNDS.items() if key in schema]
+    return ", ".join([KINDS.get(schema.get("type", ""), "any"), *bounds])
