@@ -17,7 +17,7 @@ author = "The authors of the AdaNorm reproduction suite"
 version = release = adanorm.__version__
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**.md", "results/tables/*.md", "results/figures/*.md"]
-exclude_patterns = [".*", *"conf data mutants outputs results/runs results/analyses runs src tests".split()]
+exclude_patterns = [".*", "conf", "data", "mutants", "outputs", "results/[ra]*", "runs", "src", "tests"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4  # the anchors that GitHub gives headings
