@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from adanorm.verdicts import sequential
 from adanorm.verdicts.planning import seeds_needed
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import look_levels
 from scripts.benchmarks.harness import Options, Row, run_benchmark
 from scripts.benchmarks.verdicts import NOISES, NORMS, Noise, Numbers
 
@@ -69,7 +69,7 @@ def looks(
     from scipy.stats import t
 
     level, seeds = preregistration().level, np.array(plan.looks)
-    levels = [look_levels(n, looks=plan.looks, level=level, spending=plan.spending) for n in plan.looks]
+    levels = [sequential.Looks(plan.looks, plan.spending, level).levels(n) for n in plan.looks]
     gaps = scores[:, 1] - scores[:, 0]
     means, squares = ((gaps**power).cumsum(1)[:, seeds - 1] / seeds for power in (1, 2))
     own, df = np.maximum(0.0, squares - means**2) * seeds / 2, seeds - 1.0
@@ -159,7 +159,7 @@ def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
     registered = preregistration()
     kind: Literal["equivalence", "difference"] = "equivalence" if gap == 0 else "difference"
     power = row["equivalent"] if gap == 0 else row["better"]
-    plan = registered.model_copy(update={"power": min(0.995, max(0.06, power))})
+    plan = registered.looks._replace(power=min(0.995, max(0.06, power)))
     prior = registered.prior_df_at_most
     fixed = seeds_needed(plan, margin if gap == 0 else gap, kind=kind, sd=2**0.5, prior_df=prior)
     share = None if fixed is None else round(1 - row["mean_seeds"] / fixed, 3)

@@ -6,13 +6,16 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from adanorm.analyses.cell import unchanged_with
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
+from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
-from adanorm.verdicts.paired import corrected_by, paired
+from adanorm.verdicts.evidence import Evidence, variance_of
+from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import preregistration
 
 GUIDE = PROJECT / "docs" / "norms.md"
@@ -71,37 +74,35 @@ def _scores(tables: Sequence[Table], norm: str) -> list[str]:
 
 
 def _of_table(table: Table, norm: str) -> dict[str, str]:
-    """Return by task what a table says of a norm."""
-    compared, shown = {}, []
-    for task in table.study.columns if norm in table.study.rows else ():
-        ours, base = table.cells[norm, task], table.cells[BASELINE, task]
-        if ours is None or not ours.results:
-            continue
-        shown.append(task)
-        if base is None or norm == BASELINE or not (ours.all_learned and base.all_learned):
-            continue
-        seeds = sorted(ours.by_seed.keys() & base.by_seed.keys())
-        if seeds:
-            compared[task] = paired([base.by_seed[s] for s in seeds], [ours.by_seed[s] for s in seeds])
-    corrected = corrected_by({task: found.p for task, found in compared.items()})
+    """Return by task what a table says of a norm: its score, and the answer beside LayerNorm."""
+    decided = {d.column.task: d for d in rule_decisions(table) if d.compared == (norm, BASELINE)}
     lines = {}
-    for task in shown:
+    for task in table.study.columns if norm in table.study.rows else ():
+        cell = table.cells[norm, task]
+        if cell is None or not cell.results:
+            continue
         lines[task] = table.ours(norm, task)
-        if task in compared:
-            gap, p = compared[task].mean, corrected.get(task)
-            verdict = _verdict(
-                gap, p, compared[task].pairs, better_below=not table.metric_of(task).higher_is_better
-            )
-            lines[task] += f", {gap:+.2f} to LayerNorm: {verdict}"
+        both = None if norm == BASELINE else _pair(table, norm, task)
+        if both is None or both.answer == "not run":
+            continue
+        answer, remark = both.answer, both.remark
+        if task in decided and decided[task].comparison is not None:  # by the study's own rule
+            answer, remark = decided[task].answer or answer, ""
+        sign = 1 if table.metric_of(task).higher_is_better else -1
+        gap = f"{sign * fmean(both.gaps):+.2f} to LayerNorm" if both.gaps else "beside LayerNorm"
+        lines[task] += f", {gap}: {answer}{f' ({remark})' if remark else ''}"
     return lines
 
 
-def _verdict(gap: float, p: float | None, seeds: int, *, better_below: bool) -> str:
-    if p is None:
-        return "one seed cannot tell" if seeds == 1 else "undecided, alike in every seed"
-    if p >= preregistration().level:
-        return f"undecided (p {p:.2f})"
-    return f"{'won' if (gap < 0) == better_below else 'lost'} (p {p:.3f})"
+def _pair(table: Table, norm: str, task: str) -> Pair | None:
+    """Return a norm beside LayerNorm by a table's cells; None of a task without a margin or LayerNorm."""
+    margin = preregistration().margin(task, "test")
+    rows = dict.fromkeys([*preregistration().norms, norm])
+    cells = {row: cell for row in rows if (cell := table.cells.get((row, task))) and cell.results}
+    if margin is None:
+        return None
+    records = Evidence(task, table.study.scale, "test", cells, variance_of(cells))
+    return pair(records, norm, BASELINE, margin=margin)
 
 
 def guide(tables: Mapping[str, Table]) -> str:

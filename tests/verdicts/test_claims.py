@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import comb
 from pathlib import Path
@@ -15,8 +16,10 @@ import pytest
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
+from adanorm.records.result import Result
 from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.verdicts.cell import Cell, Quantity
 from adanorm.verdicts.claims import (
     ClaimResult,
     TaskResult,
@@ -25,7 +28,7 @@ from adanorm.verdicts.claims import (
     evaluated,
 )
 from adanorm.verdicts.comparison import PaperGap
-from adanorm.verdicts.evidence import Evidence, Quantity, evidence, grouped, variance_of
+from adanorm.verdicts.evidence import Evidence, evidence, variance_of
 from adanorm.verdicts.pair import pair, paper_gap, published_gap
 from adanorm.verdicts.planning import prospect
 from adanorm.verdicts.preregistration import Claim, preregistration
@@ -68,6 +71,17 @@ def column(folder: Path, task: str, base: float, gap: float, *, noise: float = 1
     for norm in preregistration().norms:
         scatter = random.normal(0, 0.2 * noise * UNIT[task], seeds)
         made(folder, task, norm, [base + gap * (norm == "adanorm") + x for x in scatter.tolist()])
+
+
+def ended(
+    *, scores: Mapping[int, float] = {}, diverged: Sequence[int] = (), unlearned: Sequence[int] = ()
+) -> Cell:
+    """The runs of a norm on RT that ended so."""
+    facts = {"task": "rt", "norm": "", "scale": "paper", "precision": "fp32", "own_data": False}
+    facts |= {"norm_sites": [], "layernorm_sites": [], "parameters": 0, "norm_parameters": 0, "data": {}}
+    ends = [*((seed, "done") for seed in (*scores, *unlearned)), *((seed, "diverged") for seed in diverged)]
+    results = [Result.model_validate({**facts, "seed": seed, "status": status}) for seed, status in ends]
+    return Cell("rt", "", "accuracy", results=tuple(results), by_seed=scores, unlearned=tuple(unlearned))
 
 
 def judged(claim: Claim, folder: Path) -> ClaimResult:
@@ -181,7 +195,7 @@ def test_the_evidence_of_a_claim_is_of_tasks_on_which_both_norms_have_runs(tmp_p
             made(tmp_path, task, norm, [70.0])
     found = claim_evidence(ADANORM, "paper", str(tmp_path))
     assert [*found] == ["rt"]
-    assert found["rt"].norms["adanorm"].scores == {1: 70.0}
+    assert found["rt"].norms["adanorm"].by_seed == {1: 70.0}
 
 
 def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Path) -> None:
@@ -221,7 +235,7 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     assert rt is not None
     assert rt.prospect is not None
     assert rt.comparison is not None
-    assert rt.prospect == prospect(preregistration(), sd=rt.comparison.sd, margin=1.0, paper=0.29)
+    assert rt.prospect == prospect(preregistration().looks, sd=rt.comparison.sd, margin=1.0, paper=0.29)
     assert (rt.prospect.to_equate or 0) > 3
     assert rt.hours_a_seed == pytest.approx(2 * 360 / 3600)
     assert sst5 is not None
@@ -280,8 +294,8 @@ def test_the_variance_is_the_tasks_and_not_the_cells_own(tmp_path: Path) -> None
 
 
 def test_equal_gaps_have_a_p_above_0(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "layernorm", [75.0, 76.0])
-    made(tmp_path, "rt", "adanorm", [75.5, 76.5])
+    made(tmp_path, "rt", "layernorm", [75.0, 76.0, 75.5])
+    made(tmp_path, "rt", "adanorm", [75.5, 76.5, 76.0])
     found = judged(ADANORM, tmp_path).tasks[0].pair
     assert found is not None
     assert found.comparison is None, "no spread, and no resolution on record"
@@ -302,7 +316,7 @@ def test_two_norms_alone_are_planned_by_their_own_spread(tmp_path: Path) -> None
     made(tmp_path, "rt", "adanorm", [75.1, 75.5, 75.9])
     found = judged(ADANORM, tmp_path).tasks[0].pair
     assert found is not None
-    own = prospect(preregistration(), sd=0.4, margin=1.0, paper=0.29)
+    own = prospect(preregistration().looks, sd=0.4, margin=1.0, paper=0.29)
     assert found.prospect == own
     assert own.to_equate is not None
     assert 4 < own.to_equate < 12
@@ -328,7 +342,7 @@ def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance(tmp_path: 
     for norm in ("adanorm", "layernorm"):
         scores = dict(enumerate((75 + random.normal(0, 1, most)).tolist(), 1))
         scores |= dict(enumerate((75 + random.normal(0, 9, 5)).tolist(), most + 1))
-        norms[norm] = replace(grouped(()), scores=scores, runs=(run_of(tmp_path, "rt", norm, 1),))
+        norms[norm] = replace(ended(scores=scores), runs=(run_of(tmp_path, "rt", norm, 1),))
     found = Evidence("rt", "paper", "valid_best", norms, variance_of(norms, "valid_best"))
     read = pair(found, "adanorm", "layernorm", margin=1.0)
     assert read is not None
@@ -353,8 +367,8 @@ def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -
 
 
 def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse() -> None:
-    few = replace(grouped(()), diverged=(1, 2, 3, 4))
-    many = replace(few, scores=dict.fromkeys(range(2, 41), 75.0), diverged=(1,))
+    few = ended(diverged=(1, 2, 3, 4))
+    many = ended(scores=dict.fromkeys(range(2, 41), 75.0), diverged=(1,))
     for sides, answer in (((few, many), "worse"), ((many, few), "better")):
         norms = dict(zip(("adanorm", "layernorm"), sides, strict=True))
         found = Evidence("rt", "paper", "test", norms, variance_of(norms))
@@ -367,8 +381,8 @@ def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse(
 
 
 def test_runs_that_learned_nothing_are_among_those_that_did_not_diverge() -> None:
-    lost = replace(grouped(()), diverged=(1, 2, 3, 4))
-    half = replace(grouped(()), scores={1: 75.0, 2: 75.5}, unlearned=(3, 4))
+    lost = ended(diverged=(1, 2, 3, 4))
+    half = ended(scores={1: 75.0, 2: 75.5}, unlearned=(3, 4))
     norms = {"adanorm": half, "layernorm": lost}
     read = pair(
         Evidence("rt", "paper", "test", norms, variance_of(norms)), "adanorm", "layernorm", margin=1.0
@@ -446,7 +460,7 @@ def test_validation_scores_are_of_the_metric_that_picks_the_epoch(tmp_path: Path
     expected: dict[Quantity, float] = {"test": 30.0, "valid_best": -2.0, "valid_level": -2.25}
     for quantity, score in expected.items():
         found = evidence("de-en", "paper", quantity, runs=str(tmp_path))
-        assert found.norms["adanorm"].scores == {1: score}
+        assert found.norms["adanorm"].by_seed == {1: score}
 
 
 def test_beside_a_claim_stand_the_best_epoch_and_the_level_each_in_its_column(tmp_path: Path) -> None:
@@ -474,8 +488,8 @@ def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
     for seed in (7, 8):
         record(run_of(tmp_path, "rt", "adanorm", seed), status="failed")
     found = evidence("rt", "paper", runs=str(tmp_path)).norms["adanorm"].of_seeds({1, 2, 3, 7})
-    assert (found.scores, found.durations) == ({1: 75.0}, {1: 360.0})
-    assert (found.diverged, found.unlearned, found.failed) == ((2,), (3,), (7,))
+    assert (found.by_seed, found.seconds) == ({1: 75.0}, 360.0)
+    assert [found.count("diverged"), found.unlearned, found.count("failed")] == [1, (3,), 1]
     assert (found.recorded, found.ended) == ({1, 2, 3}, 3)
     made(tmp_path, "rt", "layernorm", [75.0])
     both = judged(ADANORM, tmp_path).tasks[0].pair
@@ -513,7 +527,7 @@ def test_a_claim_without_runs_is_not_run_and_is_no_evidence(tmp_path: Path) -> N
 
 
 def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone() -> None:
-    norms = {norm: grouped(()) for norm in ("adanorm", "layernorm")}
+    norms = {norm: ended() for norm in ("adanorm", "layernorm")}
     test = Evidence("rt", "paper", "test", norms, TaskVariance({}, 8))
     gap = paper_gap(test, "adanorm", "layernorm")
     assert gap is not None

@@ -12,7 +12,7 @@ from scipy import integrate, stats
 from adanorm.verdicts.comparison import Comparison, PaperGap
 from adanorm.verdicts.planning import Kind, prospect, seeds_looked_at, seeds_needed
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import fixed_levels, look_levels
+from adanorm.verdicts.sequential import fixed_levels
 
 FIRST = np.array([75.0, 76.2, 74.9, 77.0])
 SECOND = np.array([75.4, 76.1, 75.8, 77.9])
@@ -82,12 +82,12 @@ def test_no_p_is_ever_0() -> None:
 def test_the_papers_gap_is_excluded_by_the_seeds_alone_and_rounding_is_allowed_for() -> None:
     near = replace(read(0.0, sd=0.15), paper=PaperGap(0.22, 0.01, True))
     assert near.paper_p == pytest.approx(2 * stats.t.sf(0.21 / (0.15 / math.sqrt(3)), 12))
-    assert near.paper_excluded
+    assert near.papers_gap == "excluded"
     moved = replace(near, gap=0.5, paper=PaperGap(0.72, 0.01, True))
     assert moved.paper_p == pytest.approx(near.paper_p), "as far from the paper's"
     assert replace(near, example_error=5.0, examples=100).paper_p == near.paper_p
-    assert not replace(near, paper=PaperGap(0.22, 0.1, True)).paper_excluded
-    assert read(0.0).paper_excluded is None
+    assert replace(near, paper=PaperGap(0.22, 0.1, True)).papers_gap == "not excluded"
+    assert read(0.0).papers_gap == "not comparable"
 
 
 def test_examples_widen_the_interval() -> None:
@@ -100,8 +100,7 @@ def test_examples_widen_the_interval() -> None:
 
 @pytest.mark.parametrize("example_error", [0.05, 0.3, 1.0])
 def test_more_noise_never_narrows_an_interval_or_lowers_a_p(example_error: float) -> None:
-    plan = {"level": 0.05, "looks": tuple(range(3, 41)), "spending": 1.5}
-    alone = replace(read(0.5, sd=0.4, df=6, seeds=7), levels=look_levels(7, **plan))  # type: ignore[arg-type]
+    alone = replace(read(0.5, sd=0.4, df=6, seeds=7), levels=preregistration().looks.levels(7))
     both = replace(alone, example_error=example_error, examples=1000)
     assert both.interval.low < alone.interval.low
     assert both.p > alone.p
@@ -109,9 +108,8 @@ def test_more_noise_never_narrows_an_interval_or_lowers_a_p(example_error: float
 
 
 def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
-    plan = {"level": 0.05, "looks": tuple(range(3, 41)), "spending": 1.5}
     fixed = read(0.5, sd=0.45, seeds=5, margin=0.1)
-    look = replace(fixed, levels=look_levels(5, **plan))  # type: ignore[arg-type]
+    look = replace(fixed, levels=preregistration().looks.levels(5))
     assert (fixed.answer, look.answer) == ("better", "open")
     assert fixed.p < 0.05 < look.p
     # A p of exactly the level is where the interval just touches 0.
@@ -126,9 +124,9 @@ def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
 def test_the_seeds_needed_reach_the_power_and_one_less_does_not(
     effect: float, sd: float, prior_df: float, of_examples: float
 ) -> None:
-    registered = preregistration()
+    plan = preregistration().looks
     known = {"sd": sd, "prior_df": prior_df, "example_error": of_examples}
-    count = seeds_needed(registered, effect, kind="difference", **known)
+    count = seeds_needed(plan, effect, kind="difference", **known)
     assert count is not None
 
     def power(n: int) -> float:
@@ -144,17 +142,17 @@ def test_the_seeds_needed_reach_the_power_and_one_less_does_not(
         return float(integrate.quad(at, 0, np.inf)[0])
 
     assert power(count - 1) < 0.8 <= power(count)
-    assert seeds_needed(registered, 9.0, kind="difference", sd=1.0, prior_df=8) == 2
+    assert seeds_needed(plan, 9.0, kind="difference", sd=1.0, prior_df=8) == 2
 
 
 def test_half_a_deviation_takes_34_pairs_as_tables_of_power_have_it() -> None:
     # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has 34 for a matched-pairs t-test of dz = 0.5.
-    assert seeds_needed(preregistration(), 0.5, kind="difference", sd=1.0, prior_df=0) == 34
+    assert seeds_needed(preregistration().looks, 0.5, kind="difference", sd=1.0, prior_df=0) == 34
 
 
 def test_the_seeds_to_show_equivalence_show_it_at_the_power() -> None:
-    registered = preregistration()
-    count = seeds_needed(registered, 1.0, kind="equivalence", sd=1.5, prior_df=8)
+    plan = preregistration().looks
+    count = seeds_needed(plan, 1.0, kind="equivalence", sd=1.5, prior_df=8)
     assert count is not None
     random = np.random.default_rng(0)
     gaps = random.normal(0, 1.5 / math.sqrt(count), 4000)
@@ -165,10 +163,10 @@ def test_the_seeds_to_show_equivalence_show_it_at_the_power() -> None:
 
 
 def test_no_number_of_seeds_closes_what_the_test_set_leaves_open() -> None:
-    registered = preregistration()
-    found = prospect(registered, sd=0.5, margin=0.3, paper=0.2, example_error=0.4)
+    plan = preregistration().looks
+    found = prospect(plan, sd=0.5, margin=0.3, paper=0.2, example_error=0.4)
     assert found == (None, None)
-    assert prospect(registered, sd=0.5, margin=0.3, paper=None).to_find is None
+    assert prospect(plan, sd=0.5, margin=0.3, paper=None).to_find is None
 
 
 @pytest.mark.parametrize(("kind", "effect", "sd"), [("equivalence", 1.0, 1.1), ("difference", 1.0, 1.2)])
@@ -176,21 +174,20 @@ def test_no_number_of_seeds_closes_what_the_test_set_leaves_open() -> None:
 def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
     kind: Kind, effect: float, sd: float, example_error: float
 ) -> None:
-    registered = preregistration()
-    plan = registered.stopping
-    count = seeds_looked_at(registered, effect, kind=kind, sd=sd, example_error=example_error)
+    plan = preregistration().looks
+    count = seeds_looked_at(plan, effect, kind=kind, sd=sd, example_error=example_error)
     assert count is not None
-    assert count <= plan.most
+    assert count <= plan.after[-1]
     random = np.random.default_rng(7)
     closed = 0
     for _ in range(500):
         gaps = random.normal(0.0 if kind == "equivalence" else effect, sd, count)
         gaps += random.normal(0, example_error)
-        for seeds in range(plan.planned, count + 1):
+        for seeds in range(plan.after[0], count + 1):
             some = gaps[:seeds]
             look = replace(
                 read(some.mean(), sd=some.std(ddof=1), df=seeds - 1, seeds=seeds, margin=effect),
-                levels=look_levels(seeds, looks=plan.looks, level=registered.level, spending=plan.spending),
+                levels=plan.levels(seeds),
                 example_error=example_error,
             )
             if look.margin_interval.within(effect) if kind == "equivalence" else look.interval.low > 0:
@@ -200,6 +197,6 @@ def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
 
 
 def test_a_plan_that_ends_too_early_is_given_more_seeds_than_it_has() -> None:
-    registered = preregistration()
-    assert (seeds_looked_at(registered, 0.1, kind="equivalence", sd=1.0) or 0) > 40
-    assert (seeds_looked_at(registered, 0.1, kind="difference", sd=1.0) or 0) > 40
+    plan = preregistration().looks
+    assert (seeds_looked_at(plan, 0.1, kind="equivalence", sd=1.0) or 0) > 40
+    assert (seeds_looked_at(plan, 0.1, kind="difference", sd=1.0) or 0) > 40

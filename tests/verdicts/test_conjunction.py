@@ -11,7 +11,9 @@ from adanorm.verdicts.conjunction import (
     count_shown,
     partial_conjunction,
     sign_test,
+    significantly_best,
 )
+from adanorm.verdicts.variance import TaskVariance
 
 
 def test_on_all_data_sets_the_largest_p_decides_and_needs_no_correction() -> None:
@@ -54,3 +56,20 @@ def test_of_the_papers_own_table_only_adanorms_claim_passes_a_sign_test() -> Non
     assert p == pytest.approx(2 * 0.5**7)
     assert sign_test([0.0]) == (0, 0, 1.0)
     assert sign_test([0.1, 0.2, 0.3, -0.1]) == pytest.approx((3, 1, 2 * (1 + 4) / 2**4))
+
+
+def test_being_the_best_of_many_takes_more_than_being_the_best_of_two() -> None:
+    best = {1: 80.0, 2: 80.4, 3: 80.9}
+    others = {f"other {n}": {1: 79.2, 2: 79.4, 3: 79.7} for n in range(12)}
+    two = TaskVariance({"best": best, "other": others["other 0"]}, 0)
+    assert significantly_best(two, 0.05) == "best"
+    small = {
+        norm: {seed: score / 100 for seed, score in by_seed.items()} for norm, by_seed in two.scores.items()
+    }
+    assert significantly_best(TaskVariance(small, 0), 0.05) == "best", "in whatever unit"
+    assert significantly_best(TaskVariance({"best": best, **others}, 0), 0.05) is None
+    assert significantly_best(TaskVariance({"best": best}, 0), 0.05) is None
+    assert (
+        significantly_best(TaskVariance({"best": best, "other": others["other 0"], "none": {}}, 0), 0.05)
+        is None
+    )

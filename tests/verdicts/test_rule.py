@@ -14,9 +14,8 @@ from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import StudyGrid, study_grid
 from adanorm.studies.rule import Rule
 from adanorm.studies.study import Study, load_study
-from adanorm.verdicts.margins import check_margins
-from adanorm.verdicts.paired import of_gaps
-from adanorm.verdicts.rule import Column, decide, improvement, not_worse
+from adanorm.verdicts.comparison import Interval, compare_gaps
+from adanorm.verdicts.rule import Column, check_margins, decide, improvement, not_worse
 from tests.conftest import Command
 from tests.reporting.records import record, score
 
@@ -37,9 +36,11 @@ def test_a_row_is_better_worse_equivalent_or_open_as_the_rule_says() -> None:
     found = decide(rule, [column(a=3.0, b=-3.0, c=0.02)])["all"]
     assert [d.answer for d in found] == ["better", "worse", "equivalent", None]
     p = ttest_rel([b + 3 + e for b, e in zip(BASE, NOISE, strict=True)], BASE).pvalue
-    assert found[0].read is not None
-    assert found[0].read.p == pytest.approx(p)
-    assert found[0].p == pytest.approx(1 - (1 - p) ** 4)  # of four comparisons, one of them without runs
+    assert found[0].comparison is not None
+    assert found[0].comparison.p == pytest.approx(p)
+    assert found[0].comparison.family_p == pytest.approx(
+        1 - (1 - p) ** 4
+    )  # of four comparisons, one of them without runs
 
 
 def test_a_significant_lead_within_the_margin_may_count_or_not() -> None:
@@ -51,7 +52,7 @@ def test_a_significant_lead_within_the_margin_may_count_or_not() -> None:
 
 def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
     rule = Rule(families={"all": (("a", "b", "c", "base"),)})
-    read = decide(rule, [column(a=3.0, b=1.0, c=0.5)])["all"][0].read
+    read = decide(rule, [column(a=3.0, b=1.0, c=0.5)])["all"][0].comparison
     assert read is not None
     assert read.gap == pytest.approx(1.5 - sum(NOISE) / 5)
 
@@ -199,6 +200,12 @@ def test_a_conclusion_is_drawn_from_what_a_family_compares() -> None:
         )
 
 
+def interval_of_folds(gaps: list[float]) -> Interval:
+    comparison = compare_gaps(gaps, overlap=0.288)
+    assert comparison is not None
+    return comparison.interval
+
+
 def test_folds_are_paired_with_a_variance_for_the_training_data_that_they_share(tmp_path: Path) -> None:
     study = load_study("ptb-folds")
     grid = study_grid(study, runs=str(tmp_path))
@@ -210,10 +217,10 @@ def test_folds_are_paired_with_a_variance_for_the_training_data_that_they_share(
             record(cell.runs[0], valid={"uas": uas}, test={"uas": uas})
     _, said = rule_notes(Table(study, grid))
     gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
-    read = of_gaps(gaps, overlap=1 / 4)
+    read = compare_gaps(gaps, overlap=1 / 4)
     assert read is not None
     assert read.seed_error**2 == pytest.approx(variance(gaps) * (1 / 5 + 1 / 4))  # Nadeau & Bengio's (9)
-    low, high = of_gaps(gaps, overlap=0.288).interval  # type: ignore[union-attr]
+    low, high = interval_of_folds(gaps)
     assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
     assert "LayerNorm: PTB no scores to compare" in said
 
@@ -229,7 +236,7 @@ def test_the_score_of_a_fold_is_the_mean_over_its_seeds(tmp_path: Path) -> None:
                 uas = folds[norm][int(at) - 1] + at * (run.seed - 1.5) * (1 if norm == "adanorm" else -1)
                 record(run, valid={"uas": uas}, test={"uas": uas})
     gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
-    low, high = of_gaps(gaps, overlap=0.288).interval  # type: ignore[union-attr]
+    low, high = interval_of_folds(gaps)
     _, said = rule_notes(Table(study, grid))
     assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
 

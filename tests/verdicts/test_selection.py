@@ -10,6 +10,7 @@ import pytest
 
 from adanorm.config.compose import cached_experiment
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
+from adanorm.verdicts.cell import level
 from adanorm.verdicts.epoch_choice import (
     EpochChoice,
     Run,
@@ -18,7 +19,6 @@ from adanorm.verdicts.epoch_choice import (
     steadier,
     tracked,
 )
-from adanorm.verdicts.selection import level
 from tests.reporting.records import record
 
 

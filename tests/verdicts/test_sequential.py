@@ -8,17 +8,16 @@ from scipy import stats
 
 from adanorm.verdicts.pair import compared
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import look_levels, nominal_levels
+from adanorm.verdicts.sequential import Looks, nominal_levels
 from adanorm.verdicts.variance import TaskVariance
 from scripts.benchmarks.verdicts_sequential import LOOKED_AT, WIDE, looks, plans, sequential_plan
 
-FIRST_PLAN = preregistration().stopping
+PLAN = preregistration().looks
 
 
 def test_one_look_has_the_whole_level() -> None:
     assert nominal_levels((40,), 0.05, 1.5) == pytest.approx((0.05,))
-    one = look_levels(40, looks=(40,), level=0.05, spending=1.5)
-    assert one == pytest.approx((0.05, 0.1)), "equivalence is two one-sided tests"
+    assert Looks((40,), 1.5).levels(40) == pytest.approx((0.05, 0.1)), "equivalence is two one-sided tests"
 
 
 def test_all_looks_together_have_the_level_and_spend_it_as_registered() -> None:
@@ -47,11 +46,10 @@ def test_each_look_spends_its_own_part_of_the_level() -> None:
 
 
 def test_the_plan_has_no_look_before_the_planned_seeds_and_none_after_the_most() -> None:
-    plan = {"looks": FIRST_PLAN.looks, "level": 0.05, "spending": FIRST_PLAN.spending}
-    assert look_levels(4, **plan).difference < 0.01  # type: ignore[arg-type]
+    assert PLAN.levels(4).difference < 0.01
     for seeds in (2, 41):
-        with pytest.raises(ValueError, match=f"{seeds} seeds: the plan has looks after 3, 4, .*, 40"):
-            look_levels(seeds, **plan)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=f"{seeds} seeds: the plan has looks after 3, 4, "):
+            PLAN.levels(seeds)
 
 
 @pytest.mark.parametrize("name", ["fresh", "small"])

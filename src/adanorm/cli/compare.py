@@ -20,8 +20,9 @@ from adanorm.metrics.table import KIND_METRICS, METRICS
 from adanorm.records.comparisons import ComparisonRecord
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.verdicts.by_example import Norms, claimed_pairs, compare_by_example, shared_seeds
+from adanorm.verdicts.cell import cell_on_record
 from adanorm.verdicts.comparison import Comparison
-from adanorm.verdicts.evidence import norm_runs, variance_of
+from adanorm.verdicts.evidence import variance_of
 from adanorm.verdicts.pair import compared
 from adanorm.verdicts.preregistration import preregistration
 
@@ -89,8 +90,8 @@ def compare(
     variance. Raises ValueError where a run is missing or has no outputs.
     """
     found = compare_by_example(runs, pairs, seeds=seeds, metric=metric)
-    sides = {norm: norm_runs(run) for norm, run in runs.items()}
-    variance = variance_of({norm: side for norm, side in sides.items() if side.runs})
+    cells = {norm: cell_on_record(run) for norm, run in runs.items()}
+    variance = variance_of({norm: cell for norm, cell in cells.items() if cell.runs})
     first = next(iter(runs.values()))
     lines = [f"{first.task.name} {first.scale}, test {METRICS[metric or first.task.metric].label}"]
     for one in found:

@@ -11,7 +11,7 @@ from adanorm.cli.values import folder_of, seed_list, whole_number
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study
-from adanorm.verdicts.margins import check_margins
+from adanorm.verdicts.rule import check_margins
 
 STUDY_KEYS = {
     "task": Key("one or more of its columns, such as rt,sst5 (default: all)", also=("tasks",)),

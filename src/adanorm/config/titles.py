@@ -37,6 +37,7 @@ def quantity_title(quantity: str) -> str:
 
 _QUANTITIES = {
     "test": "test score",
+    "top3": "top-3 mean",
     "last_train_loss": "last training loss",
     "last_valid_loss": "last validation loss",
 }

@@ -10,7 +10,8 @@ from typing import NamedTuple, TypeAlias
 from adanorm.config.titles import quantity_title, title
 from adanorm.studies.grid import Planned
 from adanorm.verdicts.by_example import bring_up_to_date
-from adanorm.verdicts.evidence import Evidence, Quantity, evidence
+from adanorm.verdicts.cell import Quantity
+from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.pair import Pair, pair, paper_gap
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import listed
@@ -130,9 +131,9 @@ class Plan:
         if key not in self._known:
             shared = seeds[comparison.better] & seeds[comparison.worse]
             norms = pair_of(record.of_seeds(seeds), comparison.better, comparison.worse)
-            answer = _answer(norms, no_worse=comparison.no_worse)
+            answer = norms.answer_of_no_loss if comparison.no_worse else norms.answer
             left = f"{len(shared)} seeds" if answer == "open" and len(shared) >= self.most else ""
-            if any(side.diverged or side.unlearned for side in norms.sides):
+            if not all(side.all_learned for side in norms.sides):
                 left = norms.remark
             self._known[key] = Standing(comparison, norms, answer, left)
         return self._known[key]
@@ -174,7 +175,7 @@ class Plan:
         closing: list[int | None] = []
         if norms.prospect is not None and norms.comparison is not None:
             closing.append(norms.prospect.to_equate)
-            closing += [] if norms.comparison.paper_excluded else [norms.prospect.to_find]
+            closing += [] if norms.comparison.papers_gap == "excluded" else [norms.prospect.to_find]
         ahead = [n for n in closing if n is not None and len(norms.seeds) < n <= self.most]
         return min(ahead) - len(norms.seeds) if ahead else None
 
@@ -187,15 +188,6 @@ def pair_of(record: Evidence, better: str, worse: str) -> Pair:
     norms = pair(record, better, worse, margin=margin, paper=paper, goes_on=True)
     assert norms is not None, "the task is there"
     return norms
-
-
-def _answer(norms: Pair, *, no_worse: bool) -> str:
-    """Return what a pair says; where that is open, whether a claim of no loss is decided."""
-    if norms.answer != "open" or norms.comparison is None or not no_worse:
-        return norms.answer
-    level = preregistration().level
-    inferior = "worse" if norms.comparison.p_inferior < level else "open"
-    return "not worse" if norms.comparison.p_not_inferior < level else inferior
 
 
 def _next_runs(comparison: Followed, added: Added) -> list[Run]:

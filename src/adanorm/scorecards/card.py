@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from adanorm.verdicts.evidence import NormRuns
+from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.pair import Pair
 
 
@@ -59,7 +59,7 @@ class Score(NamedTuple):
     """The runs of a column by norm, and the norm beside each other norm; `alike` compute the same there."""
 
     column: Column
-    runs: Mapping[str, NormRuns]
+    runs: Mapping[str, Cell]
     pairs: Mapping[str, Pair]
     alike: Sequence[str]
 

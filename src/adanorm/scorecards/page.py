@@ -18,8 +18,8 @@ from adanorm.config.titles import task_metric, title
 from adanorm.scorecards.card import Card, Cost, Gradients, Score, short
 from adanorm.scorecards.columns import span
 from adanorm.scorecards.likeness import set_by
+from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.comparison import Interval
-from adanorm.verdicts.evidence import NormRuns
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import lacking, listed
@@ -181,17 +181,18 @@ def _score(card: Card, score: Score) -> dict[str, Any]:
     }
 
 
-def _side(runs: NormRuns, sign: int) -> tuple[str, str]:
+def _side(runs: Cell, sign: int) -> tuple[str, str]:
     """Return a norm's mean over seeds with its standard deviation and what has no score, and its seeds."""
-    scores = [sign * score for score in runs.scores.values()]
+    scores = [sign * score for score in runs.by_seed.values()]
     parts = []
     if scores:
         digits = 2 if abs(fmean(scores)) >= 10 else 3
         spread = f" ± {stdev(scores):.{digits}f}" if len(scores) > 1 else ""
         parts.append(f"{fmean(scores):.{digits}f}{spread} ({len(scores)})")
-    ends = (("diverged", runs.diverged), ("learned nothing", runs.unlearned), ("failed", runs.failed))
-    parts += [f"{len(seeds)} {word}" for word, seeds in ends if seeds]
-    by_seed = ", ".join(f"seed {seed}: {sign * score:.4g}" for seed, score in sorted(runs.scores.items()))
+    ends = {"diverged": runs.count("diverged"), "learned nothing": len(runs.unlearned)}
+    ends["failed"] = runs.count("failed")
+    parts += [f"{number} {word}" for word, number in ends.items() if number]
+    by_seed = ", ".join(f"seed {seed}: {sign * score:.4g}" for seed, score in sorted(runs.by_seed.items()))
     return ", ".join(parts) or "no runs", by_seed
 
 

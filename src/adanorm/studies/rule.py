@@ -50,8 +50,8 @@ class Margin(Config):
     reason: str
 
     def of(self, quantity: str) -> float | None:
-        """Return that of the test score (`test`), of a loss for every other quantity."""
-        return self.test if quantity == "test" else self.loss
+        """Return that of test scores (`test`, `top3`), of a loss for every other quantity."""
+        return self.test if quantity in ("test", "top3") else self.loss
 
 
 class Conclusion(Config):
@@ -63,7 +63,7 @@ class Conclusion(Config):
 
 
 class Rule(Config):
-    """What is compared, and what counts: see reporting.verdicts.rule.
+    """What is compared, and what counts: see verdicts.rule.
 
     `families` are comparisons whose p-values are corrected together, over all columns, by a name;
     `quantities` has those that compare no test score. `margins` are of tasks that conf/claims/paper.yaml

@@ -13,8 +13,8 @@ from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, read_comparison, write_comparison
 from adanorm.records.folder import shown
+from adanorm.verdicts.cell import cell_on_record
 from adanorm.verdicts.crossed import Values, components, seed_split
-from adanorm.verdicts.evidence import norm_runs
 from adanorm.verdicts.preregistration import preregistration
 
 Norms: TypeAlias = tuple[str, str]  # the first is what the second is compared with
@@ -43,7 +43,7 @@ def shared_seeds(
     runs: Mapping[str, Experiment], pair: Norms, seeds: Sequence[int] | None = None
 ) -> list[int]:
     """Return the seeds that both norms have done, of those that are named if there are such."""
-    done = [norm_runs(runs[norm]).scores.keys() for norm in pair]
+    done = [cell_on_record(runs[norm]).by_seed.keys() for norm in pair]
     return sorted(done[0] & done[1] if seeds is None else done[0] & done[1] & {*seeds})
 
 

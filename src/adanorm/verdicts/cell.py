@@ -1,13 +1,13 @@
-"""One cell of a table: the runs of a task under a norm, over seeds, beside the paper's number."""
+"""The runs of a task under a norm, over seeds: their scores, signed here alone, beside the paper's number."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import NamedTuple
+from statistics import fmean, median, stdev
+from typing import Literal, NamedTuple, TypeAlias
 
 from adanorm.config.compose import papers_sources
 from adanorm.config.experiment import Experiment
@@ -20,30 +20,38 @@ from adanorm.studies.grid import Candidate
 from adanorm.verdicts.prediction import place
 from adanorm.verdicts.variance import Spread
 
+Quantity: TypeAlias = Literal[
+    "test", "top3", "last_train_loss", "last_valid_loss", "valid_best", "valid_level"
+]
+
 
 @dataclass(frozen=True)
 class Cell:
-    """The results of one cell, and their folders; `wanted` is the number of seeds asked for."""
+    """The runs of a task under a norm that have ended, and their results, in the same order.
+
+    `by_seed` has a quantity of the runs that learned something, signed so that larger is better; `unlearned`
+    are the seeds of those that are no better than a trivial baseline, `wanted` the number of seeds asked for.
+    """
 
     task: str
     norm: str
     metric: str
-    wanted: int
-    results: tuple[Result, ...]
-    paper: Published | None
-    folders: tuple[Path, ...] = ()
-    unlearned: tuple[int, ...] = ()  # seeds whose runs are no better than a trivial baseline
+    wanted: int = 0
+    runs: tuple[Experiment, ...] = ()
+    results: tuple[Result, ...] = ()
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+    unlearned: tuple[int, ...] = ()
+    paper: Published | None = None
 
     @property
     def scores(self) -> list[float]:
-        """The test scores of the runs that ended well."""
+        """The test scores of the runs that are done, in the metric's own unit and direction."""
         return [result.test_score(self.metric) for result in self.results if result.status == "done"]
 
     @property
-    def by_seed(self) -> dict[int, float]:
-        """The test scores of the runs that ended well and learned something, by seed."""
-        done = (r for r in self.results if r.status == "done" and r.seed not in self.unlearned)
-        return {result.seed: result.test_score(self.metric) for result in done}
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the runs."""
+        return tuple(run.folder() for run in self.runs)
 
     @property
     def all_learned(self) -> bool:
@@ -53,10 +61,39 @@ class Cell:
     @property
     def setback(self) -> str:
         """How many runs diverged, or did not learn; nothing where none did."""
-        ended, diverged = len(self.results), self.count("diverged")
-        if diverged:
-            return f"diverged {diverged}/{ended}"
-        return f"did not learn {len(self.unlearned)}/{ended}" if self.unlearned else ""
+        if diverged := self.count("diverged"):
+            return f"diverged {diverged}/{len(self.results)}"
+        return f"did not learn {len(self.unlearned)}/{len(self.results)}" if self.unlearned else ""
+
+    @property
+    def ended(self) -> int:
+        """How many runs have ended, failed ones left out."""
+        return len(self.results) - self.count("failed")
+
+    @property
+    def recorded(self) -> set[int]:
+        """The seeds whose runs have ended, failed ones left out."""
+        return {result.seed for result in self.results if result.status != "failed"}
+
+    @property
+    def seconds(self) -> float | None:
+        """The median of the seconds of a run that learned; None where no run says its own."""
+        seconds = [
+            result.seconds
+            for result in self.results
+            if result.status == "done" and result.seconds is not None and result.seed not in self.unlearned
+        ]
+        return median(seconds) if seconds else None
+
+    def of_seeds(self, seeds: Collection[int]) -> Cell:
+        """Return the runs of some seeds alone."""
+        return replace(
+            self,
+            runs=tuple(run for run in self.runs if run.seed in seeds),
+            results=tuple(result for result in self.results if result.seed in seeds),
+            by_seed={seed: score for seed, score in self.by_seed.items() if seed in seeds},
+            unlearned=tuple(seed for seed in self.unlearned if seed in seeds),
+        )
 
     def count(self, status: Status) -> int:
         """Return how many runs ended with a status."""
@@ -99,10 +136,10 @@ class Cell:
         if not self.scores or spread is None or spread.sd == 0:
             return "inconclusive"
         number, count = self.paper, len(self.scores)
-        found = place(
+        prediction = place(
             number.value or 0.0, rounding=number.rounding, mean=fmean(self.scores), count=count, spread=spread
         )
-        return f"{found.verdict} ({found.percentile:.0f} %)"
+        return f"{prediction.verdict} ({prediction.percentile:.0f} %)"
 
 
 def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cell:
@@ -114,24 +151,97 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     first = experiments[0]
     asked = {experiment.seed for experiment in experiments}
     alike = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in asked)]
-    made = [(run, found) for run in alike if (found := reader.result(run.folder())) is not None]
-    shown_metric = first.task.metric
-    if metric is not None and any(metric in (result.test or {}) for _, result in made):
-        shown_metric = metric
-    paper = published(first.task.name, first.norm.name) if shown_metric == first.task.metric else None
-    if paper is not None and unlike_the_papers(first) is not None:
-        paper = None
-    done = [(run, result) for run, result in made if result.status == "done"]
+    ended = with_results(alike)
+    own = first.task.metric
+    shown = metric if metric and any(metric in (result.test or {}) for _, result in ended) else own
+    is_compared = shown == own and unlike_the_papers(first) is None
+    return replace(
+        cell_of(first, ended, metric=shown),
+        wanted=len(experiments),
+        paper=published(first.task.name, first.norm.name) if is_compared else None,
+    )
+
+
+def cell_on_record(first: Experiment, quantity: Quantity = "test") -> Cell:
+    """Return the cell of all runs on record that differ from a run in nothing but their seed."""
+    return cell_of(first, with_results(reader.runs_on_record(first)), quantity)
+
+
+def with_results(runs: Iterable[Experiment]) -> list[tuple[Experiment, Result]]:
+    """Return the runs that have ended, with their results."""
+    results = ((run, reader.result(run.folder())) for run in runs)
+    return [(run, result) for run, result in results if result is not None]
+
+
+def cell_of(
+    first: Experiment,
+    ended: Iterable[tuple[Experiment, Result]],
+    quantity: Quantity = "test",
+    *,
+    metric: str | None = None,
+) -> Cell:
+    """Return the cell of runs with their results, which differ from the first in nothing but their seed."""
+    ended, own = list(ended), first.task.metric
+    done = [(run, result) for run, result in ended if result.status == "done"]
+    unlearned = [run.seed for run, result in done if not has_learned(run, result.test_score(own))]
+    sign = -1 if _lower_is_better(first, quantity, metric or own) else 1
+    values = {
+        run.seed: _value(run, result, quantity, metric or own)
+        for run, result in done
+        if run.seed not in unlearned
+    }
     return Cell(
         first.task.name,
         first.norm.name,
-        shown_metric,
-        len(experiments),
-        tuple(result for _, result in made),
-        paper,
-        tuple(run.folder() for run, _ in made),
-        tuple(run.seed for run, result in done if not has_learned(run, result.test_score(first.task.metric))),
+        metric or own,
+        runs=tuple(run for run, _ in ended),
+        results=tuple(result for _, result in ended),
+        by_seed={seed: sign * value for seed, value in values.items() if value is not None},
+        unlearned=tuple(unlearned),
     )
+
+
+def _lower_is_better(run: Experiment, quantity: Quantity, metric: str) -> bool:
+    if quantity in ("last_train_loss", "last_valid_loss"):
+        return True
+    return not METRICS[metric if quantity in ("test", "top3") else run.task.selection_metric].higher_is_better
+
+
+def _value(run: Experiment, result: Result, quantity: Quantity, metric: str) -> float | None:
+    """Return a quantity of a run that is done; None where its curve has none."""
+    if quantity == "test" or (quantity == "top3" and result.averaged):
+        return (result.test or {}).get(metric)  # averaged weights are a mean over evaluations already
+    if quantity == "valid_best":
+        return (result.valid or {}).get(run.task.selection_metric)
+    rows, valid = reader.metrics(run.folder()), f"valid_{run.task.selection_metric}"
+    if quantity == "valid_level":
+        return level([row[valid] for row in rows if valid in row])
+    if quantity == "top3":
+        tests = {row["update"]: row[f"test_{metric}"] for row in reader.test_metrics(run.folder())}
+        sign = 1 if run.task.selects_highest else -1
+        return top3(
+            [
+                (sign * row[valid], tests[row["update"]])
+                for row in rows
+                if valid in row and row["update"] in tests
+            ]
+        )
+    return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
+
+
+def level(curve: Sequence[float]) -> float | None:
+    """Return the mean of the last third of a run's evaluations, at least one; None of no evaluation."""
+    return fmean(curve[-max(1, len(curve) // 3) :]) if curve else None
+
+
+def top3(evaluations: Sequence[tuple[float, float]]) -> float | None:
+    """Return the mean test score of the three evaluations best by validation; None of no evaluation.
+
+    `evaluations` are pairs of a validation score, larger is better, and a test score. The earlier of two that
+    are as good is taken.
+    """
+    best = sorted(evaluations, key=lambda evaluation: evaluation[0], reverse=True)[:3]
+    return fmean(test for _, test in best) if best else None
 
 
 def unlike_the_papers(run: Experiment) -> str | None:

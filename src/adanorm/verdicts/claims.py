@@ -9,13 +9,16 @@ from typing import Literal
 
 from adanorm.config.titles import task_metric
 from adanorm.records.published import published
+from adanorm.verdicts.cell import Quantity
+from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.conjunction import (
     corrected,
     count_shown,
+    in_family,
     partial_conjunction,
     sign_test,
 )
-from adanorm.verdicts.evidence import Evidence, Quantity, evidence
+from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.pair import Pair, pair, paper_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 
@@ -91,6 +94,13 @@ class ClaimResult:
             partial_conjunction([task.p_no_gain for task in self.tasks], contrary),
         )
 
+    @cached_property
+    def corrected(self) -> dict[str, Comparison]:
+        """The comparisons by task, with p corrected over all tasks of the claim, those without runs too."""
+        known = [None if task.pair is None else task.pair.comparison for task in self.tasks]
+        by_task = zip((task.task for task in self.tasks), in_family(known), strict=True)
+        return {task: comparison for task, comparison in by_task if comparison is not None}
+
     @property
     def run(self) -> list[TaskResult]:
         """The tasks on which both norms have runs."""
@@ -117,31 +127,29 @@ class ClaimResult:
 
 def claim_results(runs: str | None = None) -> list[ClaimResult]:
     """Return what the records say of every claim of the paper, at the paper's scale and at mini."""
-    return [found for scale in SCALES for found in evaluated(preregistration().claims, scale, runs=runs)]
+    return [result for scale in SCALES for result in evaluated(preregistration().claims, scale, runs=runs)]
 
 
 def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
     """Return what the records of a scale say of claims, each corrected for their number."""
     read = cache(partial(evidence, runs=runs))  # claims share tasks
-    found = [
+    results = [
         ClaimResult(claim, scale, tuple(_task_result(claim, t, scale, read) for t in claim.tasks_at(scale)))
         for claim in claims
     ]
-    begun = [index for index, result in enumerate(found) if result.run]
-    columns = zip(*(corrected(ps) for ps in zip(*(found[i].ps for i in begun), strict=True)), strict=True)
-    for index, family in zip(begun, columns, strict=True):
-        found[index] = replace(found[index], family=(family[0], family[1], family[2]))
-    return found
+    begun = [result for result in results if result.run]
+    holds, contrary, no_gain = (corrected([result.ps[column] for result in begun]) for column in range(3))
+    families = iter(zip(holds, contrary, no_gain, strict=True))
+    return [replace(result, family=next(families)) if result.run else result for result in results]
 
 
 def _task_result(claim: Claim, task: str, scale: str, read: Callable[..., Evidence]) -> TaskResult:
     better, worse = claim.norms(task)
-    found = _read(claim, task, scale, read)
-    result = TaskResult(claim, task, claimed_pair(claim, found))
+    result = TaskResult(claim, task, claimed_pair(claim, _evidence(claim, task, scale, read)))
     if claim.quantity != "test":
         return result
     margin = _margin(claim, task)
-    seen = [_read(claim, task, scale, read, quantity) for quantity in SEEN]
+    seen = [_evidence(claim, task, scale, read, quantity) for quantity in SEEN]
     best_epoch, level = (pair(shown, better, worse, margin=margin) for shown in seen)
     return replace(result, best_epoch=best_epoch, level=level)
 
@@ -150,24 +158,24 @@ def claim_evidence(
     claim: Claim, scale: str, runs: str | None = None, read_evidence: Callable[..., Evidence] = evidence
 ) -> dict[str, Evidence]:
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
-    found = {}
+    by_task = {}
     for task in claim.tasks_at(scale):
-        read = _read(claim, task, scale, partial(read_evidence, runs=runs))
-        both = claimed_pair(claim, read)
+        records = _evidence(claim, task, scale, partial(read_evidence, runs=runs))
+        both = claimed_pair(claim, records)
         if both is not None and both.answer != "not run":
-            found[task] = read
-    return found
+            by_task[task] = records
+    return by_task
 
 
-def claimed_pair(claim: Claim, found: Evidence) -> Pair | None:
+def claimed_pair(claim: Claim, records: Evidence) -> Pair | None:
     """Return the two norms of a claim on a task, by what is on record of it; None where that is nothing."""
-    better, worse = claim.norms(found.task)
-    is_own = not claim.overrides(found.scale, found.task)  # the paper's gap is one of its own settings
-    paper = paper_gap(found, better, worse) if is_own else None
-    return pair(found, better, worse, margin=_margin(claim, found.task), paper=paper)
+    better, worse = claim.norms(records.task)
+    is_own = not claim.overrides(records.scale, records.task)  # the paper's gap is one of its own settings
+    paper = paper_gap(records, better, worse) if is_own else None
+    return pair(records, better, worse, margin=_margin(claim, records.task), paper=paper)
 
 
-def _read(
+def _evidence(
     claim: Claim, task: str, scale: str, read: Callable[..., Evidence], quantity: Quantity | None = None
 ) -> Evidence:
     others = tuple(norm for norm in claim.norms(task) if norm not in preregistration().norms)

@@ -1,14 +1,20 @@
-"""One comparison of two norms on a task: better, worse, equivalent or open, and what would close it."""
+"""One comparison of two norms: its effect, its intervals, and the one answer that every page prints."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Literal, NamedTuple
 
-from adanorm.verdicts.sequential import Levels
+from adanorm.verdicts.sequential import Levels, fixed_levels
+from adanorm.verdicts.variance import NO_SPREAD, Spread
 
 Answer = Literal["better", "worse", "equivalent", "open"]
+Sign = Literal["ahead", "behind", "not told apart"]
+Size = Literal["within the margin", "not within the margin"]
+PapersGap = Literal["excluded", "not excluded", "not comparable"]
 SMALLEST_P = 1e-300  # a smaller one could be taken for 0
 
 
@@ -38,7 +44,9 @@ class Comparison:
     `gap` is the mean over `seeds` shared seeds, positive where the first-named norm is better; `sd`
     of a seed's gap, on `df` degrees of freedom. `example_error` is the standard error that the
     choice of `examples` test examples adds, 0 where it is not on record; it adds no degrees of freedom,
-    so that more noise never makes an interval narrower. All in the metric's unit.
+    so that more noise never makes an interval narrower. All in the metric's unit. `family_p` is p corrected
+    over the family of comparisons that this one is in, and decides the sign in place of p. With
+    `beyond_margin` a norm is ahead or behind only by more than the margin.
     """
 
     gap: float
@@ -51,6 +59,8 @@ class Comparison:
     example_error: float = 0.0
     examples: int = 0
     paper: PaperGap | None = None
+    family_p: float | None = None
+    beyond_margin: bool = False
 
     @property
     def seed_error(self) -> float:
@@ -79,15 +89,33 @@ class Comparison:
         return Interval(self.gap - reach, self.gap + reach)
 
     @property
-    def answer(self) -> Answer:
-        """Return what the runs say of the two norms.
+    def sign(self) -> Sign:
+        """Whether the first norm is ahead of the second or behind it."""
+        p = self.p if self.family_p is None else self.family_p
+        if p >= self.level or (self.beyond_margin and abs(self.gap) <= self.margin):
+            return "not told apart"
+        return "ahead" if self.gap > 0 else "behind"
 
-        Equivalent goes first: a difference that is not nil and yet smaller than matters.
-        """
-        if self.margin_interval.within(self.margin):
+    @property
+    def size(self) -> Size:
+        """Whether the difference is smaller than matters; `margin_interval` decides it."""
+        is_within = self.margin_interval.within(self.margin)
+        return "within the margin" if is_within else "not within the margin"
+
+    @property
+    def papers_gap(self) -> PapersGap:
+        """Whether the paper's gap can be the true one on this test set."""
+        if self.paper_p is None:
+            return "not comparable"
+        return "excluded" if self.paper_p < self.level else "not excluded"
+
+    @property
+    def answer(self) -> Answer:
+        """Size and sign in one word. The size goes first: what is not nil may still not matter."""
+        if self.size == "within the margin":
             return "equivalent"
-        low, high = self.interval
-        return "better" if low > 0 else "worse" if high < 0 else "open"
+        words: dict[Sign, Answer] = {"ahead": "better", "behind": "worse", "not told apart": "open"}
+        return words[self.sign]
 
     @property
     def p(self) -> float:
@@ -96,15 +124,18 @@ class Comparison:
 
     @property
     def p_better(self) -> float:
-        """The p against *better*: two-sided, and at least the level where the norms are equivalent."""
-        below = 2 * self._tail(self.gap)
-        return 1.0 if self.answer == "equivalent" else self._corrected(below, self.levels.difference)
+        """The p against *better*: two-sided, and 1 where the norms are equivalent."""
+        return self._p_ahead(self.gap)
 
     @property
     def p_worse(self) -> float:
-        """The p against *worse*, two-sided."""
-        below = 2 * self._tail(-self.gap)
-        return 1.0 if self.answer == "equivalent" else self._corrected(below, self.levels.difference)
+        """The p against *worse*: two-sided, and 1 where the norms are equivalent."""
+        return self._p_ahead(-self.gap)
+
+    def _p_ahead(self, gap: float) -> float:
+        if self.answer == "equivalent":
+            return 1.0
+        return self._corrected(2 * self._tail(gap), self.levels.difference)
 
     @property
     def p_not_inferior(self) -> float:
@@ -152,7 +183,74 @@ class Comparison:
         distance = max(0.0, abs(self.gap - self.paper.value) - self.paper.rounding)
         return self._corrected(2 * float(t.sf(distance / self.seed_error, self.df)), self.levels.difference)
 
-    @property
-    def paper_excluded(self) -> bool | None:
-        """Whether the paper's gap is not the true one; None where the paper has none."""
-        return None if self.paper_p is None else self.paper_p < self.level
+
+def compare(
+    first: Mapping[int, float] | Sequence[float],
+    second: Mapping[int, float] | Sequence[float],
+    margin: float,
+    *,
+    level: float = 0.05,
+    levels: Levels | None = None,
+    spread: Spread | None = None,
+    paper: PaperGap | None = None,
+) -> Comparison | None:
+    """Return by how much the first norm beats the second, over the seeds that both have scores of.
+
+    Scores are by seed, or in the order of the seeds; larger is better, so negate a loss. A difference below
+    `margin` does not matter. A plan with several looks has `levels`, a variance that other norms tell too a
+    `spread`. None with fewer than two shared seeds, and where all gaps are alike: nothing tells their noise
+    then. Raises ValueError for a margin that is not positive and for sequences of different lengths.
+    """
+    if margin <= 0:
+        raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")
+    sides = [scores if isinstance(scores, Mapping) else dict(enumerate(scores)) for scores in (first, second)]
+    if not any(isinstance(scores, Mapping) for scores in (first, second)) and len(first) != len(second):
+        raise ValueError(
+            f"{len(first)} and {len(second)} scores: name their seeds, as in {{1: 75.9, 2: 76.4}}"
+        )
+    gaps = [sides[0][seed] - sides[1][seed] for seed in sides[0] if seed in sides[1]]
+    return compare_gaps(gaps, margin, level=level, levels=levels, spread=spread, paper=paper)
+
+
+def compare_gaps(
+    gaps: Sequence[float],
+    margin: float = 0.0,
+    *,
+    level: float = 0.05,
+    levels: Levels | None = None,
+    spread: Spread | None = None,
+    overlap: float = 0.0,
+    paper: PaperGap | None = None,
+    example_error: float = 0.0,
+    examples: int = 0,
+    beyond_margin: bool = False,
+) -> Comparison | None:
+    """Return the comparison that gaps make, one a seed; None where nothing tells their spread.
+
+    Without `levels` it is a fixed plan, without `spread` the gaps tell their own. `overlap`: the gaps are of
+    folds, with so many tested examples an example trained on; n of them have the variance of a mean of n
+    independent ones times 1 + n * overlap (Nadeau & Bengio 2003, section 3).
+    """
+    spread = spread or own_spread(gaps)
+    if spread is None:
+        return None
+    sd = spread.sd * math.sqrt(1 + len(gaps) * overlap)
+    return Comparison(
+        fmean(gaps),
+        sd,
+        spread.df,
+        len(gaps),
+        margin,
+        levels or fixed_levels(level),
+        level,
+        example_error,
+        examples,
+        paper,
+        beyond_margin=beyond_margin,
+    )
+
+
+def own_spread(gaps: Sequence[float]) -> Spread | None:
+    """Return the standard deviation of gaps; None with fewer than two, and where all are alike."""
+    sd = stdev(gaps) if len(gaps) > 1 else 0.0
+    return Spread(sd, len(gaps) - 1) if sd > NO_SPREAD else None

@@ -1,10 +1,16 @@
-"""Claims over several data sets: on how many of them something holds, and statements over all."""
+"""Several comparisons together: families, counts of data sets, and one estimate over tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
 
 import numpy as np
+
+from adanorm.verdicts.comparison import Comparison, compare_gaps
+from adanorm.verdicts.sequential import Levels
+from adanorm.verdicts.variance import TaskVariance
 
 
 def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
@@ -35,6 +41,48 @@ def corrected(ps: Sequence[float]) -> list[float]:
     adjusted = np.empty(count)
     adjusted[order] = np.minimum(np.maximum.accumulate((count - np.arange(count)) * values[order]), 1)
     return adjusted.tolist()
+
+
+def in_family(comparisons: Sequence[Comparison | None]) -> list[Comparison | None]:
+    """Return comparisons with their p corrected over all of them, None counting with a p of 1."""
+    ps = corrected([1.0 if one is None else one.p for one in comparisons])
+    return [one and replace(one, family_p=p) for one, p in zip(comparisons, ps, strict=True)]
+
+
+def pooled(comparisons: Sequence[Comparison]) -> Comparison:
+    """Return one estimate of a gap that all comparisons share, each weighted by its inverse variance.
+
+    Of comparisons in one unit under one margin. With w a weight by the sum of all, the degrees of freedom
+    are 1 / sum(w^2 / df) (Satterthwaite 1946). Of looks the strictest levels are taken.
+    """
+    weights = np.array([one.error**-2 for one in comparisons])
+    shares, seeds = weights / weights.sum(), sum(one.seeds for one in comparisons)
+    return Comparison(
+        gap=float(shares @ [one.gap for one in comparisons]),
+        sd=float(np.sqrt(seeds / weights.sum())),
+        df=float(1 / (shares**2 @ [1 / one.df for one in comparisons])),
+        seeds=seeds,
+        margin=comparisons[0].margin,
+        levels=Levels(*(min(levels) for levels in zip(*(one.levels for one in comparisons), strict=True))),
+        level=comparisons[0].level,
+    )
+
+
+def significantly_best(variance: TaskVariance, level: float) -> str | None:
+    """Return the norm that is better than every other of a task; None where none is.
+
+    Larger scores are better. By the moderated test against each of the others, corrected for their
+    number.
+    """
+    scores = variance.scores
+    if len(scores) < 2 or not all(scores.values()):
+        return None
+    best = max(scores, key=lambda norm: fmean(scores[norm].values()))
+    comparisons = []
+    for other in scores.keys() - {best}:
+        spread = variance.of_difference(other, best)
+        comparisons.append(spread and compare_gaps(variance.gaps(other, best), spread=spread, level=level))
+    return best if all(one is not None and one.sign == "ahead" for one in in_family(comparisons)) else None
 
 
 def sign_test(gaps: Sequence[float]) -> tuple[int, int, float]:

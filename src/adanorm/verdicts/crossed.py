@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +58,15 @@ def components(values: Values) -> Components:
     return Components((of_seeds - rest) / examples, (of_examples - rest) / seeds, rest, seeds, examples)
 
 
+def pooled_example_error(variances: Sequence[float], examples: int) -> float:
+    """Return the standard error that the choice of examples adds, pooled over a task's pairs of norms.
+
+    `variances` are the pairs' example components, unbiased and so perhaps negative: only their mean is
+    held to 0.
+    """
+    return math.sqrt(max(0.0, fmean(variances)) / examples)
+
+
 class SeedSplit(NamedTuple):
     """Standard deviations of a norm's score over seeds: on this test set, and on its distribution."""
 
@@ -72,6 +83,6 @@ def seed_split(values: Values) -> SeedSplit | None:
     """
     if len(values) < FEWEST_SEEDS:
         return None
-    found = components(values)
-    assert found.seed is not None, "of several seeds"
-    return SeedSplit(float(values.mean(1).std(ddof=1)), math.sqrt(max(0.0, found.seed)))
+    seed = components(values).seed
+    assert seed is not None, "of several seeds"
+    return SeedSplit(float(values.mean(1).std(ddof=1)), math.sqrt(max(0.0, seed)))

@@ -16,7 +16,7 @@ from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
-from adanorm.verdicts.selection import level
+from adanorm.verdicts.cell import level
 
 
 class Run(NamedTuple):

@@ -14,7 +14,8 @@ from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.verdicts.paired import corrected_by, paired
+from adanorm.verdicts.comparison import Comparison, compare_gaps
+from adanorm.verdicts.conjunction import in_family
 from adanorm.verdicts.preregistration import preregistration
 
 
@@ -56,39 +57,46 @@ def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[F
     """Return a row for each task and quantity that both norms have records of."""
     assert finding.norms is not None, "a comparison names two norms"
     first, second = finding.norms
-    gaps = []
+    measured = []
     for task in analysis.tasks:
         for quantity in finding.quantities:
             pairs = [_by_seed(grid, norm, task, quantity) for norm in (first, second)]
             if seeds := sorted(pairs[0].keys() & pairs[1].keys()):
-                gaps.append((task, quantity, [[found[seed] for seed in seeds] for found in pairs]))
-    by_ratio = [_shown(analysis, quantity).log for _, quantity, _ in gaps]
-    differences = [
-        paired(*([math.log(number) for number in side] for side in values) if ratio else values)
-        for (_, _, values), ratio in zip(gaps, by_ratio, strict=True)
+                measured.append((task, quantity, [[by_seed[seed] for seed in seeds] for by_seed in pairs]))
+    by_ratio = [_shown(analysis, quantity).log for _, quantity, _ in measured]
+    gaps = [
+        [math.log(b) - math.log(a) if ratio else b - a for a, b in zip(*values, strict=True)]
+        for (_, _, values), ratio in zip(measured, by_ratio, strict=True)
     ]
-    ps = corrected_by({index: gap.p for index, gap in enumerate(differences)})
-    return [
-        FindingRow(
-            task,
-            _shown(analysis, quantity).label,
-            (first, second),
-            _means(values, by_ratio=by_ratio[index]),
-            differences[index].mean,
-            by_ratio[index],
-            ps.get(index),
-            len(values[0]),
-            verdict(differences[index].mean, ps.get(index), finding.expected),
+    level = preregistration().level
+    comparisons = [compare_gaps(of, level=level) for of in gaps]
+    known = iter(in_family([one for one in comparisons if one is not None]))
+    rows = []
+    for (task, quantity, values), of, ratio, comparison in zip(
+        measured, gaps, by_ratio, comparisons, strict=True
+    ):
+        judged = None if comparison is None else next(known)
+        rows.append(
+            FindingRow(
+                task,
+                _shown(analysis, quantity).label,
+                (first, second),
+                _means(values, by_ratio=ratio),
+                fmean(of),
+                ratio,
+                None if judged is None else judged.family_p,
+                len(of),
+                _verdict(judged, finding.expected),
+            )
         )
-        for index, (task, quantity, values) in enumerate(gaps)
-    ]
+    return rows
 
 
-def verdict(gap: float, p: float | None, expected: str | None) -> str:
-    """Return *supported*, *contradicted* or *undecided* for a difference and its p."""
-    if p is None or p >= preregistration().level:
+def _verdict(comparison: Comparison | None, expected: str | None) -> str:
+    """Return *supported*, *contradicted* or *undecided*: whether the second norm is as expected."""
+    if comparison is None or comparison.sign == "not told apart":
         return "undecided"
-    is_lower = gap < 0
+    is_lower = comparison.sign == "behind"
     return "supported" if is_lower == (expected == "lower") else "contradicted"
 
 

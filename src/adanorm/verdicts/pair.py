@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Literal
 
 from adanorm.config.titles import task_metric, title
 from adanorm.records.comparisons import ComparisonRecord, read_comparison
 from adanorm.records.published import READ_OFF, published, published_last_loss
-from adanorm.verdicts.comparison import Comparison, PaperGap
-from adanorm.verdicts.evidence import Evidence, NormRuns
+from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
+from adanorm.verdicts.evidence import Evidence
 from adanorm.verdicts.planning import Prospect, prospect
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import fixed_levels, look_levels
 from adanorm.verdicts.variance import TaskVariance
 
 Answer = Literal["better", "worse", "equivalent", "open", "not run"]
@@ -32,7 +31,7 @@ class Pair:
     task: str
     scale: str
     norms: tuple[str, str]  # better, worse
-    sides: tuple[NormRuns, NormRuns]
+    sides: tuple[Cell, Cell]
     seeds: tuple[int, ...]
     gaps: tuple[float, ...]  # one a shared seed
     comparison: Comparison | None
@@ -52,7 +51,7 @@ class Pair:
         if self.divergence_p is not None:
             if self.divergence_p >= preregistration().level:
                 return "open"
-            shares = [len(side.diverged) / side.ended for side in self.sides]
+            shares = [side.count("diverged") / side.ended for side in self.sides]
             return "better" if shares[0] < shares[1] else "worse"
         return "open" if self.comparison is None else self.comparison.answer
 
@@ -60,15 +59,18 @@ class Pair:
     def remark(self) -> str:
         """Why there is no comparison, or what is left out of it; perhaps nothing."""
         parts = []
-        for word in ("diverged", "unlearned", "failed"):
-            counts = [len(getattr(side, word)) for side in self.sides]
-            if any(counts):
-                what = "did not learn" if word == "unlearned" else word
-                of = [
-                    f"{title(norm)} {n} of {side.ended + len(side.failed)}"
-                    for norm, n, side in zip(self.norms, counts, self.sides, strict=True)
+        counts = {
+            "diverged": [side.count("diverged") for side in self.sides],
+            "did not learn": [len(side.unlearned) for side in self.sides],
+            "failed": [side.count("failed") for side in self.sides],
+        }
+        for what, of in counts.items():
+            if any(of):
+                shares = [
+                    f"{title(norm)} {n} of {len(side.results)}"
+                    for norm, n, side in zip(self.norms, of, self.sides, strict=True)
                 ]
-                parts.append(f"{what}: {', '.join(of)}")
+                parts.append(f"{what}: {', '.join(shares)}")
         if self.comparison is None and not parts and self.answer == "open":
             planned = preregistration().stopping.planned
             why = {0: "no shared seeds", 1: "one seed"}
@@ -76,6 +78,16 @@ class Pair:
             late = "equal gaps, and no variance"
             parts.append(why.get(len(self.seeds), few if len(self.seeds) < planned else late))
         return "; ".join(parts)
+
+    @property
+    def answer_of_no_loss(self) -> str:
+        """The answer to a claim that the first norm is no worse, which non-inferiority decides as well."""
+        if self.answer != "open" or self.comparison is None:
+            return self.answer
+        level = preregistration().level
+        if self.comparison.p_not_inferior < level:
+            return "not worse"
+        return "worse" if self.comparison.p_inferior < level else "open"
 
     def p(self, kind: str) -> float:
         """Return the p of a hypothesis here, such as `p_better` of a comparison; 1 without evidence."""
@@ -109,7 +121,7 @@ def pair(
     if late:
         kept = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
         variance = replace(variance, scores=kept)
-    gaps = [sides[0].scores[seed] - sides[1].scores[seed] for seed in seeds]
+    gaps = [sides[0].by_seed[seed] - sides[1].by_seed[seed] for seed in seeds]
     noise = None
     if gaps and found.quantity == "test":
         noise = read_comparison(*(side.runs[0] for side in sides))
@@ -120,7 +132,7 @@ def pair(
     ahead, spread = None, variance.of_difference(worse, better)
     if comparison is not None and spread is not None:
         ahead = prospect(
-            registered,
+            registered.looks,
             sd=spread.sd,
             margin=margin,
             paper=paper.value if paper else None,
@@ -156,31 +168,32 @@ def compared(
     `noise` is that of examples. More gaps than planned, or as many if it `goes_on`, are a look of a
     sequential plan, whose levels are of tests by the comparison's own variance; fewer are then no look.
     """
-    registered = preregistration()
-    plan = registered.stopping
+    plan = preregistration().stopping
     if goes_on and len(gaps) < plan.planned:
         return None
     is_look = len(gaps) > plan.planned or (goes_on and len(gaps) == plan.planned)
     has_several = len(gaps) > 1  # how one seed scatters is no other norm's to say
     spread = variance.of_difference(worse, better, borrowing=not is_look) if has_several else None
-    if spread is None:
-        return None
-    levels = fixed_levels(registered.level)
-    if is_look:
-        levels = look_levels(len(gaps), looks=plan.looks, level=registered.level, spending=plan.spending)
-    read = Comparison(
-        fmean(gaps), spread.sd, spread.df, len(gaps), margin, levels, registered.level, paper=paper
+    return spread and compare_gaps(
+        gaps,
+        margin,
+        level=preregistration().level,
+        levels=preregistration().looks.levels(len(gaps)) if is_look else None,
+        spread=spread,
+        paper=paper,
+        example_error=noise.example_error if noise else 0.0,
+        examples=noise.examples if noise else 0,
     )
-    return replace(read, example_error=noise.example_error, examples=noise.examples) if noise else read
 
 
-def _divergence(sides: tuple[NormRuns, NormRuns]) -> float | None:
+def _divergence(sides: tuple[Cell, Cell]) -> float | None:
     """Return the p of Fisher's exact test of the shares of runs that diverged; None where none did."""
-    if not any(side.diverged for side in sides):
+    diverged = [side.count("diverged") for side in sides]
+    if not any(diverged):
         return None
     from scipy.stats import fisher_exact
 
-    table = [[len(side.diverged), side.ended - len(side.diverged)] for side in sides]
+    table = [[count, side.ended - count] for count, side in zip(diverged, sides, strict=True)]
     return float(fisher_exact(table).pvalue)
 
 

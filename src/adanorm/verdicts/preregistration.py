@@ -12,7 +12,8 @@ from adanorm.config.errors import first_problem
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.studies.rule import Margin
+from adanorm.studies.rule import Compares, Margin
+from adanorm.verdicts.sequential import Looks
 
 Above = Annotated[float, Field(gt=0)]
 
@@ -36,7 +37,7 @@ class Claim(Config):
     better: str | dict[str, str]
     worse: str | dict[str, str]
     bound: Literal["better", "no_worse"] = "better"
-    quantity: Literal["test", "last_train_loss", "last_valid_loss"] = "test"
+    quantity: Compares = "test"
     tasks: Annotated[list[str], Field(min_length=1)]
     at_least: Positive | None = None
     at: dict[str, Shown] | None = None
@@ -134,10 +135,15 @@ class Preregistration(Config):
                     raise ValueError(f"claim {claim.id}: no margin of {claim.quantity} on {task}")
         return self
 
+    @property
+    def looks(self) -> Looks:
+        """The looks of the first plan at what has more seeds than planned."""
+        return Looks(self.stopping.looks, self.stopping.spending, self.level, self.power)
+
     def margin(self, task: str, quantity: str) -> float | None:
         """Return the smallest difference that matters, or None where the task has none."""
-        found = self.margins.get(task)
-        return None if found is None else found.of(quantity)
+        margin = self.margins.get(task)
+        return None if margin is None else margin.of(quantity)
 
     def scale_of(self, task: str, scale: str) -> str:
         """Return the scale of the runs of a task that claims at a scale are read of.

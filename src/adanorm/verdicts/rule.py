@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain, product
 
-from adanorm.studies.rule import Rule
-from adanorm.verdicts.comparison import Answer, Comparison
-from adanorm.verdicts.conjunction import corrected
-from adanorm.verdicts.paired import of_gaps
+from adanorm.config.titles import quantity_title
+from adanorm.studies.rule import Compares, Rule
+from adanorm.studies.study import Study, load_study
+from adanorm.verdicts.comparison import Answer, Comparison, compare_gaps
+from adanorm.verdicts.conjunction import in_family
 from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sequential import Levels
 from adanorm.verdicts.variance import Scores
+
+
+def check_margins(study: Study) -> None:
+    """Raise ValueError where the study's rule lacks a margin of what it compares."""
+    if (rule := study.rule) is None:
+        return
+    tasks = [study.columns, *(load_study(name).columns for name in rule.with_columns_of)]
+    for task, family in product(chain.from_iterable(tasks), rule.families):
+        rule_margin(rule, task, rule.quantity_of(family))
+
+
+def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
+    """Return the smallest difference that matters by a rule; raises ValueError where there is none."""
+    own = rule.margins.get(task)
+    margin = preregistration().margin(task, quantity) if own is None else own.of(quantity)
+    if margin is None:
+        raise ValueError(
+            f"the study's rule: {task} has no margin of the {quantity_title(quantity)}: write it in `margins`"
+        )
+    return margin
 
 
 @dataclass(frozen=True)
@@ -31,16 +54,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a column's runs say of rows that a rule compares; `read` is None without two shared seeds.
-
-    `p` is corrected over the family, in which what has no runs yet counts with a p of 1.
-    """
+    """What a column's runs say of rows that a rule compares; no comparison without two shared seeds."""
 
     compared: tuple[str, ...]
     column: Column
-    read: Comparison | None
-    p: float = 1.0
-    beyond_margin: bool = False
+    comparison: Comparison | None
 
     @property
     def not_compared(self) -> dict[str, str]:
@@ -50,33 +68,30 @@ class Decision:
 
     @property
     def answer(self) -> Answer | None:
-        """Return better, worse, equivalent or open of the first row; None without two shared seeds.
-
-        Equivalent: the 95 % interval lies within the margin, and goes first. Better and worse: p is below
-        the level and, if the rule says so, the estimate is beyond the margin.
-        """
-        if self.read is None:
-            return None
-        if self.read.interval.within(self.read.margin):
-            return "equivalent"
-        is_far = not self.beyond_margin or abs(self.read.gap) > self.read.margin
-        if self.p >= preregistration().level or not is_far:
-            return "open"
-        return "better" if self.read.gap > 0 else "worse"
+        """Return better, worse, equivalent or open of the first row; None without two shared seeds."""
+        return None if self.comparison is None else self.comparison.answer
 
 
 def decide(rule: Rule, columns: Sequence[Column]) -> dict[str, list[Decision]]:
-    """Return what is found of every comparison in every column, by the name of its family."""
-    found = {}
+    """Return what is decided of every comparison in every column, by the name of its family.
+
+    Rows are equivalent where the 95 % interval lies within the margin; p is corrected over the family, in
+    which what has no runs yet counts with a p of 1.
+    """
+    level, decisions = preregistration().level, {}
     for name, family in rule.families.items():
-        decisions = [
-            Decision(rows, column, _read(rows, column), beyond_margin=rule.beyond_margin)
-            for rows in family
-            for column in columns
+        compared = list(product(family, columns))
+        comparisons = in_family(
+            [
+                _compare(*pair, levels=Levels(level, level), beyond_margin=rule.beyond_margin)
+                for pair in compared
+            ]
+        )
+        decisions[name] = [
+            Decision(rows, column, comparison)
+            for (rows, column), comparison in zip(compared, comparisons, strict=True)
         ]
-        ps = corrected([1.0 if d.read is None else d.read.p for d in decisions])
-        found[name] = [replace(d, p=p) for d, p in zip(decisions, ps, strict=True)]
-    return found
+    return decisions
 
 
 def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
@@ -94,17 +109,26 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
 
     One-sided, and uncorrected: all columns have to show it.
     """
-    reads = [_read((first, second), column) for column in columns]
-    known = [read for read in reads if read is not None]
-    if len(known) < len(reads):
+    level = preregistration().level
+    comparisons = [_compare((first, second), column) for column in columns]
+    if None in comparisons:
         return None
-    return all(read.p_not_inferior < preregistration().level for read in known)
+    return all(one is not None and one.p_not_inferior < level for one in comparisons)
 
 
-def _read(rows: tuple[str, ...], column: Column) -> Comparison | None:
+def _compare(
+    rows: tuple[str, ...], column: Column, *, levels: Levels | None = None, beyond_margin: bool = False
+) -> Comparison | None:
     """Return the comparison of rows by the seeds that all of them have."""
-    scores: list[Mapping[int, float]] = [column.scores.get(row, {}) for row in rows]
-    shared = sorted(set.intersection(*({*each} for each in scores)))
+    scores = [column.scores.get(row, {}) for row in rows]
+    shared = sorted(set.intersection(*({*by_seed} for by_seed in scores)))
     signs = (1, -1, -1, 1)[: len(rows)]
-    gaps = [sum(sign * each[seed] for sign, each in zip(signs, scores, strict=True)) for seed in shared]
-    return of_gaps(gaps, column.margin, overlap=column.overlap)
+    gaps = [sum(sign * by_seed[seed] for sign, by_seed in zip(signs, scores, strict=True)) for seed in shared]
+    return compare_gaps(
+        gaps,
+        column.margin,
+        level=preregistration().level,
+        levels=levels,
+        overlap=column.overlap,
+        beyond_margin=beyond_margin,
+    )

@@ -75,7 +75,8 @@ def conditions(claim: Claim, scale: str) -> str:
 
 
 def _excluded(task: TaskResult) -> bool:
-    return bool(task.pair and task.pair.comparison and task.pair.comparison.paper_excluded)
+    comparison = task.pair.comparison if task.pair else None
+    return comparison is not None and comparison.papers_gap == "excluded"
 
 
 def claim_closing(found: ClaimResult) -> str:
@@ -99,7 +100,7 @@ def lacking(pair: Pair) -> str:
             return "runs that learn"
         return "a second seed" if len(pair.seeds) == 1 else "more seeds"
     parts = [f"to show equivalence {more(pair, pair.prospect.to_equate)}"]
-    if pair.comparison.paper is not None and not pair.comparison.paper_excluded:
+    if pair.comparison.papers_gap == "not excluded":
         parts.append(f"to find the paper's gap {more(pair, pair.prospect.to_find)}")
     return ", ".join(parts)
 

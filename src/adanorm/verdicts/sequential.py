@@ -1,4 +1,4 @@
-"""Tests that may be looked at after every seed: at which level, so that all looks together err rarely."""
+"""Tests that are looked at several times: at which level, so that all looks together err rarely."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Numbers: TypeAlias = NDArray[np.float64]
 BINS = 100  # of the integration: all looks together have `level` within 1 % of it
-NO_LOOK = 1e-9  # the level between two looks, where no bound stops a comparison
+NO_LOOK = 1e-9  # the level of a bound that no path crosses
 
 
 class Levels(NamedTuple):
@@ -28,40 +28,53 @@ def fixed_levels(level: float) -> Levels:
     return Levels(level, 2 * level)
 
 
-def look_levels(seeds: int, *, looks: tuple[int, ...], level: float, spending: float) -> Levels:
-    """Return the levels of the look after so many seeds of a plan with these `looks`, in rising order.
+class Looks(NamedTuple):
+    """After which numbers of seeds a comparison is looked at, so that all looks together err at `level`.
 
-    They are of tests by the comparison's own variance. Raises ValueError where the plan has no such look.
+    level * (n / last look)^spending of the error is spent by the look after n seeds (power family of Kim &
+    DeMets 1987). With `power` a comparison is to close, of seeds that are counted beforehand.
     """
-    if seeds not in looks:
-        raise ValueError(f"{seeds} seeds: the plan has looks after {', '.join(map(str, looks))}")
-    index = looks.index(seeds)
-    return Levels(*(nominal_levels(looks, share * level, spending)[index] for share in (1, 2)))
+
+    after: tuple[int, ...]
+    spending: float
+    level: float = 0.05
+    power: float = 0.8
+
+    def levels(self, seeds: int) -> Levels:
+        """Return the levels of a look at so many seeds; raises ValueError where the plan has none."""
+        if seeds not in self.after:
+            raise ValueError(f"{seeds} seeds: the plan has looks after {', '.join(map(str, self.after))}")
+        index = self.after.index(seeds)
+        return Levels(
+            nominal_levels(self.after, self.level, self.spending)[index],
+            nominal_levels(self.after, 2 * self.level, self.spending)[index],
+        )
 
 
 @cache
 def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tuple[float, ...]:
-    """Return the two-sided level of Student's t at each look, after so many seeds.
+    """Return the two-sided level of Student's t at each look, a number of seeds from 2 on.
 
-    The looks together reject a true hypothesis with probability `level`, level * (n / most)^spending
-    of it by the look after n seeds, the last of `most` (power family of Kim & DeMets 1987). The first look
-    is after at least 2. Exact for
-    normal gaps, whatever their variance, up to the BINS of the numerical integration: with S the sum of the
-    gaps less their true mean and Q that of their squares, r = S / sqrt(Q) is a Markov chain, since Q is
-    independent of all r so far (Basu 1955), and |t| = sqrt(n - 1) |r| / sqrt(n - r^2).
+    The looks together reject a true hypothesis with probability `level`. Exact for normal gaps, whatever
+    their variance, up to the BINS of the numerical integration.
     """
+    # With S the sum of the gaps less their true mean and Q that of their squares, r = S / sqrt(Q) has all
+    # that t has: |t| = sqrt(n - 1) |r| / sqrt(n - r^2). One gap more turns r by a random angle that does not
+    # depend on any r so far, since Q does not (Basu 1955), so that r is a Markov chain. So the distribution
+    # of |r| among the paths that have crossed no bound yet is carried from seed to seed as a histogram, and
+    # each look's bound is put where as many paths cross it as the plan spends there.
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
-    spent = np.diff(level * (np.array(looks) / looks[-1]) ** spending, prepend=0.0).tolist()
-    errors = dict(zip(looks, spent, strict=True))
-    levels = [spent[0]]
-    edges, middles = _bins(looks[0], levels[0])
+    spent = np.diff(level * (np.array(looks) / looks[-1]) ** spending, prepend=0.0)
+    levels = [float(spent[0])]
+    _, middles = _bins(looks[0], levels[0])
     mass = 2 * np.diff(ndtr(_scores(levels[0])))  # of the paths within all bounds so far, by |r|
     for seeds in range(looks[0] + 1, looks[-1] + 1):
         p = NO_LOOK
-        if seeds in errors:
-            p = float(brentq(_excess, 1e-12, level, args=(mass, middles, seeds, errors[seeds]), xtol=1e-10))
+        if seeds in looks:
+            known = (mass, middles, seeds, float(spent[len(levels)]))
+            p = float(brentq(_excess, 1e-12, level, args=known, xtol=1e-10))
             levels.append(p)
         edges, after = _bins(seeds, p)
         mass, middles = mass @ np.diff(_inside(middles, edges, seeds - 1), axis=1), after
@@ -86,8 +99,8 @@ def _bins(seeds: int, p: float) -> tuple[Numbers, Numbers]:
 def _scores(p: float) -> Numbers:
     from scipy.special import ndtri
 
-    found: Numbers = np.linspace(0, -ndtri(p / 2), BINS + 1)
-    return found
+    scores: Numbers = np.linspace(0, -ndtri(p / 2), BINS + 1)
+    return scores
 
 
 def _of_scores(scores: Numbers, seeds: int) -> Numbers:
@@ -95,8 +108,8 @@ def _of_scores(scores: Numbers, seeds: int) -> Numbers:
     from scipy.special import ndtr, stdtrit
 
     values = -stdtrit(seeds - 1, ndtr(-scores))
-    found: Numbers = values * np.sqrt(seeds / (seeds - 1 + values**2))
-    return found
+    distances: Numbers = values * np.sqrt(seeds / (seeds - 1 + values**2))
+    return distances
 
 
 def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
@@ -117,8 +130,8 @@ def _below(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
 
     def angle_below(angle: Numbers) -> Numbers:
         clipped = np.clip(angle, -np.pi / 2 + 1e-12, np.pi / 2 - 1e-12)
-        found: Numbers = stdtr(seeds, np.sqrt(seeds) * np.tan(clipped))
-        return found
+        probability: Numbers = stdtr(seeds, np.sqrt(seeds) * np.tan(clipped))
+        return probability
 
     shift = np.arctan(before)[:, None]
     reached = np.arcsin(np.clip(bounds / np.sqrt(1 + before**2)[:, None], -1, 1))

@@ -109,6 +109,11 @@ class TaskVariance:
         squares, df = self._residual
         return Spread(math.sqrt(max(squares / df, self.resolution**2 / 12)), df) if df else None
 
+    @property
+    def of_any_difference(self) -> Spread | None:
+        """Return the spread of a seed's difference between two norms, pooled over all pairs of norms."""
+        return self.residual and self.residual._replace(sd=self.residual.sd * math.sqrt(2))
+
     @cached_property
     def within(self) -> Spread | None:
         """Return the spread of a norm's scores over seeds, pooled over norms: of one more run."""
@@ -120,14 +125,16 @@ class TaskVariance:
     @cached_property
     def _residual(self) -> tuple[float, int]:
         """Return the squares that norms and seeds leave, by least squares, and their degrees of freedom."""
-        places = [(norm, seed) for norm, scores in self.scores.items() for seed in scores]
-        if not places:
+        runs = [(norm, seed) for norm, scores in self.scores.items() for seed in scores]
+        if not runs:
             return 0.0, 0
-        effects = {effect: index for index, effect in enumerate(dict.fromkeys(e for p in places for e in p))}
-        design = np.zeros((len(places), len(effects)))
-        for row, (norm, seed) in enumerate(places):
+        effects = {
+            effect: index for index, effect in enumerate(dict.fromkeys(e for run in runs for e in run))
+        }
+        design = np.zeros((len(runs), len(effects)))
+        for row, (norm, seed) in enumerate(runs):
             design[row, [effects[norm], effects[seed]]] = 1
-        values = np.array([self.scores[norm][seed] for norm, seed in places])
+        values = np.array([self.scores[norm][seed] for norm, seed in runs])
         values -= values.mean()
-        found, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
-        return float(np.square(values - design @ found).sum()), len(places) - int(rank)
+        estimates, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
+        return float(np.square(values - design @ estimates).sum()), len(runs) - int(rank)

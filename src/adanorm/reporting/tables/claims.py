@@ -102,7 +102,7 @@ def claim_row(task: TaskResult) -> list[str]:
     quoted = ["-", "-"]
     if paper is not None:
         gap = f"{paper.value:+.3f}{'' if paper.confirmed else UNCONFIRMED}"
-        quoted = [gap, f"{'yes' if read.paper_excluded else 'no'} ({shown_p(read.paper_p)})"]
+        quoted = [gap, f"{'yes' if read.papers_gap == 'excluded' else 'no'} ({shown_p(read.paper_p)})"]
     ahead = pair.prospect
     assert ahead is not None, "with a comparison"
     return [

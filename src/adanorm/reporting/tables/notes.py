@@ -14,7 +14,6 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.titles import quantity_title, title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS
-from adanorm.records import reader
 from adanorm.records.arithmetic import arithmetic
 from adanorm.records.baselines import best_baseline
 from adanorm.records.published import UNCONFIRMED
@@ -22,10 +21,9 @@ from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.studies.study import Study, load_study
-from adanorm.verdicts.evidence import grouped
-from adanorm.verdicts.margins import rule_margin
+from adanorm.verdicts.cell import cell_of, with_results
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse
+from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 from adanorm.verdicts.variance import Scores
 
 MARKS = ("assumed", "recollected")  # of settings that the paper does not state, in conf/task
@@ -267,19 +265,35 @@ def rule_notes(table: Table) -> list[str]:
     rule = table.study.rule
     if rule is None:
         return []
-    quantities = dict.fromkeys(map(rule.quantity_of, rule.families))
-    columns = {quantity: _columns(table, rule, quantity) for quantity in quantities}
-    lead = _rule(rule, columns)
-    families: dict[str, list[Decision]] = {}
-    for name, family in rule.families.items():
-        alone = rule.model_copy(update={"families": {name: family}})
-        families |= decide(alone, columns[rule.quantity_of(name)])
+    columns = _columns_by_quantity(table, rule)
+    lead, families = _rule(rule, columns), _decided(rule, columns)
     decisions = [decision for family in families.values() for decision in family]
-    if all(d.read is None and not d.not_compared for d in decisions):
+    if all(d.comparison is None and not d.not_compared for d in decisions):
         return [f"{lead} No runs yet that it could be applied to."]
     paragraphs = [_family(name, family, rule) for name, family in families.items()]
     paragraphs += [_replicated(*pair, columns["test"]) for pair in rule.not_worse]
     return [lead, *paragraphs, *(_concluded(conclusion, decisions) for conclusion in rule.conclusions)]
+
+
+def rule_decisions(table: Table) -> list[Decision]:
+    """Return what the study's rule says of every comparison; none without a rule."""
+    rule = table.study.rule
+    families = _decided(rule, _columns_by_quantity(table, rule)).values() if rule else ()
+    return [decision for family in families for decision in family]
+
+
+def _decided(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str, list[Decision]]:
+    """Return the decisions by the name of their family."""
+    families: dict[str, list[Decision]] = {}
+    for name, family in rule.families.items():
+        alone = rule.model_copy(update={"families": {name: family}})
+        families |= decide(alone, columns[rule.quantity_of(name)])
+    return families
+
+
+def _columns_by_quantity(table: Table, rule: Rule) -> dict[Compares, list[Column]]:
+    quantities = dict.fromkeys(map(rule.quantity_of, rule.families))
+    return {quantity: _columns(table, rule, quantity) for quantity in quantities}
 
 
 def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
@@ -335,10 +349,10 @@ def _losses(table: Table, task: str, quantity: Compares) -> Scores:
     """Return a column's losses by row and seed, negated: larger is better; of rows whose runs all learned."""
     losses = {}
     for (row, column), plan in table.grid.items():
-        results = ((run, reader.result(run.folder())) for run in (plan.runs if column == task else ()))
-        runs = grouped(((run, result) for run, result in results if result is not None), quantity)
-        if runs.scores and runs.all_learned:
-            losses[row] = runs.scores
+        if column == task and plan.runs:
+            cell = cell_of(plan.runs[0], with_results(plan.runs), quantity)
+            if cell.by_seed and cell.all_learned:
+                losses[row] = cell.by_seed
     return losses
 
 
@@ -372,13 +386,13 @@ def _compared(rows: tuple[str, ...]) -> str:
 
 
 def _decision(decision: Decision) -> str:
-    comparison, task = decision.read, title(decision.column.task)
+    comparison, task = decision.comparison, title(decision.column.task)
     if comparison is None:
         why = ", ".join(f"{title(row)} {setback}" for row, setback in decision.not_compared.items())
         return f"{task} not compared ({why})" if why else f"{task} no scores to compare"
     digits = max(2, 1 - math.floor(math.log10(comparison.margin)))
     gap, low, high = (f"{value:+.{digits}f}" for value in (comparison.gap, *comparison.interval))
-    return f"{task} {gap} [{low}, {high}] p {decision.p:.3f} *{decision.answer}*"
+    return f"{task} {gap} [{low}, {high}] p {comparison.family_p:.3f} *{decision.answer}*"
 
 
 def _replicated(first: str, second: str, columns: list[Column]) -> str:

@@ -14,11 +14,10 @@ from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.studies.grid import Candidate, StudyGrid
 from adanorm.studies.study import Study
-from adanorm.verdicts.cell import Cell, Tried, best, cell, tried
+from adanorm.verdicts.cell import Cell, Tried, best, cell, level, tried
+from adanorm.verdicts.conjunction import significantly_best
 from adanorm.verdicts.evidence import Evidence, evidence
-from adanorm.verdicts.paired import significantly_best
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.selection import level
 from adanorm.verdicts.variance import TaskVariance
 
 
@@ -135,13 +134,11 @@ class Table:
 
     def variance(self, task: str) -> TaskVariance:
         """Return the variance over seeds of a column's cells whose runs all learned; larger is better."""
-        sign = 1 if self.metric_of(task).higher_is_better else -1
-        cells = {
-            row: cell
+        scores = {
+            row: cell.by_seed
             for (row, column), cell in self.cells.items()
             if column == task and cell is not None and cell.all_learned
         }
-        scores = {row: {seed: sign * x for seed, x in cell.by_seed.items()} for row, cell in cells.items()}
         return TaskVariance(scores, preregistration().prior_df_at_most)
 
     def best(self, task: str) -> str | None:
@@ -149,7 +146,7 @@ class Table:
         cells = [self.cells[norm, task] for norm in self.study.rows]
         if any(c is None or len(c.by_seed) < len(c.results) or not c.scores for c in cells):
             return None
-        return significantly_best(self.variance(task))
+        return significantly_best(self.variance(task), preregistration().level)
 
     def baseline(self, task: str) -> Baseline | None:
         """Return the best trivial baseline of a column's data; None where none is recorded."""
