@@ -26,8 +26,7 @@ from adanorm.cli.values import whole_number
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.data.translation.preparation import prepared_corpus
-from adanorm.data.translation.workers import cores
+from adanorm.data.translation.preparation import cores, prepared_corpus
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark
 
 LANGUAGES = ("en", "de")

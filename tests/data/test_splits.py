@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.corpora import Splits, read_corpus
-from adanorm.data.translation.shards import Shard, divide
+from adanorm.data.translation.steps import Shard, divide
 from adanorm.data.treebanks.conll import read_sample
 from tests.data.archives import archive
 
@@ -83,21 +84,18 @@ def test_pairs_taken_out_for_validation_are_trained_on_no_more(tmp_path: Path) -
     data = compose_experiment(["task=de-en"]).data
     assert isinstance(data, ParallelConfig)
     assert data.valid_every == 23
-    parts = []
-    for number, start in enumerate((0, 30)):  # shards of 30 and 16 pairs
-        part = Shard(str(tmp_path), "words", number, ("de", "en"), start)
-        count = range(start + 1, min(start + 30, 46) + 1)
-        part.finish([[f"s{n}" for n in count], [f"t{n}" for n in count]], {})
-        parts.append(part)
-    found: dict[str, list[str]] = {}
+    shards = [Shard(str(tmp_path), "words", "train", number, start) for number, start in ((0, 0), (1, 30))]
+    for shard, count in zip(shards, (range(1, 31), range(31, 47)), strict=True):
+        shard.path.write_text(json.dumps({"sides": [[f"s{n}" for n in count], [f"t{n}" for n in count]]}))
+    lines: dict[str, list[str]] = {}
     for split in ("train", "valid"):
-        outs = [part._replace(split=split) for part in parts]
-        for out, part in zip(outs, parts, strict=True):
-            divide(out, data, part)
-        found[split] = [line for out in outs for side in (0, 1) for line in out.lines(side)]
-    assert found["valid"] == ["s23", "t23", "s46", "t46"]
-    assert not {*found["valid"]} & {*found["train"]}
-    assert len(found["train"]) == 88
+        for shard in shards:
+            divide(data, split, shard)
+        divided = [shard._replace(step="divided", split=split) for shard in shards]
+        lines[split] = [line for shard in divided for side in shard.sides() for line in side]
+    assert lines["valid"] == ["s23", "t23", "s46", "t46"]
+    assert not {*lines["valid"]} & {*lines["train"]}
+    assert len(lines["train"]) == 88
 
 
 def sample_of_the_penn_treebank(folder: Path) -> Path:

@@ -11,8 +11,9 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 # What no honest file reaches: text and images pack to a tenth at best, a bomb to a thousandth.
 RATIO, SMALL = 64, 1 << 26
@@ -25,13 +26,7 @@ def content(path: Path) -> bytes:
 
     Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb.
     """
-    if path.suffix != ".gz":
-        return path.read_bytes()
-    try:
-        with opened(path) as stream:
-            return stream.read()
-    except BROKEN as error:
-        raise ValueError(f"{path.name}: not a whole gzip file ({error})") from None
+    return b"".join(lines(path)) if path.suffix == ".gz" else path.read_bytes()
 
 
 def opened(path: Path) -> BinaryIO:
@@ -49,11 +44,31 @@ def lines(path: Path) -> Iterator[bytes]:
 
     Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb.
     """
+    with _whole(path, "gzip file"), opened(path) as stream:
+        yield from stream
+
+
+def text_lines(content: bytes, name: str) -> list[str]:
+    """Return the lines of a UTF-8 text, without a byte order mark; only a line feed ends a line.
+
+    Raises ValueError naming the line that is not UTF-8.
+    """
     try:
-        with opened(path) as stream:
-            yield from stream
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = content[: error.start].count(b"\n") + 1
+        raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+@contextmanager
+def _whole(path: Path, kind: str) -> Iterator[None]:
+    """Raise ValueError, naming the file, where it turns out to be cut off or corrupted."""
+    try:
+        yield
     except BROKEN as error:
-        raise ValueError(f"{path.name}: not a whole gzip file ({error})") from None
+        raise ValueError(f"{path.name}: not a whole {kind} ({error})") from None
 
 
 def most(path: Path) -> int:
@@ -88,22 +103,11 @@ def tar_members(path: Path, suffixes: Sequence[str]) -> dict[str, bytes]:
 
     The archive is read to its end. Raises ValueError, naming it, where it is cut off, corrupted or a bomb.
     """
-    found: dict[str, bytes] = {}
-    try:
-        with opened(path) as stream:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
-                for member in archive:
-                    wanted = next((s for s in suffixes if f"/{member.name}".endswith(f"/{s}")), None)
-                    if wanted and member.isfile():
-                        _check_size(path, member.name, member.size)  # a sparse member can be all holes
-                        file = archive.extractfile(member)
-                        assert file is not None, "a file has content"
-                        found[wanted] = file.read()
-            while stream.read(PART):
-                pass  # only at its end does gzip compare checksums
-    except BROKEN as error:
-        raise ValueError(f"{path.name}: not a whole tar archive ({error})") from None
-    return found
+    with _whole(path, "tar archive"), opened(path) as stream:
+        contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
+        while stream.read(PART):
+            pass  # only at its end does gzip compare checksums
+    return contents
 
 
 def member_lines(path: Path, suffix: str) -> Iterator[bytes]:
@@ -112,18 +116,23 @@ def member_lines(path: Path, suffix: str) -> Iterator[bytes]:
     Raises ValueError, naming the archive, where it does not have it, is cut off, corrupted or a bomb. What
     comes after the member is not read.
     """
-    try:
-        with opened(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
-                if member.isfile() and f"/{member.name}".endswith(f"/{suffix}"):
-                    _check_size(path, member.name, member.size)
-                    file = archive.extractfile(member)
-                    assert file is not None, "a file has content"
-                    yield from file
-                    return
-    except BROKEN as error:
-        raise ValueError(f"{path.name}: not a whole tar archive ({error})") from None
+    with _whole(path, "tar archive"), opened(path) as stream:
+        for _, file in _members(path, stream, [suffix]):
+            yield from file
+            return
     raise ValueError(f"{path.name}: holds no {suffix}")
+
+
+def _members(path: Path, stream: BinaryIO, suffixes: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield the suffix and the file of each member of a tar archive whose path ends so."""
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            suffix = next((s for s in suffixes if f"/{member.name}".endswith(f"/{s}")), None)
+            if suffix and member.isfile():
+                _check_size(path, member.name, member.size)  # a sparse member can be all holes
+                file = archive.extractfile(member)
+                assert file is not None, "a file has content"
+                yield suffix, file
 
 
 def zip_members(path: Path, names: Sequence[str]) -> dict[str, bytes]:

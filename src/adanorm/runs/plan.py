@@ -12,8 +12,8 @@ from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.catalogue import SOURCES, File
 from adanorm.data.fetch import cache_of, missing_files
+from adanorm.data.translation.preparation import cores
 from adanorm.data.translation.tokenization import Tokenizer
-from adanorm.data.translation.workers import cores
 from adanorm.runs.auto_scale import in_words
 from adanorm.runs.duration import Durations
 from adanorm.runs.probe import Probe

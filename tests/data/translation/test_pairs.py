@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +18,14 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data import catalogue
 from adanorm.data.catalogue import Source
-from adanorm.data.translation import shards
-from adanorm.data.translation.cleaning import clean
-from adanorm.data.translation.corpora import corpus_files, read_corpus
+from adanorm.data.packed import text_lines
+from adanorm.data.translation import steps, tokenization
+from adanorm.data.translation.corpora import aligned, corpus_files, pair_of, read_corpus
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import prepared_corpus
-from adanorm.data.translation.text import aligned, lines_of, pair_of
-from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
-from adanorm.data.translation.workers import Progress
+from adanorm.data.translation.steps import clean
+from adanorm.data.translation.tokenization import Bpe, NowAndThen, Tokenizer, learn_bpe
+from adanorm.files import write_whole
 from tests.data.archives import archive
 
 LANGUAGES = ("de", "en")
@@ -71,11 +70,11 @@ def test_a_file_whose_lines_end_in_carriage_returns_is_not_one_pair(tmp_path: Pa
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
-    assert lines_of("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
+    assert text_lines("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
-    assert lines_of(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
+    assert text_lines(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
     for language in ("de", "en"):
         (tmp_path / f"x.{language}").write_bytes(b"\xef\xbb\xbfa\n")
     assert [*pair_of(tmp_path / "x.de", tmp_path / "x.en")] == [("a", "a")]
@@ -134,13 +133,13 @@ def test_cleaning_keeps_what_the_rule_says(lengths: list[tuple[int, int]]) -> No
         i for i, (a, b) in enumerate(lengths) if 1 <= a <= 9 and 1 <= b <= 9 and a / b <= 1.5 and b / a <= 1.5
     ]
     assert kept == rule
-    assert sum(dropped.counts.values()) == len(lengths) - len(rule)
+    assert sum(count for count, _ in dropped.values()) == len(lengths) - len(rule)
 
 
 @given(st.lists(st.text(alphabet="abcdeß", min_size=1, max_size=8), min_size=1, max_size=8))
 @settings(max_examples=50)
 def test_subwords_join_to_the_words_they_were_split_from(words: list[str]) -> None:
-    subwords = learn_bpe({"abc": 2, "abd": 1, "ead": 1, "ßab": 1, "cab": 1, "dab": 1}, 10)
+    subwords = Bpe(learn_bpe({"abc": 2, "abd": 1, "ead": 1, "ßab": 1, "cab": 1, "dab": 1}, 10))
     line = " ".join(words)
     assert Bpe.join(subwords.split(line)) == line
 
@@ -231,40 +230,49 @@ def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
 ) -> None:
     settings = ("data.clean=subwords", "data.longest=6")  # so that shards of one step differ in size
     whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '1'}", *settings), processes=1)
-    monkeypatch.setattr(shards, "PAIRS", 100)
+    monkeypatch.setattr(steps, "PAIRS", 100)
     parts, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '2'}", *settings), processes=2)
     assert contents(parts) == contents(whole)
     assert json.loads((whole / "report.json").read_bytes())["dropped"]
 
 
 @pytest.mark.needs("fairseq")
-@pytest.mark.parametrize("stage", ["words", "vocabulary", "subwords", "ids"])
+@pytest.mark.parametrize("moment", [3, 7, 11, 14, "ids"])
 def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int | str
 ) -> None:
-    monkeypatch.setattr(shards, "PAIRS", 100)
-    data, done = data_of(f"data.cache={tmp_path}"), []
-    step = getattr(shards, stage)
+    monkeypatch.setattr(steps, "PAIRS", 100)
+    data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
+    written: list[str] = []
 
-    def interrupted(*arguments: Any) -> Any:
-        done.append(stage)
-        if len(done) == 2:
+    def write_or_be_interrupted(path: Path, content: bytes) -> None:
+        if len(written) == moment:
             raise KeyboardInterrupt
-        return step(*arguments)
+        written.append(path.name)
+        write_whole(path, content)
 
-    monkeypatch.setattr(shards, stage, interrupted)
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps, "write_whole", write_or_be_interrupted)
+    ids = steps.ids
+    if moment == "ids":
+        monkeypatch.setattr(steps, "ids", interrupted)
     with pytest.raises(KeyboardInterrupt):
         prepared_corpus(data, processes=1)
-    assert list(tmp_path.rglob("*.part"))
-    done.append("again")
+    monkeypatch.setattr(steps, "ids", ids)
+    (part,) = tmp_path.rglob("*.part")
+    assert all((part / name).exists() for name in written)
+    first, moment = [name for name in written if not name.startswith("raw")], -1
+    written.clear()
     said: list[str] = []
     folder, _ = prepared_corpus(data, said.append, processes=1)
     assert said[0].endswith("goes on from what an interrupted preparation had finished")
-    # Of the five shards of a stage the first is not gone through again; words are counted all over.
-    assert done[3:] == [stage] * (3 if stage == "vocabulary" else 4)
+    steps_of_shards = [name.partition(".")[0] for name in (*first, *written) if not name.startswith("raw")]
+    assert steps_of_shards == ["words"] * 5 + ["codes"] + ["subwords"] * 5, "each shard once in all"
     assert not list(tmp_path.rglob("*.part"))
     monkeypatch.undo()
-    whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / 'whole'}"))
+    whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / 'whole'}", "data.bpe_merges=20"))
     assert contents(folder) == contents(whole)
 
 
@@ -283,11 +291,13 @@ def test_published_numbers_of_pairs_are_compared_recorded_and_said(
     assert corpus.inspection.counts["pairs"]["train"] == size
 
 
-def test_progress_says_how_long_is_left_of_what_is_not_there_yet() -> None:
-    with Progress("words", 1000, print) as progress:
-        progress.add(500, now=False)
-        progress.add(100)
-        assert progress.line(60.0) == "words: 600 of 1,000 pairs, 4 min left"
+def test_a_log_gets_the_latest_progress_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    bar = NowAndThen(lines.append)
+    bar.write("words: 1/180")
+    monkeypatch.setattr(tokenization, "SECONDS", 0.0)
+    bar.write("\rwords: 2/180 [00:35<52:10]")
+    assert lines == ["words: 2/180 [00:35<52:10]"]
 
 
 @pytest.mark.needs("fairseq")

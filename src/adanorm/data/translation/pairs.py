@@ -16,6 +16,7 @@ from torch import Tensor
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS, data_bin_files
+from adanorm.data import packed
 from adanorm.data.examples import Indices, batches_within
 from adanorm.data.inspection import (
     Counts,
@@ -26,9 +27,7 @@ from adanorm.data.inspection import (
 )
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import prepared_corpus
-from adanorm.data.translation.text import lines_of
-from adanorm.data.translation.tokenization import Bpe, Tokenizer
-from adanorm.data.translation.workers import Say
+from adanorm.data.translation.tokenization import Bpe, Say, Tokenizer
 
 BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
 
@@ -163,7 +162,7 @@ class Corpus:
         """Return the words (`words`) or the running text (`text`) to score a split against."""
         path = self.folder / f"{split}.{kind}.{self.words[1].language}"
         if path.exists():
-            return lines_of(path.read_bytes(), path.name)
+            return packed.text_lines(path.read_bytes(), path.name)
         dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
         words = [Bpe.join(dictionary.string(target[i])) for i in range(len(target))]
         return words if kind == "words" else [self.words[1].join(line) for line in words]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,14 +23,19 @@ from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS
 from adanorm.data.fetch import cache_of
 from adanorm.data.translation.corpora import corpus_files, read_corpus
-from adanorm.data.translation.stages import Stages
-from adanorm.data.translation.workers import Say, Workers, cores
+from adanorm.data.translation.steps import prepare
+from adanorm.data.translation.tokenization import Say
 from adanorm.files import naming, write_whole
 
 VERSION = 2  # of this preparation: another one is another folder
 CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
 PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
 KEPT_DAYS = 14  # for which an interrupted preparation waits to be gone on with
+
+
+def cores() -> int:
+    """Return how many processes can compute at once here."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def prepared_corpus(
@@ -83,8 +89,8 @@ def _prepared(
 ) -> Path:
     """Return the folder in `part` of the finished files, with their checksums."""
     (part / "out").mkdir(parents=True, exist_ok=True)
-    with naming(part), Workers(processes) as workers:
-        out = Stages(read_corpus(data, files), data, part, workers, say).run()
+    with naming(part):
+        out = prepare(read_corpus(data, files), data, part, say, processes or cores())
     write_whole(out / CHECKSUMS, json.dumps(_checksums(out), indent=1).encode())
     return out
 

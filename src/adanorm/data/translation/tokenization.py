@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from adanorm.config.data_sections import ParallelConfig
-from adanorm.data.translation.workers import SECONDS
 
 SEPARATOR = "@@"
+SECONDS = 30.0  # between two lines of progress in a log
 MOST_CACHED = 1 << 19  # words whose subwords are remembered
+Say = Callable[[str], None]
 _JOINT = re.compile(r"(@@ )|(@@ ?$)")
 
 
@@ -84,8 +85,8 @@ class Bpe:
         return _JOINT.sub("", subwords).strip()
 
 
-def learn_bpe(counts: Mapping[str, int], merges: int, say: Callable[[str], None] = print) -> Bpe:
-    """Return the encoding that the words of a training corpus give, in the order of their appearance.
+def learn_bpe(counts: Mapping[str, int], merges: int, say: Say = print) -> str:
+    """Return the merges that the words of a training corpus give, in the order of their appearance.
 
     `say` gets a line of progress now and then. Raises ValueError where they are too few.
     """
@@ -93,7 +94,9 @@ def learn_bpe(counts: Mapping[str, int], merges: int, say: Callable[[str], None]
 
     codes = io.StringIO()
     with (
-        nullcontext() if sys.stderr.isatty() else redirect_stderr(_NowAndThen(say)),
+        nullcontext()
+        if sys.stderr.isatty()
+        else redirect_stderr(NowAndThen(lambda line: say(f"merges: {line}"))),
         suppress(ValueError),  # no word has two characters: the maximum of nothing
     ):
         learn_bpe((f"{word} {count}" for word, count in counts.items()), codes, merges, is_dict=True)
@@ -102,18 +105,19 @@ def learn_bpe(counts: Mapping[str, int], merges: int, say: Callable[[str], None]
             "no two characters follow one another twice in the training text: too little to learn"
             " subwords from (data.bpe_merges=null takes words)"
         )
-    return Bpe(codes.getvalue())
+    return codes.getvalue()
 
 
-class _NowAndThen(io.StringIO):
-    """Says the last of what is written to it, a progress bar, twice a minute."""
+class NowAndThen(io.StringIO):
+    """A stream that says the last of what is written to it, a progress bar, twice a minute."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Say) -> None:
         super().__init__()
-        self._say, self._said = say, time.monotonic()
+        self._say, self._latest = say, time.monotonic()
 
     def write(self, text: str) -> int:
-        if text.strip() and time.monotonic() - self._said >= SECONDS:
-            self._said = time.monotonic()
-            self._say(f"merges: {text.strip()}")
+        """Say the text if the last one is long ago; return its length."""
+        if text.strip() and time.monotonic() - self._latest >= SECONDS:
+            self._latest = time.monotonic()
+            self._say(text.strip())
         return len(text)

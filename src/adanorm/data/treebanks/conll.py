@@ -17,7 +17,6 @@ from adanorm.config.user_files import SPLITS, penn_files
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
-from adanorm.data.translation.text import lines_of
 from adanorm.data.treebanks.trees import Tree, problem
 
 # Chen and Manning 2014, section 4.1: words of these Penn tags count in no score.
@@ -104,7 +103,7 @@ def each_sentence(content: bytes, name: str, make: Callable[[str], Made]) -> lis
 
     Raises ValueError naming file and sentence where `make` raises it, or conllu's ParseException.
     """
-    text = "\n".join(lines_of(content, name))
+    text = "\n".join(packed.text_lines(content, name))
     made = []
     for number, lines in enumerate(parse_sentences(io.StringIO(text)), 1):
         try:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adanorm.data import packed
-from adanorm.data.translation.text import lines_of
 from adanorm.data.treebanks.trees import Tree
 
 # What every kind of id begins with: of a position that holds nothing, of the root, of the unknown.
@@ -134,7 +133,7 @@ def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tens
     Raises ValueError naming the line that has not `dim` finite numbers, and where there is none.
     """
     found: dict[int, Tensor] = {}
-    for number, line in enumerate(lines_of(packed.content(path), path.name), 1):
+    for number, line in enumerate(packed.text_lines(packed.content(path), path.name), 1):
         word, *values = line.rstrip().split(" ")
         if number == 1 and len(values) == 1:
             continue  # word2vec's header: words and dimensions

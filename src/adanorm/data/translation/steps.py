@@ -1,0 +1,441 @@
+"""The steps of a preparation: shard by shard, in several processes; what an earlier start finished is kept.
+
+A shard is the JSON file `<step>.<split>.<number>.json` of at most `PAIRS` pairs and what was counted of them.
+It gets its name once it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from functools import cache, lru_cache, partial
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from adanorm.config.data_sections import ParallelConfig
+from adanorm.config.user_files import SPLITS
+from adanorm.data.catalogue import SOURCES
+from adanorm.data.inspection import count_key_overlaps, keys_of
+from adanorm.data.translation.corpora import Splits
+from adanorm.data.translation.fairseq_library import fairseq
+from adanorm.data.translation.tokenization import Bpe, NowAndThen, Say, Tokenizer, learn_bpe
+from adanorm.files import write_whole
+
+Info = dict[str, Any]
+Map = Callable[..., Iterator[Any]]
+Shards = dict[str, list["Shard"]]  # by split
+PAIRS = 25_000  # of a shard: it bounds the memory of a process
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # of fairseq's dictionaries, their ids in this order
+END, UNKNOWN = SPECIAL.index("</s>"), SPECIAL.index("<unk>")
+
+
+class Shard(NamedTuple):
+    """A part of a split after a step, and how many pairs of the split come before it."""
+
+    folder: str
+    step: str
+    split: str
+    number: int
+    start: int
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self.folder, f"{self.step}.{self.split}.{self.number:05}.json")
+
+    def sides(self) -> list[list[str]]:
+        """Return the lines of both languages."""
+        sides: list[list[str]] = json.loads(self.path.read_bytes())["sides"]
+        return sides
+
+    def once(self, compute: Callable[[], Info]) -> Info:
+        """Return what was counted of the shard, now or by an earlier start; the file holds the lines, too."""
+        if not self.path.exists():
+            write_whole(self.path, json.dumps(compute(), ensure_ascii=False).encode())
+        info: Info = json.loads(self.path.read_bytes())
+        del info["sides"]
+        return info
+
+
+def prepare(raw: Splits, data: ParallelConfig, folder: Path, say: Say, processes: int) -> Path:
+    """Return the folder of the prepared corpus, `out` in `folder`; what an earlier start finished is kept.
+
+    Raises ValueError where the corpus cannot be read or is not what it should be, and OSError where a
+    process was killed.
+    """
+    index = folder / "raw.json"
+    if not index.exists():
+        write_whole(index, json.dumps(_write_raw(raw, data, str(folder))).encode())
+    counted = json.loads(index.read_bytes())
+    shards = {split: _shards(str(folder), "raw", split, sizes) for split, sizes in counted["pairs"].items()}
+    with _mapping(min(processes, max(map(len, shards.values())))) as mapping:
+        return Steps(raw, data, folder, mapping, say).run(shards, counted["empty"])
+
+
+def _write_raw(raw: Splits, data: ParallelConfig, folder: str) -> Info:
+    """Write the raw lines as shards; return their numbers of pairs and a line on pairs with an empty side."""
+    if "valid" not in raw and data.valid_every is None:
+        raise ValueError(f"data.valid_every: {data.source} has no validation pairs of its own")
+    counted: Info = {"pairs": {}, "empty": []}
+    for split, texts in raw.items():
+        sizes = counted["pairs"][split] = []
+        for number, sides in enumerate(texts.parts(PAIRS, data.train_pairs if split == "train" else None)):
+            path = Shard(folder, "raw", split, number, 0).path
+            write_whole(path, json.dumps({"sides": sides}, ensure_ascii=False).encode())
+            sizes.append(len(sides[0]))
+        if split != "train":
+            counted["empty"] += texts.empty_lines()
+    return counted
+
+
+def _shards(folder: str, step: str, split: str, sizes: Sequence[int]) -> list[Shard]:
+    """Return the shards of a split, each with the number of pairs before it."""
+    starts = accumulate(sizes[:-1], initial=0)
+    return [Shard(folder, step, split, number, start) for number, start in enumerate(starts)]
+
+
+class Steps:
+    """The steps after the raw lines are in shards; the result is the folder's `out`."""
+
+    def __init__(self, raw: Splits, data: ParallelConfig, folder: Path, mapping: Map, say: Say) -> None:
+        self._raw, self._data, self._folder, self._map, self._say = raw, data, folder, mapping, say
+        self._out = folder / "out"
+        self._report: Info = {}
+
+    def run(self, raw: Shards, empty: list[str]) -> Path:
+        """Return the folder of the prepared corpus, made of the raw shards of each split."""
+        self._report = {"dropped": [], "empty": empty}
+        words = self._words(raw)
+        codes = self._codes(words["train"])
+        subwords = self._subwords(words, codes)
+        self._ids(subwords)
+        if codes is not None:
+            (self._out / "codes").write_text(codes, "utf-8")
+        for split in ("valid", "test"):
+            self._write_references(split, subwords[split])
+        report = json.dumps(self._report, indent=1, ensure_ascii=False)
+        (self._out / "report.json").write_text(f"{report}\n", "utf-8")
+        return self._out
+
+    def _words(self, raw: Shards) -> Shards:
+        """Split the raw text into words, clean it and take validation pairs out of it."""
+        words: Shards = {}
+        for split, shards in raw.items():
+            infos = list(self._through(f"{split}: words", partial(split_words, self._data), shards))
+            words[split] = self._next("words", split, infos)
+            if split == "train":
+                self._note_dropped(infos)
+        if "valid" not in words:
+            train = words["train"]
+            for split in ("valid", "train"):
+                infos = list(self._through(f"{split}: taken out", partial(divide, self._data, split), train))
+                words[split] = self._next("divided", split, infos)
+        return words
+
+    def _codes(self, train: list[Shard]) -> str | None:
+        """Return the merges of subwords, learned from the training words."""
+        if self._data.bpe_merges is None:
+            return None
+        path = self._folder / "codes"
+        if not path.exists():
+            counts: list[Counter[str]] = [Counter(), Counter()]
+            for counters in self._through("vocabulary", vocabulary, train):
+                for count, counter in zip(counts, counters, strict=True):
+                    count.update(counter)
+            codes = learn_bpe(counts[0] + counts[1], self._data.bpe_merges, self._say)
+            write_whole(path, codes.encode())
+        return path.read_bytes().decode()
+
+    def _subwords(self, words: Shards, codes: str | None) -> Shards:
+        """Split words into subwords, count them, and make the dictionaries of the counts."""
+        counts: list[Counter[str]] = [Counter(), Counter()]
+        subwords: Shards = {}
+        keys, pairs = {}, {}
+        for split in SPLITS:
+            infos, digests = [], []
+            step = partial(split_subwords, self._data, codes)
+            for info in self._through(f"{split}: subwords", step, words[split]):
+                digests.append(np.array(info.pop("keys"), np.uint64))
+                for count, counter in zip(counts, info.pop("counts"), strict=True):
+                    if split == "train":
+                        count.update(counter)
+                infos.append(info)
+            if split == "train" and self._data.clean == "subwords":
+                self._note_dropped(infos)
+            subwords[split] = self._next("subwords", split, infos)
+            keys[split], pairs[split] = np.concatenate(digests), sum(info["pairs"] for info in infos)
+        published, differences = _published(self._data, pairs)
+        for line in (*self._report["empty"], *self._report["dropped"], *differences):
+            self._say(line)
+        self._report |= {"pairs": pairs, **published, **count_key_overlaps(keys)}
+        parts = (counts, counts) if self._data.joined_dictionary else (counts[:1], counts[1:])
+        for path, part in zip(self._dictionaries(), parts, strict=True):
+            _save_dictionary(path, part, self._data.dictionary_size)
+        return subwords
+
+    def _ids(self, subwords: Shards) -> None:
+        """Write fairseq's files of token ids, and note their numbers of tokens and unknowns."""
+        paths, pair = self._dictionaries(), "-".join(self._data.languages)
+        indexed = fairseq().data.indexed_dataset.MMapIndexedDataset
+        for split, shards in subwords.items():
+            stems = [self._out / f"{split}.{pair}.{language}" for language in self._data.languages]
+            sizes: list[list[int]] = [[], []]
+            unknown = [0, 0]
+            with ExitStack() as stack:
+                files = [stack.enter_context(Path(f"{stem}.bin").open("wb")) for stem in stems]
+                for sides in self._through(f"{split}: ids", partial(ids, paths), shards):
+                    for side, (values, lengths, unknowns) in enumerate(sides):
+                        files[side].write(values)
+                        sizes[side] += lengths
+                        unknown[side] += unknowns
+            for side, stem in enumerate(stems):
+                with indexed.Index.writer(f"{stem}.idx", dictionary_type(paths[side])) as index:
+                    index.write(sizes[side])
+                self._report[stem.name] = {"tokens": sum(sizes[side]), "unknown": unknown[side]}
+
+    def _write_references(self, split: str, shards: list[Shard]) -> None:
+        """Write the words to score against, and the text: the corpus's own where it is running text."""
+        raw, language = self._raw.get(split), Tokenizer(self._data.languages[1], self._data)
+        words = [Bpe.join(line) for shard in shards for line in shard.sides()[1]]
+        own = list(raw.target) if raw is not None and self._data.tokenize else []
+        text = own if len(own) == len(words) else [language.join(line) for line in words]
+        for kind, lines in (("words", words), ("text", text)):
+            path = self._out / f"{split}.{kind}.{language.language}"
+            path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+    def _dictionaries(self) -> tuple[str, str]:
+        first, second = self._data.languages
+        return str(self._out / f"dict.{first}.txt"), str(self._out / f"dict.{second}.txt")
+
+    def _next(self, step: str, split: str, infos: Sequence[Info]) -> list[Shard]:
+        return _shards(str(self._folder), step, split, [info["pairs"] for info in infos])
+
+    def _through(self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]) -> Iterator[Any]:
+        """Yield what a function returns of each shard, in their order, and show how far it is."""
+        shown = sys.stderr if sys.stderr.isatty() else NowAndThen(self._say)
+        return iter(
+            tqdm(
+                self._map(function, shards), step, len(shards), unit=" shards", ncols=80,
+                leave=False, delay=1.0, file=shown,
+            )
+        )  # fmt: skip
+
+    def _note_dropped(self, infos: Sequence[Info]) -> None:
+        """Note what was dropped of training, a line a reason; raises ValueError where nothing is left."""
+        total, counts, firsts = sum(info["read"] for info in infos), Counter[str](), dict[str, str]()
+        for reason, (count, first) in (entry for info in infos for entry in info["dropped"].items()):
+            counts[reason] += count
+            firsts.setdefault(reason, first)
+        lines = [
+            f"{self._raw['train'].origin}: dropped {count:,} of {total:,} pairs, {reason}"
+            f" (the first: {firsts[reason]})"
+            for reason, count in counts.items()
+        ]
+        if not sum(info["pairs"] for info in infos):
+            raise ValueError(f"cleaning leaves no pair: {'; '.join(lines)}")
+        self._report["dropped"] = lines
+
+
+def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[str]]:
+    """Return the published numbers of pairs, if any, and a line where ours differ.
+
+    Raises ValueError where they differ by so much that it must be another corpus.
+    """
+    source = SOURCES.get(data.source)
+    if source is None or source.counts is None or data.own_files() or data.train_pairs is not None:
+        return {}, []
+    published = dict(zip(SPLITS, source.counts, strict=True))
+    if max(abs(pairs[split] - count) / count for split, count in published.items()) > source.tolerance:
+        raise ValueError(
+            f"{source.files[0].name}: gives {tuple(pairs.values())} pairs for training, validation and test,"
+            f" published are {source.counts}: not the same archive"
+        )
+    lines = [
+        f"{data.source}: {pairs[split]:,} pairs for {split}, published are {count:,}"
+        f" ({pairs[split] - count:+,})"
+        for split, count in published.items()
+        if pairs[split] != count
+    ]
+    return {"published": published}, lines
+
+
+# What the worker processes compute.
+
+
+def split_words(data: ParallelConfig, raw: Shard) -> Info:
+    """Split raw text into words and, for training, leave out what cleaning drops."""
+
+    def compute() -> Info:
+        sides = [
+            [split(line) for line in side] for split, side in zip(_tokenizers(data), raw.sides(), strict=True)
+        ]
+        return _kept(sides, data, raw, cleaned=data.clean == "words")
+
+    return raw._replace(step="words").once(compute)
+
+
+def divide(data: ParallelConfig, split: str, words: Shard) -> Info:
+    """Take every n-th pair of the training words out: into `valid`, and the others into `train`."""
+    every = data.valid_every
+    assert every is not None, "there are validation pairs otherwise"
+
+    def compute() -> Info:
+        sides = [
+            [
+                line
+                for index, line in enumerate(side, words.start + 1)
+                if (index % every == 0) == (split == "valid")
+            ]
+            for side in words.sides()
+        ]
+        return _kept(sides, data, words, cleaned=False)
+
+    return words._replace(step="divided", split=split).once(compute)
+
+
+def vocabulary(words: Shard) -> list[Counter[str]]:
+    """Return how often each word occurs on either side."""
+    return [Counter(word for line in side for word in line.split(" ") if word) for side in words.sides()]
+
+
+def split_subwords(data: ParallelConfig, codes: str | None, words: Shard) -> Info:
+    """Split words into subwords and, for training, leave out what cleaning drops; count and digest them."""
+
+    def compute() -> Info:
+        encoding = _encoding(codes)
+        sides = [[encoding.split(line) for line in side] for side in words.sides()]
+        info = _kept(sides, data, words, cleaned=data.clean == "subwords")
+        examples = (f"{source}\n{target}".encode() for source, target in zip(*info["sides"], strict=True))
+        info["keys"] = keys_of(examples).tolist()
+        info["counts"] = [Counter(word for line in side for word in line.split()) for side in info["sides"]]
+        return info
+
+    return words._replace(step="subwords").once(compute)
+
+
+def ids(dictionaries: tuple[str, str], subwords: Shard) -> list[tuple[bytes, list[int], int]]:
+    """Return for each side the token ids as fairseq's files hold them, the lines' lengths and the unknowns.
+
+    Each line has an end; the unknowns are a number.
+    """
+    sides = []
+    for path, side in zip(dictionaries, subwords.sides(), strict=True):
+        indices = _indices(path)
+        lines = [[*(indices.get(word, UNKNOWN) for word in line.split()), END] for line in side]
+        values = np.fromiter((index for line in lines for index in line), dictionary_type(path))
+        sides.append((values.tobytes(), [len(line) for line in lines], int((values == UNKNOWN).sum())))
+    return sides
+
+
+def _kept(sides: list[list[str]], data: ParallelConfig, source: Shard, *, cleaned: bool) -> Info:
+    info: Info = {"read": len(sides[0]), "dropped": {}}
+    if cleaned and source.split == "train":
+        kept, info["dropped"] = clean(*sides, longest=data.longest, ratio=data.ratio, start=source.start)
+        sides = [[side[index] for index in kept] for side in sides]
+    return {**info, "pairs": len(sides[0]), "sides": sides}
+
+
+def clean(
+    source: Sequence[str], target: Sequence[str], *, longest: int, ratio: float, start: int = 0
+) -> tuple[list[int], dict[str, tuple[int, str]]]:
+    """Return the indices of the pairs to keep; how many were dropped for each reason, and the first of them.
+
+    The rules of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither has
+    more than `ratio` times the other's. `start` lines come before these.
+    """
+    kept: list[int] = []
+    dropped: dict[str, tuple[int, str]] = {}
+    for index, pair in enumerate(zip(source, target, strict=True)):
+        here, there = (len(side.split()) for side in pair)
+        if not here or not there:
+            reason = "a side is empty"
+        elif max(here, there) > longest:
+            reason = f"a side is longer than {longest} words"
+        elif max(here, there) > ratio * min(here, there):
+            reason = f"one side has over {ratio:g} times the other's words"
+        else:
+            kept.append(index)
+            continue
+        count, first = dropped.get(reason, (0, f"line {start + index + 1}, {here:,} and {there:,} words"))
+        dropped[reason] = (count + 1, first)
+    return kept, dropped
+
+
+@cache
+def _tokenizers(data: ParallelConfig) -> list[Callable[[str], str]]:
+    return [Tokenizer(language, data).split for language in data.languages]
+
+
+@lru_cache(1)
+def _encoding(codes: str | None) -> Bpe:
+    return Bpe(codes)
+
+
+@lru_cache(2)
+def _indices(path: str) -> dict[str, int]:
+    """Return the ids of a dictionary as fairseq saved it."""
+    listed = (line.rsplit(" ", 1)[0] for line in Path(path).read_bytes().decode().split("\n")[:-1])
+    return {word: index for index, word in enumerate([*SPECIAL, *listed])}
+
+
+def dictionary_type(path: str) -> type[np.generic]:
+    """Return the type of a dictionary's ids in fairseq's files."""
+    return np.uint16 if len(_indices(path)) < 65500 else np.int32
+
+
+def _save_dictionary(path: str, counts: Sequence[Counter[str]], size: int | None) -> None:
+    """Write fairseq's dictionary of how often subwords occur."""
+    dictionary = fairseq().data.Dictionary()
+    for word, count in chain.from_iterable(counter.items() for counter in counts):
+        dictionary.add_symbol(word, n=count)
+    dictionary.finalize(nwords=size or -1, padding_factor=8)
+    dictionary.save(path)
+
+
+@contextmanager
+def _mapping(processes: int) -> Iterator[Map]:
+    """Yield a `map` that computes in so many processes, which end with the block; Python's own for one."""
+    if processes == 1:
+        yield map
+        return
+    # Not forked: threads of torch and of Numba would be missing in the child.
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _start)
+    try:
+        yield pool.map
+        pool.shutdown()
+    except BaseException as error:  # Ctrl-C, too
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+        if not isinstance(error, BrokenProcessPool):
+            raise
+        raise OSError(
+            "a process of the preparation was killed, perhaps for lack of memory; the next start goes on"
+            " from the last finished shard"
+        ) from None
+
+
+def _start() -> None:
+    """Have a process ignore Ctrl-C, which its parent answers, and end when its parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "started by another"
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
