@@ -33,7 +33,7 @@ CONTEXT: dict[str, Any] = {
 TYPES = {".gz": "application/gzip", ".tgz": "application/gzip", ".zip": "application/zip"}
 # The parts of the results, with what they hold.
 PARTS = {
-    "runs/": "A folder a run: configuration, environment, curves, result, outputs on the test set.",
+    "runs/": "One line per run: configuration, environment, curves, result; and the outputs on the test set.",
     "analyses/": "Records of what a norm does as runs train, or on its own.",
     "comparisons/": "Comparisons of norms on the same test examples.",
     "tables/": "Tables of every study and of the claims, written from the records.",
@@ -44,7 +44,6 @@ PARTS = {
     "REPORT.md": "The report in the shape of a reproducibility report.",
     "published.csv": "The numbers of the paper, with their source.",
     "baselines.json": "Scores of what needs no training.",
-    "older-records.txt": "Checksums of the records that were written without one.",
 }
 
 

@@ -1,14 +1,18 @@
-"""Files that are whole, whatever happens while they are written, and the leftovers of killed writers."""
+"""Files that are whole, whatever happens while they are written, and small JSON files with a checksum."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+CHECKSUM = "checksum"  # the key of what a JSON file says with a checksum of it
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -92,3 +96,37 @@ def _removed(path: Path) -> bool:
         return True
     except BlockingIOError:
         return False
+
+
+def checksum_of(values: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of plain values, without their checksum, however they are laid out."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def as_json(value: Any) -> bytes:
+    """Return plain values as the text of a file; raises ValueError for a number that is not finite."""
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
+
+
+def with_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain values with their checksum as the last."""
+    return {**values, CHECKSUM: checksum_of(values)}
+
+
+def whole(values: Any) -> dict[str, Any]:
+    """Return values without their checksum; raises ValueError where they are not those that were written."""
+    if not isinstance(values, dict):
+        raise ValueError("it is no JSON object")
+    rest = {key: value for key, value in values.items() if key != CHECKSUM}
+    if values.get(CHECKSUM) != checksum_of(rest):
+        raise ValueError("it is not what was written")
+    return rest
+
+
+def read_whole(content: bytes) -> dict[str, Any]:
+    """Return what the text of a file says; raises ValueError where it is not what was written."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        raise ValueError("it is no JSON object") from None
+    return whole(values)

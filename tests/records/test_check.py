@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,17 +12,13 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.records import reader
-from adanorm.records.check import digests
 from adanorm.records.folder import RunFolder
-from adanorm.records.older import PATH
 from adanorm.records.result import Result
 from adanorm.verdicts.cell import cell
-from scripts.older_records import lines
 from tests.reporting.records import record, said, seal
 
-NO_CHECKSUM = "it has no checksum, and is none of the older records that lack one"
+NO_CHECKSUM = "it has no checksum"
 ROWS = [{"valid_accuracy": 70.0, "train_loss": 1.0}, {"train_loss": 0.9}, {"train_loss": 0.8}]
 
 
@@ -47,15 +42,6 @@ def complaint(folder: Path) -> str:
         found = reader.result(folder)
     assert (found is None) == bool(told)
     return str(told[0].message).partition(" is not counted: ")[2] if told else ""
-
-
-def test_committed_records_are_all_whole() -> None:
-    paths = sorted(RUNS.glob("*/*/*/result.json"))
-    analyses = sorted(ANALYSES.rglob("result.json"))
-    if not paths:
-        pytest.skip(f"no records in {RUNS}")
-    assert all(reader.result(path.parent) is not None for path in paths)
-    assert all(reader.analysis_result(path.parent) is not None for path in analyses)
 
 
 def test_a_record_as_it_was_written_is_counted(run: Experiment) -> None:
@@ -132,37 +118,6 @@ def test_a_result_without_its_checksum_is_not_counted(run: Experiment, left: tup
     (run.folder() / "result.json").write_text(json.dumps(stripped))
     assert complaint(run.folder()) == NO_CHECKSUM
     assert not reader.is_complete(run.folder())
-
-
-def older() -> Path:
-    """A committed record of a run that has no checksum."""
-    if not PATH.exists():
-        pytest.skip(f"no {PATH}")
-    folders = (line.split()[1] for line in PATH.read_text().splitlines())
-    return RUNS.parent / next(name for name in folders if name.startswith("runs/"))
-
-
-def test_a_record_of_older_times_counts_wherever_it_lies_as_long_as_no_byte_changed(tmp_path: Path) -> None:
-    folder = tmp_path.joinpath(*older().parts[-3:])
-    shutil.copytree(older(), folder)
-    assert reader.result(folder) == reader.result(older()) is not None
-    for name in digests(folder):
-        content = (folder / name).read_bytes()
-        (folder / name).write_bytes(content + b"\n" if name == "config.yaml" else b" " + content)
-        assert complaint(folder) == NO_CHECKSUM
-        (folder / name).write_bytes(content)
-    assert complaint(folder) == ""
-    values = said(folder)
-    metric = next(iter(values["test"]))
-    values["test"][metric] /= 2
-    (folder / "result.json").write_text(json.dumps(values))
-    assert complaint(folder) == NO_CHECKSUM
-
-
-def test_the_list_of_older_records_has_those_on_record_and_no_others() -> None:
-    if not PATH.exists():
-        pytest.skip(f"no {PATH}")
-    assert PATH.read_text("utf-8") == "".join(lines())
 
 
 @pytest.mark.parametrize(

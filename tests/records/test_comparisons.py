@@ -9,13 +9,13 @@ import pytest
 
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import PROJECT
+from adanorm.files import as_json, with_checksum
 from adanorm.records.comparisons import (
     comparison_of,
     comparison_path,
     read_comparison,
     write_comparison,
 )
-from adanorm.records.sealed import as_json, with_checksum
 from scripts.comparisons import lacking, unread
 
 COMMITTED = PROJECT / "results" / "comparisons"

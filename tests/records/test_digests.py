@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from adanorm.analyses.spec import AnalysisRecord, analysis_names, load_analysis
@@ -17,6 +16,7 @@ from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import ANALYSES, RUNS
+from adanorm.records import reader
 
 # What is left out of an identity has no bearing on it, whatever it is.
 ASIDE: dict[str, Any] = {
@@ -31,7 +31,7 @@ ASIDE: dict[str, Any] = {
 
 @cache
 def recorded(folder: Path) -> dict[Path, dict[str, Any]]:
-    found = {path.parent: yaml.safe_load(path.read_text()) for path in sorted(folder.rglob("config.yaml"))}
+    found = {record.folder: record.identity for record in reader.records(folder)}
     if not found:
         pytest.skip(f"no records in {folder}")
     return found

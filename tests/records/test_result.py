@@ -10,10 +10,10 @@ import pytest
 
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import ANALYSES, RUNS
+from adanorm.files import as_json
 from adanorm.records import reader
 from adanorm.records.check import digests
 from adanorm.records.result import AnalysisResult, Ended, Result
-from adanorm.records.sealed import as_json
 from tests.reporting.records import seal
 
 FACTS: dict[str, Any] = {
@@ -33,15 +33,16 @@ FACTS: dict[str, Any] = {
 
 @pytest.mark.parametrize(("folder", "kind"), [(RUNS, Result), (ANALYSES, AnalysisResult)])
 def test_every_recorded_result_is_written_back_byte_for_byte(folder: Path, kind: type[Ended]) -> None:
-    paths = sorted(folder.rglob("result.json"))
-    if not paths:
+    records = [*reader.records(folder)]
+    if not records:
         pytest.skip(f"no records in {folder}")
-    for path in paths:
-        content = path.read_bytes()
+    for record in records:
+        content = record.content("result.json")
+        assert content is not None
         values = json.loads(content)
         sealed, files = values.pop("checksum", None), values.pop("files", {})
-        found = kind.model_validate(values)
-        assert (found.sealed(files) if sealed else found.to_json()) == content, path
+        result = kind.model_validate(values)
+        assert (result.sealed(files) if sealed else result.to_json()) == content, record.folder
 
 
 def keys(result: Ended) -> list[str]:

@@ -11,8 +11,8 @@ import yaml
 
 from adanorm.analyses.spec import AnalysisRecord
 from adanorm.config.experiment import Experiment
+from adanorm.files import with_checksum
 from adanorm.records.check import digests
-from adanorm.records.sealed import with_checksum
 
 Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster where there is one
 

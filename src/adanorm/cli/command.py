@@ -20,6 +20,8 @@ COMMANDS = {
     "compare": "compare norms on the same test examples",
     "verify": "repeat a run on record and say whether this machine reproduces it",
     "trace": "print the runs behind a table's cell and how to repeat them",
+    "keep": "add finished records to the store, a line each",
+    "open": "lay a kept record out as a folder again",
     "list": "show tasks, norms, scales, studies, and what is completed",
     "data": "download, verify and prepare the data of a task",
     "baselines": "score what needs no training, such as the majority class",

@@ -13,6 +13,7 @@ from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.placements import POSITIONS
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
+from adanorm.records.result import Result
 
 USAGE = Usage()
 
@@ -78,9 +79,8 @@ def _undefined() -> list[str]:
 
 def _done() -> list[str]:
     counts: Counter[tuple[str, str, str, str]] = Counter()
-    for path in sorted(RUNS.glob("*/*/*/result.json")):
-        result = reader.result(path.parent)
-        if result is not None:
+    for record in reader.records(RUNS):
+        if isinstance(result := record.ended, Result):
             counts[result.task, result.scale, result.norm, result.status] += 1
     lines: dict[tuple[str, str], list[str]] = {}
     for (task, scale, norm, status), count in counts.items():

@@ -118,12 +118,12 @@ def _help(overrides: Sequence[str]) -> str:
 def _run(experiment: Experiment) -> None:
     """Complete a run unless it is complete, and print what it came to."""
     from adanorm.records import reader
-    from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, shown
+    from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, where
     from adanorm.reporting.run_summary import run_summary
 
     folder = experiment.folder()
     if reader.is_complete(folder):
-        print(f"already completed: {shown(folder)}\n  (runs=FOLDER repeats it in a folder of your own)")
+        print(f"already completed: {where(folder)}\n  (runs=FOLDER repeats it in a folder of your own)")
     else:
         from adanorm.runs.execute import execute
 

@@ -64,7 +64,7 @@ def _recorded(settings: list[str]) -> Experiment:
     what = f"{named.task.name} {named.norm.name} at scale {named.scale}"
     if seeds := [str(run.seed) for run in reader.runs_on_record(named)]:
         raise ValueError(f"no record of {what} with seed={named.seed}: on record are {', '.join(seeds)}")
-    scales = {path.name.partition("-")[0] for path in named.folder().parent.glob("*-seed*-*")}
+    scales = {name.partition("-")[0] for name in reader.names(named.folder().parent)}
     others = f"; of scale {', '.join(sorted(scales))} there are some" if scales - {named.scale} else ""
     raise ValueError(
         f"no record of {what} under these settings{others}; `adanorm list` shows what is on record"

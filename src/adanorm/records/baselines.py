@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, SHIPPED
-from adanorm.files import write_whole
+from adanorm.files import as_json, whole, with_checksum, write_whole
 from adanorm.metrics.table import METRICS
-from adanorm.records.sealed import as_json, whole, with_checksum
 
 PATH = PROJECT / "results" / "baselines.json"
 BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams"}  # no part of a data set

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from adanorm.config.digest import digest_of, sha256
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.yaml_file import read_yaml
 from adanorm.metrics.table import METRICS
 from adanorm.records.result import AnalysisResult, Ended, Result
 
@@ -28,24 +29,25 @@ FILES = (
 )  # beside the result
 NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # of a folder: scale, seed, digest
 
+Content = Callable[[str], bytes | None]
 Identity = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
 
-def problem(folder: Path, result: Ended) -> str | None:
+def problem(folder: Path, content: Content, result: Ended) -> str | None:
     """Return why a result does not count, in a few words; None where it does.
 
-    A file that has changed since it was written, a folder of another run, a score that cannot be,
-    rows that lack.
+    `content` returns the bytes of a file of the folder by its name. A file that has changed since it was
+    written, a folder of another run, a score that cannot be, rows that lack.
     """
     try:
-        if found := _of_files(folder, result):
-            return found
-        identity = _identity(folder)
-        if found := _of_the_folder(folder, identity, result):
-            return found
-        path = folder / ROWS[AnalysisResult if isinstance(result, AnalysisResult) else Result]
-        rows = rows_of(path.name, path.read_bytes()) if path.exists() else []
+        if reason := _of_files(content, result):
+            return reason
+        identity = _identity(content("config.yaml"))
+        if reason := _of_the_folder(folder, identity, result):
+            return reason
+        name = ROWS[AnalysisResult if isinstance(result, AnalysisResult) else Result]
+        rows = rows_of(name, content(name) or b"")
     except (OSError, ValueError) as error:
         return " ".join(str(error).split())
     if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
@@ -74,19 +76,21 @@ def rows_of(name: str, content: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def _identity(folder: Path) -> Identity:
+def _identity(config: bytes | None) -> Identity:
+    if config is None:
+        raise ValueError("config.yaml is missing")
     try:
-        identity = read_yaml_file(folder / "config.yaml")
+        identity = read_yaml(config.decode())
     except ValueError as error:
         raise ValueError(f"config.yaml: {error}") from None
     return identity if isinstance(identity, dict) else {}
 
 
-def _of_files(folder: Path, result: Ended) -> str | None:
+def _of_files(content: Content, result: Ended) -> str | None:
     for name, written in (result.files or {}).items():
-        if not (folder / name).is_file():
+        if (whole := content(name)) is None:
             return f"{name} is missing"
-        if sha256(folder / name) != written:
+        if hashlib.sha256(whole).hexdigest() != written:
             return f"{name} is not what was written"
     return None
 

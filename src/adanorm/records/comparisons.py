@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
-from adanorm.files import write_whole
-from adanorm.records.sealed import as_json, read_whole, with_checksum
+from adanorm.files import as_json, read_whole, with_checksum, write_whole
 
 
 class ComparisonRecord(BaseModel):

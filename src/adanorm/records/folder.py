@@ -15,12 +15,11 @@ import yaml
 from filelock import FileLock, Timeout
 
 from adanorm.config.paths import PROJECT
-from adanorm.files import naming, sweep, write_whole
+from adanorm.files import as_json, naming, sweep, write_whole
 from adanorm.records import reader
 from adanorm.records.check import PATCH, digests
 from adanorm.records.checkout import changes
 from adanorm.records.result import Ended
-from adanorm.records.sealed import as_json
 
 OF_A_STUDY = "ADANORM_OF_A_STUDY"  # in the environment of a study's runs
 HELD_CODE = 75  # the exit code of such a run that another process is writing
@@ -176,6 +175,12 @@ def is_locked(path: Path) -> bool:
             return False
     except Timeout:
         return True
+
+
+def where(folder: Path) -> str:
+    """Return where a person finds a record: its folder or, of a kept one, the file of its line."""
+    file = reader.record(folder).file
+    return f"{shown(file)}, {folder.name}" if file else shown(folder)
 
 
 def shown(path: Path) -> str:

@@ -20,11 +20,11 @@ from pydantic import ValidationError
 
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
+from adanorm.config.yaml_file import read_yaml
+from adanorm.files import CHECKSUM, checksum_of
 from adanorm.records import store
 from adanorm.records.check import FILES, NAME, OUTPUTS, problem, rows_of
-from adanorm.records.older import is_listed
 from adanorm.records.result import AnalysisResult, Ended, Result
-from adanorm.records.sealed import CHECKSUM, checksum_of
 
 SCHEMA = 1
 SERIES = (40, 100)  # the last seed of the first plan, and of the plans after it (conf/claims/paper.yaml)
@@ -50,14 +50,19 @@ class Record:
         self._line = line
 
     @property
-    def is_kept(self) -> bool:
-        """Whether the record is a line of the store."""
-        return self._line is not None
+    def file(self) -> Path | None:
+        """The file of the store that has a kept record's line; None of a live record."""
+        return None if self._line is None else self._line.file
 
-    @property
-    def where(self) -> Path:
-        """The path that a person finds the record by: its folder, or the file of its line."""
-        return self.folder if self._line is None else self._line.file
+    def names(self) -> list[str]:
+        """Return the names of the record's files."""
+        if self._line is not None:
+            return self._line.names()
+        code = (path for path in sorted(self.folder.glob("code/**/*")) if path.is_file())
+        return [
+            *(name for name in (*FILES, "result.json") if self.has(name)),
+            *(path.relative_to(self.folder).as_posix() for path in code),
+        ]
 
     def content(self, name: str) -> bytes | None:
         """Return the bytes of a file of the record; None where it has none of that name."""
@@ -79,12 +84,12 @@ class Record:
         """What the record came to; None where it has not ended or, after a warning, is not whole."""
         if not self.has("result.json"):
             return None
-        ended, reason = self._whole()
+        ended, reason = self.looked_through()
         if reason is not None:
             warnings.warn(f"{self.folder / 'result.json'} is not counted: {reason}", stacklevel=1)
         return ended
 
-    def _whole(self) -> tuple[Ended | None, str | None]:
+    def looked_through(self) -> tuple[Ended | None, str | None]:
         """Return what the record came to, or None and why it does not count."""
         values = self.values
         if reason := self._unreadable(values):
@@ -97,10 +102,14 @@ class Record:
             return None, f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}"
         if self._line is not None:  # it was looked through when it was kept
             return ended, None
-        reason = problem(self.folder, ended)
-        if reason is None and CHECKSUM not in values and not is_listed(self.folder):
-            reason = "it has no checksum, and is none of the older records that lack one"
+        reason = self.problem(ended)
+        if reason is None and CHECKSUM not in values:
+            reason = "it has no checksum"
         return (None, reason) if reason else (ended, None)
+
+    def problem(self, ended: Ended) -> str | None:
+        """Return why the record's files are not those of what it came to; None where they are."""
+        return problem(self.folder, self.content, ended)
 
     def _unreadable(self, values: Any) -> str | None:
         """Return why what result.json says is no result that was written; None where it is one."""
@@ -121,6 +130,11 @@ class Record:
             return json.loads(self.content("result.json") or b"")
         except (OSError, ValueError, RecursionError):
             return None
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What makes the run the run it is, as config.yaml has it."""
+        return dict(read_yaml(self.text("config.yaml")) or {})
 
     @cached_property
     def environment(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from adanorm.records.sealed import as_json, with_checksum
+from adanorm.files import as_json, with_checksum
 
 Status = Literal["done", "diverged", "failed"]
 STATUSES: tuple[Status, ...] = get_args(Status)

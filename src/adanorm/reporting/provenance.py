@@ -9,7 +9,7 @@ from pathlib import Path
 
 from adanorm.config.titles import title
 from adanorm.records import reader
-from adanorm.records.folder import shown
+from adanorm.records.folder import where
 from adanorm.records.result import Result
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
@@ -61,7 +61,7 @@ def _named(name: str, known: Sequence[str], kind: str) -> str:
 
 
 def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:
-    lines = [f"seed {result.seed}: {_ending(result, metric)}", f"  record   {shown(folder)}"]
+    lines = [f"seed {result.seed}: {_ending(result, metric)}", f"  record   {where(folder)}"]
     environment = reader.environment(folder)
     if environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""

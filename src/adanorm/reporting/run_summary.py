@@ -6,7 +6,7 @@ import textwrap
 
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
-from adanorm.records.folder import shown
+from adanorm.records.folder import shown, where
 from adanorm.records.outcome import outcome
 from adanorm.records.published import Published, published
 from adanorm.verdicts.cell import Cell, cell, unlike_the_papers
@@ -30,7 +30,7 @@ def run_summary(experiment: Experiment) -> str:
     )
     if paper is not None:
         lines.append(_paper(experiment, found, paper))
-    lines.append(f"record: {shown(experiment.folder())}")
+    lines.append(f"record: {where(experiment.folder())}")
     return "\n".join(lines)
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
-from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
+from adanorm.records.result import Result
 from adanorm.runs.auto_scale import LONGEST_CPU_HOURS, on_cuda
 from adanorm.training.numerics import NUMERICS_VERSION
 
@@ -78,17 +77,12 @@ class Durations:
 def _finished(task: Path, scale: str) -> list[Finished]:
     """Return the finished runs of a scale in a task's folder."""
     found = []
-    for path in task.glob(f"*/{scale}-seed*/result.json"):
-        result = reader.result(path.parent)
-        if result is not None and result.status == "done" and result.seconds is not None:
-            is_current = reader.environment(path.parent).get("numerics_version") == NUMERICS_VERSION
-            found.append(Finished(_identity(path.parent), result.seconds, is_current))
+    for record in reader.records(task):
+        result = record.ended
+        if isinstance(result, Result) and (result.scale, result.status) == (scale, "done") and result.seconds:
+            is_current = record.environment.get("numerics_version") == NUMERICS_VERSION
+            found.append(Finished(record.identity, result.seconds, is_current))
     return found
-
-
-@cache
-def _identity(folder: Path) -> dict[str, Any]:
-    return dict(read_yaml_file(folder / "config.yaml"))
 
 
 def _times_as_long(training: Mapping[str, Any], other: Mapping[str, Any]) -> float:

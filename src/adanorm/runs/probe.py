@@ -13,9 +13,8 @@ import torch
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
-from adanorm.files import write_whole
+from adanorm.files import as_json, read_whole, with_checksum, write_whole
 from adanorm.records.environment import describe
-from adanorm.records.sealed import as_json, read_whole, with_checksum
 from adanorm.runs.setup import choose_device, prepare, start_trainer
 from adanorm.training.memory import peak_memory
 

@@ -96,7 +96,7 @@ def compare_by_example(
         lacking = [seed for seed in seeds or ([] if common else [first.seed]) if seed not in common]
         if lacking:
             folders = [runs[norm].model_copy(update={"seed": lacking[0]}).folder() for norm in pair]
-            missing = next((f for f in folders if not (f / "result.json").exists()), folders[1])
+            missing = next((f for f in folders if reader.result(f) is None), folders[1])
             raise ValueError(f"{shown(missing)}: no completed run; `adanorm run` makes it")
     task = tasks.build(first)
     values: dict[tuple[str, int], Values] = {}
@@ -132,7 +132,7 @@ def _settings(task: str, scale: str, pairs: Sequence[Norms], folder: str | None)
 
 
 def _has_outputs(run: Experiment, seed: int) -> bool:
-    return (run.model_copy(update={"seed": seed}).folder() / "predictions.txt.gz").exists()
+    return reader.has_outputs(run.model_copy(update={"seed": seed}).folder())
 
 
 def factor_gaps(sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, float]:

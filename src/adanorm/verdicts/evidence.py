@@ -77,7 +77,7 @@ def _resolution(run: Experiment, quantity: Quantity) -> float:
 @cache
 def _accuracy_step(task: str, scale: str, folder: str) -> float:
     path = Path(folder)
-    return 100 / len(reader.outputs(path)) if (path / "predictions.txt.gz").exists() else 0.0
+    return 100 / len(reader.outputs(path)) if reader.has_outputs(path) else 0.0
 
 
 def verdict_of(cell: Cell, run: Experiment) -> str:

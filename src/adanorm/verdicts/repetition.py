@@ -92,7 +92,7 @@ def _curve(folder: Path) -> list[dict[str, float]]:
 
 
 def _outputs(folder: Path) -> list[str] | None:
-    return reader.outputs(folder) if (folder / "predictions.txt.gz").exists() else None
+    return reader.outputs(folder) if reader.has_outputs(folder) else None
 
 
 def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:

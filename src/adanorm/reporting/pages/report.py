@@ -15,7 +15,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
-from adanorm.records.folder import shown
+from adanorm.records.folder import where
 from adanorm.records.result import STATUSES, Result
 from adanorm.reporting.pages.answers import answers
 from adanorm.reporting.tables import claims, formats, reproducibility
@@ -136,7 +136,7 @@ class RunGroups:
 def _run(folder: Path, result: Result, line: Sequence[str], criterion: str, metric: str) -> dict[str, Any]:
     environment = reader.environment(folder)
     facts = [
-        ("record", shown(folder)),
+        ("record", where(folder)),
         ("repeat", shlex.join(["adanorm", "run", *line, f"seed={result.seed}"])),
         ("commit", f"{environment.get('commit')}{', with changes' if environment.get('dirty') else ''}"),
         ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),

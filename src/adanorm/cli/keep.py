@@ -1,0 +1,30 @@
+"""Add finished records to the store: one line per run in results/runs/<task>/<norm>.jsonl.
+
+The line has the texts of the run's files, verbatim; the test set's outputs go to <norm>.outputs.jsonl
+beside it. Both are for git. A record that has failed, is of scale smoke or is not whole is refused, and
+one that is kept already is left as it is. The folder stays, with its weights, until you remove it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.records.folder import shown
+from adanorm.records.keep import keep
+
+USAGE = Usage(
+    name="RUN...",
+    fewest=1,
+    most=100_000,
+    keys={"into": Key("folder of runs whose store it goes to (default: results/runs)")},
+    examples=("runs/rt/adanorm/paper-seed31-0a1b2c3d", "results/runs/rt/*/*"),
+)
+
+
+def main(arguments: Arguments) -> None:
+    """Keep the records in the folders that the command line names."""
+    into = Path(arguments.keys["into"]) if arguments.keys["into"] else None
+    for name in arguments.names:
+        is_new = keep(Path(name), into=into)
+        print(f"{shown(Path(name))}: {'kept' if is_new else 'kept already'}")

@@ -1,0 +1,21 @@
+"""Lay a kept record out as the folder that it was, byte for byte.
+
+RUN is named as in results/runs, such as rt/adanorm/paper-seed1-09951176; `adanorm trace` prints the names.
+The files go to FOLDER/<task>/<norm>/<name>, so that commands read them with runs=FOLDER.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adanorm.cli.command import Arguments, Usage
+from adanorm.records.folder import shown
+from adanorm.records.keep import kept, lay_out
+
+USAGE = Usage(name="RUN FOLDER", fewest=2, most=2, examples=("rt/adanorm/paper-seed1-09951176 opened",))
+
+
+def main(arguments: Arguments) -> None:
+    """Lay out the record that the command line names."""
+    run, into = arguments.names
+    print(shown(lay_out(kept(run), Path(into))))

@@ -1,0 +1,79 @@
+"""Keeping finished records in the store, and laying kept ones out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adanorm.config.paths import ANALYSES, RUNS, analyses_folder
+from adanorm.files import write_whole
+from adanorm.records import store
+from adanorm.records.folder import shown
+from adanorm.records.reader import Record, record
+from adanorm.records.result import AnalysisResult, Ended, Result
+
+
+def keep(folder: Path, *, into: Path | None = None) -> bool:
+    """Add the record in a folder to the store and return whether it was not there yet.
+
+    `into` is the folder of runs whose store it goes to, else the repository's. Raises ValueError where the
+    record has not ended well, is not whole or is of scale smoke.
+    """
+    live = Record(folder)
+    ended, reason = live.looked_through() if live.has("result.json") else (None, "it has not ended")
+    if ended is None or (reason := _unfit(ended)):
+        raise ValueError(f"{shown(folder)}: {reason}")
+    contents = {name: content for name in live.names() if (content := live.content(name)) is not None}
+    try:
+        return store.append(store.file_of(_parent(ended, into)), folder.name, contents)
+    except ValueError as error:
+        raise ValueError(f"{shown(folder)}: {error}") from None
+
+
+def _unfit(ended: Ended) -> str | None:
+    """Return why a whole record is not kept; None where it may be."""
+    if not ended.is_complete:
+        return f"it {ended.status}, and is tried again at the next start"
+    if getattr(ended, "scale", None) == "smoke":
+        return "it is of scale smoke, which is no evidence"
+    return "it is a dry run" if getattr(ended, "dry_run", None) else None
+
+
+def _parent(ended: Ended, runs: Path | None) -> Path:
+    """Return the folder that a record lies in, in a folder of runs or in the repository's."""
+    if isinstance(ended, Result):
+        return (runs or RUNS) / ended.task / ended.norm
+    assert isinstance(ended, AnalysisResult)
+    folder = analyses_folder(str(runs) if runs else None) / ended.analysis
+    return (folder / ended.task if ended.task else folder) / ended.norm
+
+
+def kept(name: str) -> Record:
+    """Return a kept record by its path, or by the part of it below results/runs or results/analyses.
+
+    Raises ValueError where the store has none of that name.
+    """
+    for folder in (Path(name).resolve(), RUNS / name, ANALYSES / name):
+        if (one := record(folder)).file is not None:
+            return one
+    raise ValueError(f"{name}: the store has no such record; name one as rt/adanorm/paper-seed1-09951176")
+
+
+def lay_out(one: Record, into: Path) -> Path:
+    """Write the files of a kept record into a folder of runs, byte for byte, and return its own folder.
+
+    Raises ValueError where a file is not what the record's result says, or there is a record already.
+    """
+    ended = one.ended
+    if ended is None:
+        raise ValueError(f"{shown(one.folder)}: is not whole")
+    folder = _parent(ended, into) / one.folder.name
+    if (folder / "result.json").exists():
+        raise ValueError(f"{shown(folder)}: there is a record already")
+    names = sorted(one.names(), key=lambda name: name == "result.json")  # which ends a record
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, one.content(name) or b"")
+    if reason := Record(folder).problem(ended):
+        raise ValueError(f"{shown(folder)}: {reason}")
+    return folder

@@ -1,0 +1,207 @@
+"""The store has every record to the byte: what is kept is what was written, and can be laid out again."""
+
+from __future__ import annotations
+
+import json
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adanorm.analyses.spec import AnalysisRecord, load_analysis
+from adanorm.config.compose import compose_experiment
+from adanorm.config.digest import digest_of
+from adanorm.config.experiment import Experiment
+from adanorm.config.paths import ANALYSES, RUNS
+from adanorm.files import with_checksum
+from adanorm.records import reader, store
+from adanorm.records.folder import RunFolder
+from adanorm.records.keep import keep, kept, lay_out
+from adanorm.records.result import Ended, Result
+from tests.reporting.records import record, record_analysis
+
+PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # of a file that is not UTF-8, with what ends a line elsewhere
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Experiment:
+    """A finished run as runs write it, in a folder of its own."""
+    made = compose_experiment(["task=rt", "norm=adanorm", "scale=mini", f"runs={tmp_path / 'live'}"])
+    record(made, test={"accuracy": 75.0})
+    folder = RunFolder(made.folder())
+    result = (folder.path / "result.json").rename(folder.path / "written.json")
+    with folder.recording(made.identity(), {"commit": "0" * 40}) as recording:
+        recording.result = Result.model_validate_json(result.read_bytes())
+        folder.write_outputs(["0", "ü\u2028 \x85", ""])
+        (folder.path / "changes.patch").write_bytes(PATCH)
+    result.unlink()
+    return made
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("root", [RUNS, ANALYSES])
+def test_every_kept_record_has_the_bytes_and_the_digest_that_it_was_written_with(root: Path) -> None:
+    records = [one for one in reader.records(root) if one.file is not None]
+    if not records:
+        pytest.skip(f"no store in {root}")
+    for one in records:
+        ended = one.ended
+        assert ended is not None, one.folder
+        assert one.problem(ended) is None, "no file is another than its SHA-256, its rows or its digest say"
+        assert not one.has("predictions.txt.gz") or one.outputs()
+
+
+def test_a_kept_record_is_laid_out_byte_for_byte(run: Experiment, tmp_path: Path) -> None:
+    before = contents(run.folder())
+    assert keep(run.folder(), into=tmp_path / "store")
+    folder = lay_out(
+        kept(str(tmp_path / "store" / "rt" / "adanorm" / run.folder().name)), tmp_path / "opened"
+    )
+    assert folder == tmp_path / "opened" / "rt" / "adanorm" / run.folder().name
+    assert contents(folder) == before
+    assert before["changes.patch"] == PATCH
+    assert reader.result(folder) == reader.result(run.folder())
+    with pytest.raises(ValueError, match="there is a record already"):
+        lay_out(kept(str(tmp_path / "store" / "rt" / "adanorm" / folder.name)), tmp_path / "opened")
+    with pytest.raises(ValueError, match="the store has no such record"):
+        kept("rt/adanorm/paper-seed1-00000000")
+
+
+def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, tmp_path: Path) -> None:
+    keep(run.folder(), into=tmp_path / "store")
+    moved = run.model_copy(update={"runs": str(tmp_path / "store")})
+    assert not moved.folder().exists()
+    assert reader.is_complete(moved.folder())
+    assert reader.runs_on_record(moved) == [moved]
+    for read in (
+        reader.result, reader.metrics, reader.test_metrics, reader.environment, reader.outputs,
+        reader.has_outputs, lambda folder: reader.record(folder).identity,
+    ):  # fmt: skip
+        assert read(moved.folder()) == read(run.folder())
+    assert [one.folder for one in reader.records(tmp_path / "store")] == [moved.folder()]
+
+
+def test_keeping_adds_lines_and_changes_none(run: Experiment, tmp_path: Path) -> None:
+    into, other = tmp_path / "store", run.model_copy(update={"seed": 2})
+    record(other, test={"accuracy": 70.0})
+    assert keep(other.folder(), into=into)
+    file = into / "rt" / "adanorm.jsonl"
+    before = file.read_bytes()
+    assert keep(run.folder(), into=into)
+    assert file.read_bytes().startswith(before)
+    after = file.read_bytes(), store.outputs_file(file).read_bytes()
+    assert not keep(run.folder(), into=into), "it is there already"
+    assert (file.read_bytes(), store.outputs_file(file).read_bytes()) == after
+    record(other, test={"accuracy": 71.0})
+    with pytest.raises(ValueError, match="has another record of"):
+        keep(other.folder(), into=into)
+    assert [found.seed for found in reader.runs_on_record(run.model_copy(update={"runs": str(into)}))] == [
+        1,
+        2,
+    ]
+
+
+def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:
+    for analysis, settings in (("gradients", ["task=rt"]), ("invariance", [])):
+        run = compose_experiment([*settings, "norm=adanorm", f"runs={tmp_path}"])
+        one = AnalysisRecord(load_analysis(analysis), run)
+        task = {"task": run.task.name} if one.analysis.tasks else {}
+        record_analysis(one, **task, summary={"mean": 1.0})
+        before = contents(one.folder())
+        assert keep(one.folder(), into=tmp_path / "store")
+        kept_folder = tmp_path / "store" / one.folder().relative_to(tmp_path)
+        assert reader.analysis_result(kept_folder) == reader.analysis_result(one.folder())
+        assert contents(lay_out(reader.record(kept_folder), tmp_path / "opened")) == before
+
+
+REFUSED: dict[str, Callable[[Path], object]] = {
+    "it has not ended": lambda folder: (folder / "result.json").unlink(),
+    "metrics.jsonl is not what was written": lambda folder: (folder / "metrics.jsonl").write_text("{}"),
+    "it is not what was written": lambda folder: (folder / "result.json").write_text(
+        (folder / "result.json").read_text().replace("75.0", "76.0")
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_has_not_ended_or_is_not_whole_is_not_kept(run: Experiment, tmp_path: Path, reason: str) -> None:
+    REFUSED[reason](run.folder())
+    with pytest.raises(ValueError, match=reason):
+        keep(run.folder(), into=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("scale", "result", "reason"),
+    [("smoke", {}, "of scale smoke"), ("mini", {"status": "failed", "error": "breaks"}, "it failed")],
+)
+def test_what_failed_and_what_is_no_evidence_is_not_kept(
+    tmp_path: Path, scale: str, result: dict[str, Any], reason: str
+) -> None:
+    run = compose_experiment(["task=rt", f"scale={scale}", f"runs={tmp_path}"])
+    record(run, **result)
+    with pytest.raises(ValueError, match=reason):
+        keep(run.folder(), into=tmp_path / "store")
+
+
+def spoiled(line: bytes) -> bytes:
+    values = json.loads(line.decode(errors="surrogateescape"))
+    values["files"]["result.json"] = values["files"]["result.json"].replace("75.0", "76.0")
+    return json.dumps(values).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (spoiled, "is not what was written"),
+        (lambda line: line[:-9], "line 1 is not counted: it is no record"),
+    ],
+)
+def test_a_line_that_has_changed_counts_nowhere(
+    run: Experiment, tmp_path: Path, change: Callable[[bytes], bytes], reason: str
+) -> None:
+    keep(run.folder(), into=tmp_path / "store")
+    moved = run.model_copy(update={"runs": str(tmp_path / "store")})
+    file = store.file_of(moved.folder().parent)
+    whole = file.read_bytes()
+    file.write_bytes(change(whole.removesuffix(b"\n")) + b"\n")
+    with pytest.warns(UserWarning, match=reason):
+        assert reader.result(moved.folder()) is None
+    file.write_bytes(file.read_bytes() + whole)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert reader.is_complete(moved.folder()), "a merge of two branches has the whole one too"
+
+
+def test_a_line_of_another_name_is_none(run: Experiment, tmp_path: Path) -> None:
+    keep(run.folder(), into=tmp_path / "store")
+    file = tmp_path / "store" / "rt" / "adanorm.jsonl"
+    text = file.read_text(errors="surrogateescape")
+    values = {**json.loads(text), "run": f"mini-seed1-{digest_of({})}"}
+    file.write_text(json.dumps(values) + "\n")
+    with pytest.warns(UserWarning, match="is not what was written"):
+        assert not [one for one in reader.records(tmp_path / "store") if one.ended]
+    file.write_text(json.dumps(with_checksum({k: v for k, v in values.items() if k != "checksum"})) + "\n")
+    (one,) = reader.records(tmp_path / "store")
+    assert isinstance(one.ended, Ended)
+    assert one.problem(one.ended), "its digest is another's, and it has no outputs"
+
+
+def test_two_processes_that_keep_at_once_lose_nothing(run: Experiment, tmp_path: Path) -> None:
+    into = tmp_path / "store"
+    runs = [run.model_copy(update={"seed": seed}) for seed in range(1, 7)]
+    for one in runs[1:]:
+        record(one, test={"accuracy": 70.0})
+    threads = [threading.Thread(target=keep, args=(one.folder(),), kwargs={"into": into}) for one in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.lines(into / "rt" / "adanorm.jsonl")) == len(runs)
