@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import triton
-import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from adanorm.norms.kernels import triton_rows, triton_seednorm
+from adanorm.norms.kernels import triton_rows
 
 HOPPER = GPUTarget("cuda", 90, 32)
 
@@ -18,11 +17,10 @@ def code(kernel: Any, *, dtype: str, features: int, **settings: Any) -> str:
     """Return the PTX of a kernel for contiguous rows of this type, such as `bf16`, and width."""
     block = triton.next_power_of_2(features)
     together = max(1, triton_rows.ELEMENTS // block)
-    shape = {"ROWS": together, "BLOCK": block, "wide": tl.float64 if dtype == "fp64" else tl.float32}
-    values = {"k": 0.1, "C": 1.5, "eps": 1e-5, "unbiased": 0.0, "centered": True, **settings, **shape}
+    shape = {"ROWS": together, "BLOCK": block}
+    values = {"k": 0.1, "C": 1.5, "eps": 1e-5, "unbiased": 0.0, **settings, **shape}
     tensors = dict.fromkeys(("x", "z", "dz", "dx"), f"*{dtype}")
-    tensors |= dict.fromkeys(("alpha", "beta", "gain"), f"*{dtype}")
-    tensors |= dict.fromkeys(("variance", "found", "sums"), "*fp64" if dtype == "fp64" else "*fp32")
+    tensors["variance"] = "*fp32"
     types = {name: tensors.get(name, "constexpr" if name in values else "i32") for name in kernel.arg_names}
     constants = {(place,): values[name] for place, name in enumerate(types) if name in values}
     aligned = [name for name in types if name in tensors or (name == "features" and features % 16 == 0)]
@@ -43,12 +41,7 @@ def main() -> None:
             # Sixteen bytes a load: what the memory's full speed takes.
             assert features % 16 or "ld.global.v4" in ptx, (dtype, features)
     code(triton_rows._backward, dtype="bf16", features=512, **multiple)
-    for kernel, settings in ((triton_rows._forward, {}), (triton_rows._backward, gradient)):
-        code(kernel, dtype="bf16", features=512, centered=False, k=0.0, **settings)
-    code(triton_rows._backward, dtype="fp64", features=64, **{**gradient, "unbiased": 64 / 63})
-    for dtype, features in (("bf16", 512), ("fp64", 64)):
-        for kernel in (triton_seednorm._forward, triton_seednorm._backward):
-            code(kernel, dtype=dtype, features=features)
+    code(triton_rows._backward, dtype="fp32", features=64, **{**gradient, "unbiased": 64 / 63})
 
 
 if __name__ == "__main__":

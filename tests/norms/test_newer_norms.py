@@ -14,13 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.norms import LayerNorm, NormChoice, norm_factory
-from adanorm.norms.input_scaled import GatedNorm, SeeDNorm
 from adanorm.norms.pointwise import FUNCTIONS, Derf, DynamicTanh, Pointwise
-from adanorm.norms.rowwise import PreAffineRmsNorm, RmsNorm, SimpleRmsNorm
+from adanorm.norms.rowwise import GatedNorm, PreAffineRmsNorm, RmsNorm, SeeDNorm, SimpleRmsNorm
 from tests.norms.cases import assert_same
 
 B, T, H = 3, 4, 6
-BACKENDS = pytest.mark.parametrize("backend", ["eager", "fused"])
 X = 2 * torch.randn(B, T, H, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
 
 
@@ -41,9 +39,8 @@ def rms(x: Tensor, eps: float) -> Tensor:
     return root
 
 
-@BACKENDS
-def test_seednorm_is_its_formula(backend: Any) -> None:
-    norm = learned(SeeDNorm(H, eps=1e-2, backend=backend))
+def test_seednorm_is_its_formula() -> None:
+    norm = learned(SeeDNorm(H, eps=1e-2))
 
     def formula(x: Tensor) -> Any:
         dot: Any = sum(x[..., i] * norm.beta[i] for i in range(H))
@@ -53,9 +50,8 @@ def test_seednorm_is_its_formula(backend: Any) -> None:
     assert_same(norm, formula, X)
 
 
-@BACKENDS
-def test_the_gradients_of_seednorms_parameters_are_finite_differences(backend: Any) -> None:
-    norm = learned(SeeDNorm(H, backend=backend))
+def test_the_gradients_of_seednorms_parameters_are_finite_differences() -> None:
+    norm = learned(SeeDNorm(H))
     parameters = [parameter.detach().requires_grad_() for parameter in norm.parameters()]
     names = [name for name, _ in norm.named_parameters()]
 
@@ -78,10 +74,9 @@ def test_seednorm_is_rmsnorm_until_beta_is_learned_and_sees_the_scale_of_a_row_f
         assert all(any(torch.allclose(row, one) for one in limits) for row in limit)
 
 
-@BACKENDS
 @pytest.mark.parametrize("scale", [1.0, 2.0])
-def test_gatednorm_is_rmsnorm_behind_a_gate_of_low_rank(scale: float, backend: Any) -> None:
-    norm = learned(GatedNorm(H, rank=2, scale=scale, eps=1e-2, backend=backend))
+def test_gatednorm_is_rmsnorm_behind_a_gate_of_low_rank(scale: float) -> None:
+    norm = learned(GatedNorm(H, rank=2, scale=scale, eps=1e-2))
     assert (norm.down.shape, norm.up.shape) == ((2, H), (H, 2))
 
     def formula(x: Tensor) -> Any:
@@ -112,23 +107,20 @@ def test_a_gate_is_drawn_by_torchs_seed_and_takes_none_of_its_random_numbers() -
         assert GatedNorm(H).up.is_meta
 
 
-@BACKENDS
-def test_preaffine_rmsnorm_scales_before_and_after(backend: Any) -> None:
-    norm = learned(PreAffineRmsNorm(H, eps=1e-2, backend=backend))
+def test_preaffine_rmsnorm_scales_before_and_after() -> None:
+    norm = learned(PreAffineRmsNorm(H, eps=1e-2))
     assert_same(norm, lambda x: norm.weight * norm.scale * x / rms(norm.scale * x, 1e-2), X)
 
 
-@BACKENDS
-def test_simple_rmsnorm_has_no_gain_and_rows_of_mean_square_or_length_one(backend: Any) -> None:
-    assert_same(SimpleRmsNorm(H, eps=1e-2, backend=backend), lambda x: x / rms(x, 1e-2), X)
-    unit = SimpleRmsNorm(H, size="length", backend=backend)
+def test_simple_rmsnorm_has_no_gain_and_rows_of_mean_square_or_length_one() -> None:
+    assert_same(SimpleRmsNorm(H, eps=1e-2), lambda x: x / rms(x, 1e-2), X)
+    unit = SimpleRmsNorm(H, size="length")
     assert_same(unit, lambda x: F.normalize(x, dim=-1), X)
     assert not [*unit.parameters()]
 
 
-@BACKENDS
-def test_derf_is_twice_the_normal_distribution_less_one(backend: Any) -> None:
-    norm = Derf(H, backend=backend)
+def test_derf_is_twice_the_normal_distribution_less_one() -> None:
+    norm = Derf(H)
     torch.testing.assert_close(norm(X.float()), torch.erf(X.float() / 2))
     norm = learned(norm)
 
@@ -157,28 +149,6 @@ def test_a_pointwise_function_is_odd_bounded_and_its_formula(function: str) -> N
     f, far = FUNCTIONS[function], torch.tensor([50.0, 1e4], dtype=torch.float64)
     torch.testing.assert_close(f(-u), -f(u))
     torch.testing.assert_close(f(far), torch.ones(2, dtype=torch.float64), rtol=0.02, atol=0)
-
-
-@pytest.mark.needs("numba")
-@pytest.mark.parametrize(
-    ("function", "slope", "relative"),
-    [
-        ("tanh", lambda u: np.cosh(u) ** -2, 5e-5),
-        ("erf", lambda u: 2 / math.pi**0.5 * math.e ** (-u * u), 4e-6),
-    ],
-)
-def test_the_kernels_function_in_float32_and_its_slope_are_close_everywhere(
-    function: str, slope: Any, relative: float
-) -> None:
-    x = torch.linspace(-12, 12, 4801).requires_grad_()
-    z = Pointwise(4801, function=function, alpha=1.0, backend="fused")(x)
-    (gradient,) = torch.autograd.grad(z.sum(), x)
-    u = x.detach().double().numpy()
-    torch.testing.assert_close(z, torch.tensor(ELSEWHERE[function](u)).float(), rtol=0, atol=6e-7)
-    exact = torch.tensor(slope(u)).float()
-    torch.testing.assert_close(gradient, exact, rtol=0, atol=1e-6)
-    near = x.abs() < 3
-    torch.testing.assert_close(gradient[near], exact[near], rtol=relative, atol=0)
 
 
 def test_dynamic_tanh_and_derf_are_pointwise_functions() -> None:

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
-from adanorm.norms.functional import closed_form
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
 from adanorm.norms.pointwise import DynamicTanh
 from adanorm.norms.rowwise import PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
@@ -21,9 +20,6 @@ from tests.norms.cases import assert_same
 
 B, T, H = 3, 5, 12
 GAIN, BIAS = (torch.linspace(0.5, 1.5, H, dtype=torch.float64) + shift for shift in (0, -1))
-
-
-BACKENDS = pytest.mark.parametrize("backend", ["eager", "fused"])
 
 
 def rows(*shape: int) -> Tensor:
@@ -53,41 +49,22 @@ def test_layernorm_of_images_is_over_channels_height_and_width() -> None:
     torch.testing.assert_close(LayerNorm((2, 3, 4), eps=1e-3).double()(x), y)
 
 
-@BACKENDS
-def test_rmsnorm_with_eps_in_the_root_is_torchs(backend: Any) -> None:
-    norm = with_gain(RmsNorm(H, eps=1e-2, backend=backend))
+def test_rmsnorm_with_eps_in_the_root_is_torchs() -> None:
+    norm = with_gain(RmsNorm(H, eps=1e-2))
     assert_same(norm, lambda x: F.rms_norm(x, [H], GAIN, 1e-2), rows(B, T, H))
 
 
-@BACKENDS
-def test_rmsnorm_is_torchs_under_every_backend(backend: Any) -> None:
-    x, norm = rows(B, T, H).float().requires_grad_(), RmsNorm(H, eps=1e-2, backend=backend)
-    values = norm(x), F.rms_norm(x, [H], norm.weight, 1e-2)
-    torch.testing.assert_close(*values)
-    assert norm.weight is not None
-    gradients = [torch.autograd.grad(z.pow(3).sum(), (x, norm.weight)) for z in values]
-    for ours, theirs in zip(*gradients, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
-
-
-def test_what_is_not_centered_has_no_released_numerics() -> None:
-    with pytest.raises(ValueError, match="not centered has no unbiased deviation"):
-        closed_form(rows(B, H), centered=False, numerics="released")
-
-
-@BACKENDS
-def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps(backend: Any) -> None:
-    norm = with_gain(RmsNorm(H, eps=0.5, eps_at="outside", backend=backend))
+def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps() -> None:
+    norm = with_gain(RmsNorm(H, eps=0.5, eps_at="outside"))
     assert_same(norm, lambda x: GAIN * x / (x.square().mean(-1, keepdim=True).sqrt() + 0.5), rows(B, T, H))
     zeros = torch.zeros(2, H, dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(norm(zeros).sum(), zeros)
     torch.testing.assert_close(gradient, (GAIN / 0.5).expand(2, H))
 
 
-@BACKENDS
 @pytest.mark.parametrize(("p", "counted"), [(0.0625, 1), (0.25, 3), (0.4, T), (1, H)])
-def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int, backend: Any) -> None:
-    norm = with_gain(PartialRmsNorm(H, p=p, eps=1e-2, backend=backend))
+def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int) -> None:
+    norm = with_gain(PartialRmsNorm(H, p=p, eps=1e-2))
     assert_same(
         norm,
         lambda x: GAIN * x / (x[..., :counted].square().sum(-1, keepdim=True) / counted + 1e-2).sqrt(),
@@ -95,25 +72,22 @@ def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int, backe
     )
 
 
-@BACKENDS
-def test_scalenorm_gives_rows_of_length_g(backend: Any) -> None:
-    norm = ScaleNorm(H, backend=backend).double()
+def test_scalenorm_gives_rows_of_length_g() -> None:
+    norm = ScaleNorm(H).double()
     assert norm.gain.item() == pytest.approx(math.sqrt(H))
     assert_same(norm, lambda x: norm.gain * x / x.square().sum(-1, keepdim=True).sqrt(), rows(B, T, H))
-    shorter = ScaleNorm(H, eps=100.0, backend=backend).double()  # rows than eps
+    shorter = ScaleNorm(H, eps=100.0).double()  # rows than eps
     assert_same(shorter, lambda x: shorter.gain * x / 100, rows(B, T, H))
 
 
-@BACKENDS
-def test_dynamic_tanh_is_its_formula(backend: Any) -> None:
-    norm = with_gain(DynamicTanh(H, alpha=0.25, backend=backend))
+def test_dynamic_tanh_is_its_formula() -> None:
+    norm = with_gain(DynamicTanh(H, alpha=0.25))
     assert_same(norm, lambda x: GAIN * (1 - 2 / ((2 * 0.25 * x).exp() + 1)) + BIAS, rows(B, T, H))
 
 
-@BACKENDS
 @pytest.mark.parametrize("shape", [(B, T, H), (B, 4, T, H), (1, 70, H)])
-def test_instancenorm_is_torchs(shape: tuple[int, ...], backend: Any) -> None:
-    norm = with_gain(InstanceNorm(H, gain=True, bias=True, backend=backend))
+def test_instancenorm_is_torchs(shape: tuple[int, ...]) -> None:
+    norm = with_gain(InstanceNorm(H, gain=True, bias=True))
     assert_same(
         norm,
         lambda x: F.instance_norm(x.movedim(-1, 1), weight=GAIN, bias=BIAS).movedim(1, -1),
@@ -121,13 +95,12 @@ def test_instancenorm_is_torchs(shape: tuple[int, ...], backend: Any) -> None:
     )
 
 
-@BACKENDS
 @pytest.mark.parametrize("shape", [(B, H), (B, T, H), (B, 4, T, H)])
 @pytest.mark.parametrize("groups", [1, 3, H])
-def test_groupnorm_is_torchs(groups: int, shape: tuple[int, ...], backend: Any) -> None:
+def test_groupnorm_is_torchs(groups: int, shape: tuple[int, ...]) -> None:
     if groups == H and len(shape) == 2:
         return  # a variance of single numbers: its derivatives are rounding alone
-    norm = with_gain(GroupNorm(H, groups=groups, backend=backend))
+    norm = with_gain(GroupNorm(H, groups=groups))
     assert_same(
         norm, lambda x: F.group_norm(x.movedim(-1, 1), groups, GAIN, BIAS).movedim(1, -1), rows(*shape)
     )
@@ -138,34 +111,27 @@ def test_groupnorm_of_single_positions_is_torchs_of_rows() -> None:
     assert_same(norm, lambda x: F.group_norm(x.reshape(-1, H), 3, GAIN, BIAS).view(x.shape), rows(B, T, H))
 
 
-@BACKENDS
 @pytest.mark.parametrize("make", [InstanceNorm, partial(GroupNorm, groups=3)])
-def test_padded_positions_are_in_no_statistic(make: Callable[..., nn.Module], backend: Any) -> None:
+def test_padded_positions_are_in_no_statistic(make: Callable[..., nn.Module]) -> None:
     x, counted = rows(B, T, H), (torch.arange(T) % 4 > 0).expand(B, T)
-    norm = make(H, backend=backend).double()
+    norm = make(H).double()
     assert_same(lambda x: norm(x, counted)[:, counted[0]], lambda x: norm(x[:, counted[0]]), x)
 
 
-@BACKENDS
-def test_a_single_row_is_its_own_mean(backend: Any) -> None:
-    x, norm = rows(B, T, H), InstanceNorm(H, backend=backend).double()
+def test_a_single_row_is_its_own_mean() -> None:
+    x, norm = rows(B, T, H), InstanceNorm(H).double()
     assert not norm(x[:, :1]).any()
     assert not norm(x, torch.arange(T).expand(B, T) == 2)[:, 2].any()
 
 
-@pytest.mark.parametrize("make", [InstanceNorm, partial(GroupNorm, groups=3)])
-def test_padded_positions_get_the_gradient_of_their_own_scale(make: Callable[..., nn.Module]) -> None:
-    x, counted = rows(B, T, H), torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]]).bool()
-    eager, fused = (make(H, backend=backend, gain=True, bias=True) for backend in ("eager", "fused"))
-    assert_same(lambda x: with_gain(fused)(x, counted), lambda x: with_gain(eager)(x, counted), x)
-
-
 def test_a_large_mean_costs_a_variance_over_positions_no_more_than_its_rounding() -> None:
-    x = (rows(B, 400, H) + 1e4).float()
-    fused, eager = InstanceNorm(H, backend="fused"), InstanceNorm(H, backend="eager").double()
-    assert (fused(x) - eager(x.double())).abs().max() < 2e-3  # 1e4 has steps of 1e-3
-    z = fused(x, (torch.arange(400) < 300).expand(B, 400))[:, :300]
-    assert (z - eager(x[:, :300].double())).abs().max() < 2e-3
+    x, norm, counted = (
+        (rows(B, 400, H) + 1e4).float(),
+        InstanceNorm(H),
+        torch.arange(400).expand(B, 400) < 300,
+    )
+    assert (norm(x) - norm(x.double())).abs().max() < 2e-3  # 1e4 has steps of 1e-3
+    assert (norm(x, counted)[:, :300] - norm(x[:, :300].double())).abs().max() < 2e-3
 
 
 def test_weightnorm_keeps_the_layer_as_it_was_drawn_and_learns_length_and_direction() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import socket
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, distributed, nn
@@ -17,7 +14,6 @@ from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 from tests import commands
 
 H = 7
-BACKENDS = pytest.mark.parametrize("backend", ["eager", "fused"])
 
 
 def batches(count: int, *shape: int) -> list[Tensor]:
@@ -155,106 +151,26 @@ def test_noise_has_a_mean_and_a_spread_of_its_own_in_every_feature_and_step() ->
     assert torch.equal(norm.eval()(x), norm(x))
 
 
-@pytest.mark.needs("numba")
-def test_the_kernels_noise_is_normal_uniform_and_independent() -> None:
+def test_the_noise_of_an_example_is_normal_and_uniform_and_its_gradient_is_the_scale() -> None:
     """By Kolmogorov and Smirnov, whose statistic is below 1.95/sqrt(n) 999 times in 1000."""
-    from adanorm.norms.kernels import numba_noise
-
-    x, features = torch.zeros(400, 301), 301
-    spread, mean = torch.ones(features), torch.zeros(features)
-    noise = partial(numba_noise.noisy, spread=spread, mean=mean, jitter=0.5)
-    shift, scale = noise(x, seed=1), noise(x + 1, seed=1, shifts=False)
-    for drawn, cdf in (((scale - 1) / 0.5, torch.special.ndtr), (shift, lambda m: m + 0.5)):
-        ordered = cdf(drawn.flatten().double().sort().values)
+    norm = NoisyBatchNorm(301, mean_range=0.0, largest_spread=1.0, jitter=0.5)
+    (x,) = batches(1, 400, 301)
+    leaf, plain = x.float().requires_grad_(), BatchNorm(301)(x.float())
+    drawn = []
+    for sign in (1, -1):
+        torch.manual_seed(0)
+        drawn.append(norm(sign * leaf))
+    shift, product = (drawn[0] + drawn[1]) / 2, (drawn[0] - drawn[1]) / 2
+    scale = (product / plain)[plain.abs() > 0.1]
+    for noise, cdf in ((shift.flatten(), lambda m: m + 0.5), ((scale - 1) / 0.5, torch.special.ndtr)):
+        ordered = cdf(noise.detach().double().sort().values)
         steps = torch.arange(1, ordered.numel() + 1) / ordered.numel()
         assert (ordered - steps).abs().max() < 1.95 / ordered.numel() ** 0.5
-        half = features - features // 2
-        other = noise(x, seed=2)
-        pairs = [(drawn[1:], drawn[:-1]), (drawn[:, 1:], drawn[:, :-1]), (drawn, other)]
-        pairs += [(drawn[:, half:], drawn[:, : features // 2]), (scale, shift)]
-        for first, second in pairs:  # a row, a feature, a step, the pair's other, shift beside scale
-            correlation = torch.corrcoef(torch.stack([first.flatten(), second.flatten()]))[0, 1]
-            assert correlation.abs() < 4 / first.numel() ** 0.5
-    before = torch.get_num_threads()
-    torch.set_num_threads(3 - min(before, 2))
-    again = noise(x, seed=1)
-    torch.set_num_threads(before)
-    assert torch.equal(again, shift)
-    torch.testing.assert_close(noise(x + 1, seed=1), scale + shift)
 
 
-def mixed(word: Any) -> Any:
-    """lowbias32 of Wellons, of 32 bits each in 64."""
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-        word = ((word ^ (word >> shift)) * factor) % 2**32
-    return word ^ (word >> 16)
-
-
-@pytest.mark.needs("numba")
-@pytest.mark.parametrize("features", [300, 301])
-def test_the_kernels_noise_is_a_hash_of_seed_row_and_feature(features: int) -> None:
-    """In Python's whole numbers and NumPy's float64: the same runs draw it on every machine."""
-    from adanorm.norms.kernels import numba_noise
-
-    seed, pairs, rows, normal, uniform = 2**61 + 12345, features // 2, 12, [], []
-    for r in range(rows):
-        key = (seed + (r + 1) * 0x9E3779B97F4A7C15) % 2**64  # splitmix64 (Steele et al. 2014)
-        key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
-        key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) % 2**64
-        key ^= key >> 31
-        word = np.arange(features - pairs, dtype=np.uint64)
-        word[pairs:] += 1  # the one in the middle, whose pair is not drawn
-        first, second = mixed(word ^ (key % 2**32)), mixed(word ^ (key >> 32))
-        third = mixed(first ^ (second >> 1))
-        radius = np.sqrt(-2 * np.log((first // 512 + 0.5) / 2**23))
-        turn = ((second // 512 + 0.5) / 2**23 - 0.5) / 4 + second % 2 / 4 + second // 2 % 2 / 2
-        angle = 2 * math.pi * turn
-        normal.append(np.append(radius * np.cos(angle), (radius * np.sin(angle))[:pairs]))
-        u, v = ((half + 0.5) / 2**15 - 1 for half in (third % 2**16, third >> 16))
-        uniform.append(np.append(u, v[:pairs]))
-    zeros, spread = torch.zeros(rows, features), torch.full((features,), 2.0)
-    noise = partial(numba_noise.noisy, spread=spread, mean=spread, jitter=1.0, seed=seed)
-    torch.testing.assert_close(noise(zeros), torch.tensor(np.stack(uniform)).float() + 2)
-    scale = noise(zeros + 1, shifts=False) - 2
-    torch.testing.assert_close(scale, torch.tensor(np.stack(normal)).float(), rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_kernel_and_torch_draw_noise_of_one_distribution(dtype: torch.dtype) -> None:
-    x, found = batches(1, 4000, H)[0].to(dtype), []
-    plain = BatchNorm(H).to(dtype)(x)
-    for backend in ("eager", "fused"):
-        torch.manual_seed(0)
-        norm = NoisyBatchNorm(H, jitter=0.1, backend=backend)
-        leaf = x.clone().requires_grad_()
-        z = norm.to(dtype)(leaf)
-        (gradient,) = torch.autograd.grad(z.sum(), leaf)
-        assert gradient.isfinite().all()
-        feature = [
-            torch.linalg.lstsq(torch.stack([y, torch.ones_like(y)], 1), part)
-            for y, part in zip(plain.T, z.T, strict=True)
-        ]
-        found.append(torch.stack([fit.solution for fit in feature]))
-    torch.testing.assert_close(*found, rtol=0.0, atol=0.02)  # each feature's scale and shift
-
-
-def test_the_kernels_gradient_has_the_noise_of_its_value() -> None:
-    """In float64 the noise is drawn alone, and autograd multiplies."""
-    found = []
-    for dtype in (torch.float64, torch.float32):
-        norm, leaf = NoisyBatchNorm(H).to(dtype), batches(1, 300, H)[0].to(dtype).requires_grad_()
-        torch.manual_seed(0)
-        found.append(torch.autograd.grad(norm(leaf).pow(3).sum(), [leaf, *norm.parameters()]))
-    for exact, kernel in zip(*found, strict=True):
-        torch.testing.assert_close(kernel.double(), exact, rtol=1e-4, atol=1e-4 * exact.abs().max().item())
-
-
-@BACKENDS
 @pytest.mark.parametrize("counted", [9, 1, None])
-def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient(
-    backend: Any, counted: int | None
-) -> None:
-    norm = PowerNorm(H, warmup=2, backend=backend).double()
+def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient(counted: int | None) -> None:
+    norm = PowerNorm(H, warmup=2).double()
     x = batches(1, 12, H)[0].requires_grad_()
     square = x[:counted].square().mean(0)
     expected = x / (square + 1e-5).sqrt()
@@ -268,10 +184,9 @@ def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient(
     torch.testing.assert_close(*gradients)
 
 
-@BACKENDS
 @pytest.mark.parametrize(("B", "padding"), [(9, 0), (9, 3), (1, 3)])
-def test_powernorm_after_warmup_follows_algorithm_2(backend: Any, B: int, padding: int) -> None:
-    norm: Any = moved(PowerNorm(H, alpha=0.8, warmup=0, eps=0.01, backend=backend).double())
+def test_powernorm_after_warmup_follows_algorithm_2(B: int, padding: int) -> None:
+    norm: Any = moved(PowerNorm(H, alpha=0.8, warmup=0, eps=0.01).double())
     gain, bias = norm.weight.detach(), norm.bias.detach()
     rows = torch.arange(B + padding) < B if padding else None
     square, nu = torch.ones(H, dtype=torch.float64), torch.zeros(H, dtype=torch.float64)
@@ -295,9 +210,8 @@ def test_powernorm_after_warmup_follows_algorithm_2(backend: Any, B: int, paddin
     torch.testing.assert_close(norm.running_square, square)  # which evaluation and no rows leave as it is
 
 
-@BACKENDS
-def test_powernorms_gradient_is_algorithm_2s_where_its_own_derivative_is_asked_for(backend: Any) -> None:
-    norm = PowerNorm(H, warmup=0, backend=backend).double()
+def test_powernorms_gradient_is_algorithm_2s_where_its_own_derivative_is_asked_for() -> None:
+    norm = PowerNorm(H, warmup=0).double()
     first, second = (x.requires_grad_() for x in batches(2, 9, H))
     norm(first).pow(3).sum().backward()  # which moves nu
     nu, psi = norm.projection.clone(), (norm.running_square + 1e-5).sqrt()

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms.statistics import upcast
+from adanorm.norms.base import upcast
 
 
 @dataclass

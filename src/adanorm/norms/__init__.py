@@ -10,16 +10,17 @@ from adanorm.norms.family import (
     LayerNormSimple,
     NoNorm,
 )
-from adanorm.norms.input_scaled import GatedNorm, SeeDNorm
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
 from adanorm.norms.pointwise import Derf, DynamicTanh, Pointwise
 from adanorm.norms.registry import NORMS, MakeNorm, NormChoice, NormFactory, NormSettings, norm_factory
 from adanorm.norms.rowwise import (
+    GatedNorm,
     PartialRmsNorm,
     PreAffineRmsNorm,
     RmsNorm,
     ScaleNorm,
+    SeeDNorm,
     SimpleRmsNorm,
     WeightNorm,
 )

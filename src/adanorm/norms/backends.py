@@ -1,4 +1,4 @@
-"""Which code computes a norm: kernels of ours, or PyTorch's own operations."""
+"""Which code computes a norm: its definition, or our kernels of the paper's family."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from shutil import which
 from typing import Literal, get_args
 
 import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from adanorm.norms.base import Norm
 
 Backend = Literal["auto", "eager", "fused"]
 
 COMPILERS = {"cpu": "numba", "cuda": "triton"}  # of the kernels, by the type of device
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # what the kernels read
 
 
 def _missing(device: str) -> str | None:
@@ -37,15 +40,29 @@ def _missing(device: str) -> str | None:
 MISSING = {device: _missing(device) for device in COMPILERS}
 
 
-def is_fused(backend: Backend, device: str, dtype: torch.dtype) -> bool:
-    """Return whether our kernels compute a norm of a tensor of this type on this type of device.
+def is_plain(x: Tensor) -> bool:
+    """Return whether x has numbers in memory, and autograd alone looks at what becomes of them.
 
-    `auto` leaves float64 to eager, the reference, and whatever the kernels cannot do here.
+    It is false while torch compiles, exports or traces, under the transforms of torch.func, in forward
+    mode, and for subclasses of Tensor, such as DTensor and fake tensors.
     """
-    if backend == "auto":
-        is_narrow = dtype.is_floating_point and dtype != torch.float64
-        return is_narrow and device in COMPILERS and MISSING[device] is None
-    return backend == "fused"
+    return (
+        not torch.compiler.is_compiling()
+        and type(x) in (Tensor, nn.Parameter)
+        and torch._C._has_storage(x)
+        and torch._C._len_torch_dispatch_stack() == 0
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._is_tracing()
+        and forward_ad._current_level < 0
+    )
+
+
+def is_fused(backend: Backend, x: Tensor) -> bool:
+    """Return whether the kernels compute a norm of x; `fused` takes it for granted that they compile here."""
+    device = x.device.type
+    if backend == "eager" or x.dtype not in DTYPES or device not in COMPILERS:
+        return False
+    return (backend == "fused" or MISSING[device] is None) and is_plain(x)
 
 
 def check(backend: str) -> None:
@@ -55,19 +72,19 @@ def check(backend: str) -> None:
 
 
 def describe(norm: Norm, backend: str, device: str, dtype: torch.dtype = torch.float32) -> str:
-    """Return in one line what computes a norm's tensors of a type, such as `fused: numba 0.68.1`.
+    """Return in one line what computes a norm of tensors of a type, such as `fused: numba 0.68.1`.
 
     Raises ValueError where `fused` is asked for and cannot be had.
     """
-    name = type(norm).__name__
-    if not norm.kernels:
-        return f"eager: {name} has no kernels of ours"
+    if not norm.has_kernels:
+        return f"eager: {type(norm).__name__} has no kernels of ours"
     if backend == "eager":
         return "eager: as asked"
-    missing = MISSING[device] if device in norm.kernels else f"no kernels of {name} for {device}"
+    missing = MISSING[device] if device in COMPILERS else f"no kernels for {device}"
     if missing is None:
-        is_wide = backend == "auto" and dtype == torch.float64
-        return "eager: float64" if is_wide else f"fused: {COMPILERS[device]} {version(COMPILERS[device])}"
+        if dtype not in DTYPES:
+            return f"eager: {str(dtype).removeprefix('torch.')}"
+        return f"fused: {COMPILERS[device]} {version(COMPILERS[device])}"
     if backend == "fused":
         raise ValueError(f"norm.backend=fused: {missing}; choose auto or eager")
     return f"eager: {missing}"

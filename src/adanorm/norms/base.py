@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -14,6 +14,20 @@ def check_floating_point(x: Tensor) -> None:
     """Raise NotImplementedError for integers and complex numbers, as torch's norms do."""
     if not x.is_floating_point():
         raise NotImplementedError(f"no norm is implemented for {x.dtype}: x must be floating-point")
+
+
+def check_eps(eps: float) -> None:
+    """Raise ValueError unless eps is above 0."""
+    if not 0 < eps < float("inf"):
+        raise ValueError(f"eps={eps}: must be above 0 and finite")
+
+
+def upcast(x: Tensor) -> Tensor:
+    """Return x in float32 at least: what statistics are computed in."""
+    return x if x.dtype in _WIDE else x.float()
+
+
+_WIDE = (torch.float32, torch.float64)
 
 
 class Norm(nn.Module):
@@ -35,8 +49,8 @@ class Norm(nn.Module):
     lives_in_layer: bool = False
     # Whether `dim` may be the sizes of several last axes, (C, H, W) of images, which are one row then.
     takes_axes: bool = False
-    # The types of device on which kernels of ours compute it, unless its `backend` is eager.
-    kernels: Sequence[str] = ()
+    # Whether kernels of ours compute it, unless its `backend` is eager.
+    has_kernels: bool = False
     # nn.TransformerEncoderLayer computes LayerNorm in place of whatever stands there, in evaluation, if
     # both its norms have an equal eps. This one is equal to none, nor to itself.
     eps: float = math.nan
@@ -57,8 +71,8 @@ class Norm(nn.Module):
         if isinstance(x, fx.Proxy):
             return x.tracer.create_proxy("call_module", x.tracer.path_of_module(self), (x, *rows), {})
         if x.is_nested:
-            found = [self(example.unsqueeze(0)).squeeze(0) for example in x.unbind()]
-            return torch.nested.as_nested_tensor(found)
+            examples = [self(example.unsqueeze(0)).squeeze(0) for example in x.unbind()]
+            return torch.nested.as_nested_tensor(examples, layout=x.layout)
         check_floating_point(x)
         return super().__call__(x, *rows)
 
@@ -86,3 +100,52 @@ def as_norm(cls: Any) -> type[Norm]:
         return cls
     declared = {"lives_in_layer": hasattr(cls, "attach"), "__module__": cls.__module__}
     return type(cls.__name__, (cls, Norm), declared)
+
+
+class Affine(Norm):
+    """A gain of ones and a bias of zeros, each (H,), or without one or both: None.
+
+    With `zero_centered` the gain less one is learned. It has a name of its own, since who reads a `weight`
+    takes it for a gain.
+    """
+
+    def __init__(self, dim: int, *, gain: bool, bias: bool, zero_centered: bool = False) -> None:
+        super().__init__()
+        self.dim = dim
+        self.weight = nn.Parameter(torch.ones(dim)) if gain and not zero_centered else None
+        self.gain_less_one = gain_less_one(dim, gain=gain) if zero_centered else None
+        self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
+
+    @property
+    def learned_gain(self) -> Tensor | None:
+        """The gain (H,), in float32 at least: 1 + g of half precision would be 1 for small g."""
+        if self.gain_less_one is not None:
+            return 1 + upcast(self.gain_less_one)
+        return None if self.weight is None else upcast(self.weight)
+
+    def affine(self, y: Tensor, x: Tensor) -> Tensor:
+        """Return gain * y + bias, (..., H), in the type that x has with gain and bias."""
+        gain, bias = self.learned_gain, self.bias
+        if gain is not None:
+            y = y * gain
+        return (y if bias is None else y + upcast(bias)).to(self.type_with(x))
+
+    def type_with(self, x: Tensor) -> torch.dtype:
+        """Return the type of x, or the wider one of gain and bias."""
+        dtype = x.dtype
+        for parameter in (self.weight, self.gain_less_one, self.bias):
+            if parameter is not None:
+                dtype = torch.promote_types(dtype, parameter.dtype)
+        return dtype
+
+    def check_features(self, x: Tensor) -> None:
+        """Raise ValueError where the last axis of x is not H."""
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"{type(self).__name__}({self.dim}): the last axis has {x.shape[-1]} features")
+
+
+def gain_less_one(*shape: int, gain: bool) -> nn.Parameter:
+    """Return g of a gain 1 + g, zeros of a shape; raises ValueError where there is no gain."""
+    if not gain:
+        raise ValueError("zero_centered=True: needs gain=true, which it is about")
+    return nn.Parameter(torch.zeros(*shape))

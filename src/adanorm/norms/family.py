@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Required, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -12,21 +11,8 @@ from torch.nn import functional as F
 
 from adanorm.norms import backends
 from adanorm.norms.backends import Backend
-from adanorm.norms.base import Norm
-from adanorm.norms.functional import closed_form
-from adanorm.norms.reference import Numerics, reference_formula
-from adanorm.norms.statistics import check_eps, gain_less_one, upcast
-
-
-class Settings(TypedDict, total=False):
-    """What tells the members of the family apart: the arguments of closed_form."""
-
-    k: float
-    C: float
-    detach_mean: bool
-    detach_variance: bool
-    eps: Required[float]
-    numerics: Required[Numerics]
+from adanorm.norms.base import Norm, check_eps, gain_less_one, upcast
+from adanorm.norms.closed_form import Member, Numerics, closed_form, definition
 
 
 class NoNorm(nn.Identity, Norm):
@@ -77,12 +63,12 @@ class LayerNorm(nn.LayerNorm, Norm):
 
 
 class ClosedFormNorm(Norm):
-    """One member of the family: see functional.closed_form for its settings and backends.
+    """One member of the family: see closed_form for what tells members apart, and for the backends.
 
     `dim` may be the sizes of several last axes, as torch's `normalized_shape`: they are one row.
     """
 
-    kernels = ("cpu", "cuda")
+    has_kernels = True
     takes_axes = True
 
     # The statistics that carry no gradient: what tells members without a factor apart.
@@ -107,48 +93,41 @@ class ClosedFormNorm(Norm):
         if numerics == "released" and features < 2:
             raise ValueError(f"released numerics divide by H - 1: H={features} is too small")
         self.backend = backend
-        self._set(
-            {
-                "detach_mean": self.detach_mean,
-                "detach_variance": self.detach_variance,
-                "eps": eps,
-                "numerics": numerics,
-            }
-        )
+        self._set(Member(0.0, 1.0, self.detach_mean, self.detach_variance, eps, numerics))
 
-    def _set(self, settings: Settings) -> None:
-        self.settings = settings
+    def _set(self, member: Member) -> None:
+        self.member = member
         if len(self.normalized_shape) == 1:
-            self.row_function = (type(self), *settings.items(), self.backend)
+            self.row_function = (type(self), member, self.backend)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
         return self._by_row(x, self._rows)
 
     def reference(self, x: Tensor) -> Tensor:
-        """Return what forward does, by the written-out definition: (..., H)."""
+        """Return what forward does, by the definition: (..., H)."""
         return self._by_row(x, self._reference_rows)
 
     def _rows(self, rows: Tensor) -> Tensor:
-        return closed_form(rows, **self.settings, backend=self.backend)
+        return closed_form(rows, self.member, backend=self.backend)
 
     def _reference_rows(self, rows: Tensor) -> Tensor:
-        return reference_formula(rows, **self.settings)
+        return definition(rows, self.member)
 
     def _by_row(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """Return a function of rows (..., H) of x, whose last axes they are. Raises ValueError for others."""
         shape = self.normalized_shape
         last = x.shape[-len(shape) :]
         if last != shape:
-            found = f"axis has {x.shape[-1]}" if len(shape) == 1 else f"axes have {tuple(last)}"
-            raise ValueError(f"{type(self).__name__}({self._sizes}): the last {found} features")
+            have = f"axis has {x.shape[-1]}" if len(shape) == 1 else f"axes have {tuple(last)}"
+            raise ValueError(f"{type(self).__name__}({self._sizes}): the last {have} features")
         if len(shape) == 1:
             return function(x)
         return function(x.flatten(-len(shape))).reshape(x.shape)
 
     def extra_repr(self) -> str:
         """Return the settings as they show in a printed model."""
-        settings = {**self.settings, "backend": self.backend}
+        settings = {**self.member._asdict(), "backend": self.backend}
         return ", ".join([self._sizes, *(f"{key}={value}" for key, value in settings.items())])
 
     @property
@@ -205,7 +184,7 @@ class AdaNorm(ClosedFormNorm):
         if not 0 < C < float("inf"):
             raise ValueError(f"C={C}: must be above 0 and finite")
         super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
-        self._set({"k": k, "C": C, **self.settings})
+        self._set(self.member._replace(k=k, C=C))
         self.phi_gradient = phi_gradient
         if phi_gradient:
             self.row_function = None  # that of the plain one has another gradient
@@ -214,15 +193,17 @@ class AdaNorm(ClosedFormNorm):
     def _rows(self, rows: Tensor) -> Tensor:
         if not self.phi_gradient and self.C is None:
             return super()._rows(rows)
-        settings = self.settings
-        y = closed_form(rows, eps=settings["eps"], numerics=settings["numerics"], backend=self.backend)
-        return self._scaled(y).to(rows.dtype)
+        return self._scaled(closed_form(rows, self._standardized, backend=self.backend)).to(rows.dtype)
 
     def _reference_rows(self, rows: Tensor) -> Tensor:
-        settings = self.settings
-        return self._scaled(reference_formula(rows, eps=settings["eps"], numerics=settings["numerics"]))
+        return self._scaled(definition(rows, self._standardized))
+
+    @property
+    def _standardized(self) -> Member:
+        """The member whose z is y."""
+        return self.member._replace(k=0.0, C=1.0)
 
     def _scaled(self, y: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y, (..., H), the factor with its gradient if asked for."""
-        factor = 1 - self.settings["k"] * (y if self.phi_gradient else y.detach())
-        return (self.settings["C"] if self.C is None else self.C) * factor * y
+        factor = 1 - self.member.k * (y if self.phi_gradient else y.detach())
+        return (self.member.C if self.C is None else self.C) * factor * y

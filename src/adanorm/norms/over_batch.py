@@ -5,17 +5,13 @@ x and the result are (B, ..., H). Of padded sequences the caller tells which row
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms import backends
-from adanorm.norms.backends import Backend
-from adanorm.norms.by_position import ByPosition
-from adanorm.norms.fused import computed, has_kernel
-from adanorm.norms.noise import noisy
-from adanorm.norms.running_scale import RunningScale
-from adanorm.norms.standardized import Standardized
-from adanorm.norms.statistics import Affine, check_eps, masked_moments, upcast
+from adanorm.norms.base import Affine, check_eps, upcast
+from adanorm.norms.statistics import masked_moments
 
 
 class BatchNorm(Affine):
@@ -80,7 +76,7 @@ class BatchNorm(Affine):
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
         if self.needs_positions:
-            return self.affine(self.by_position(x, rows).to(x.dtype))
+            return self.affine(self.by_position(x, rows), x)
         if not self.training:
             return self._by_running_values(x)
         if rows is None and not self.synchronized and x.numel() >= 2 * self.dim:
@@ -92,8 +88,7 @@ class BatchNorm(Affine):
         if rows_counted < 2:
             return self._by_running_values(x)
         self._move(mean.flatten(), variance.flatten(), rows_counted)
-        y = (broad - mean) * (variance + self._eps).rsqrt()
-        return self.affine(y.to(x.dtype))
+        return self.affine((broad - mean) * (variance + self._eps).rsqrt(), x)
 
     def _by_torch(self, x: Tensor) -> Tensor:
         """Return the same by torch's kernel, where every row counts and there is one process."""
@@ -130,11 +125,8 @@ class NoisyBatchNorm(BatchNorm):
     Santurkar et al. 2018, section 2.2: for each feature a mean mu ~ U(-mean_range, mean_range) and
     a spread sigma ~ U(1, largest_spread) are drawn, and for each example s ~ N(sigma, jitter) and
     m ~ U(mu - jitter, mu + jitter); z is s * z + m. Their ranges 0.5, 1.25 and 0.1 are recalled
-    from the appendix. torch's generator draws it, or the seed of the kernel that does, so a run's seed
-    does. None in evaluation (assumed).
+    from the appendix. torch's generator draws it, so a run's seed does. None in evaluation (assumed).
     """
-
-    kernels = ("cpu",)
 
     def __init__(
         self,
@@ -145,11 +137,8 @@ class NoisyBatchNorm(BatchNorm):
         jitter: float = 0.1,
         eps: float = 1e-5,
         momentum: float = 0.1,
-        backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, eps=eps, momentum=momentum)
-        backends.check(backend)
-        self.backend = backend
         for name, value, least in (
             ("mean_range", mean_range, 0.0),
             ("largest_spread", largest_spread, 1.0),
@@ -168,15 +157,8 @@ class NoisyBatchNorm(BatchNorm):
         feature = torch.rand(2, self.dim, device=x.device)
         mean = (2 * feature[0] - 1) * self.mean_range
         spread = 1 + feature[1] * (self.largest_spread - 1)
-        if has_kernel(self.backend, z.detach().float(), mean):
-            noise = spread, mean, self.jitter, int(torch.randint(2**62, ()))
-            if z.dtype == torch.float32:
-                return noisy(z, *noise)
-            shift = noisy(torch.zeros(z.shape), *noise)
-            scale = noisy(torch.ones(z.shape), *noise) - shift
-        else:
-            scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
-            shift = mean + self.jitter * (2 * torch.rand(x.shape, device=x.device) - 1)
+        scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
+        shift = mean + self.jitter * (2 * torch.rand(x.shape, device=x.device) - 1)
         return z * scale.to(z.dtype) + shift.to(z.dtype)
 
 
@@ -195,25 +177,14 @@ class PowerNorm(Affine):
     projection: Tensor
     batches: Tensor
 
-    kernels = ("cpu",)
-
-    def __init__(
-        self,
-        dim: int,
-        *,
-        alpha: float = 0.9,
-        warmup: int = 100,
-        eps: float = 1e-5,
-        backend: Backend = "auto",
-    ) -> None:
+    def __init__(self, dim: int, *, alpha: float = 0.9, warmup: int = 100, eps: float = 1e-5) -> None:
         super().__init__(dim, gain=True, bias=True)
         check_eps(eps)
-        backends.check(backend)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha}: must be above 0 and below 1")
         if warmup < 0 or warmup != int(warmup):
             raise ValueError(f"warmup={warmup}: must be a whole number of batches, at least 0")
-        self.alpha, self.warmup, self._eps, self.backend = alpha, warmup, eps, backend
+        self.alpha, self.warmup, self._eps = alpha, warmup, eps
         self.register_buffer("running_square", torch.ones(dim))
         self.register_buffer("projection", torch.zeros(dim))  # nu of algorithm 2
         self.register_buffer("batches", torch.zeros((), dtype=torch.long))
@@ -221,17 +192,103 @@ class PowerNorm(Affine):
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
-        running = (self.running_square + self._eps).sqrt()
+        broad = upcast(x)
+        psi = (self.running_square + self._eps).sqrt().to(broad.dtype)
         if not self.training or x.numel() == 0:
-            return self.affine(x / running.to(x.dtype))
-        code: Standardized | RunningScale
+            return self.affine(broad / psi, x)
+        counted = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
+        square = _mean(broad.square(), counted)
         if self.batches < self.warmup:
-            code = Standardized(rows, self.dim, self._eps, over_batch=True, centered=False)
+            y = broad / (square + self._eps).sqrt()
         else:
-            code = RunningScale(rows, running, self.projection, self.alpha)
-        z = computed(code, self.backend, x, self.weight, self.bias)
-        assert code.square is not None
+            y = _Scale.apply(broad, psi, counted, self)  # type: ignore[no-untyped-call]
         with torch.no_grad():
-            self.running_square.lerp_(code.square.flatten().to(self.running_square.dtype), 1 - self.alpha)
+            self.running_square.lerp_(square.to(self.running_square.dtype), 1 - self.alpha)
             self.batches += 1
-        return z
+        return self.affine(y, x)
+
+    @torch.no_grad()
+    def move_projection(self, square: Tensor, product: Tensor) -> None:
+        """Move nu by the means of y^2 and of dl/dy * y over the rows that count."""
+        new, dtype = 1 - self.alpha, self.projection.dtype
+        self.projection.mul_(1 - new * square.to(dtype)).add_(new * product.to(dtype))
+
+
+class _Scale(torch.autograd.Function):
+    """x/psi with the gradient of algorithm 2; a derivative of that takes nu as the constant that it is."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, psi: Tensor, counted: Tensor, norm: PowerNorm) -> Tensor:
+        y = x / psi
+        ctx.save_for_backward(y, psi, counted)
+        ctx.norm = norm
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        y, psi, counted = ctx.saved_tensors
+        dx = (grad - ctx.norm.projection.to(y.dtype, copy=True) * y) / psi
+        with torch.no_grad():
+            ctx.norm.move_projection(_mean(y * y, counted), _mean(grad * y, counted))
+        return dx, None, None, None
+
+
+def _mean(x: Tensor, counted: Tensor) -> Tensor:
+    """Return the mean of each feature (H,) over the rows that count, 0 where none does."""
+    return (x * counted).sum(tuple(range(x.dim() - 1))) / counted.sum().clamp(min=1)
+
+
+class ByPosition(nn.Module):
+    """Return (x - mean)/sqrt(variance + eps) of x (B, ..., H), the statistics of a position over B examples.
+
+    The first `positions` have running values, which `new_share` of each batch moves. A position that
+    was not `seen` in training takes those of the last one before it that was, as Cooijmans et al. 2017 have
+    it behind their longest sequence: in evaluation and, with fewer than two examples, in training.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+    seen: Tensor
+
+    def __init__(
+        self, dim: int, positions: int, *, eps: float, new_share: float, unbiased: bool, synchronized: bool
+    ) -> None:
+        super().__init__()
+        if positions != int(positions) or positions < 1:
+            raise ValueError(f"positions={positions}: must be a whole number above 0")
+        self.eps, self.new_share, self.unbiased, self.synchronized = eps, new_share, unbiased, synchronized
+        self.register_buffer("running_mean", torch.zeros(int(positions), dim))
+        self.register_buffer("running_var", torch.ones(int(positions), dim))
+        self.register_buffer("seen", torch.zeros(int(positions), dtype=torch.bool))
+
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return y (B, ..., H), in float32 at least; `rows` (B, ...) is true at what counts."""
+        if x.dim() < 3:
+            raise ValueError(f"over=examples: x {tuple(x.shape)} has no positions")
+        broad = upcast(x).flatten(1, -2)
+        taken = self._stand_in(broad.shape[1])
+        mean, variance = self.running_mean[taken].to(broad), self.running_var[taken].to(broad)
+        if self.training and len(x):
+            counted = None if rows is None else rows.flatten(1)
+            own = masked_moments(broad, (0,), counted, synchronized=self.synchronized)
+            own_mean, own_variance, count = (each[0] for each in own)
+            mean = torch.where(count >= 2, own_mean, mean)
+            variance = torch.where(count >= 2, own_variance, variance)
+            self._move(own_mean, own_variance, count)
+        return ((broad - mean) * (variance + self.eps).rsqrt()).view(x.shape)
+
+    def _stand_in(self, positions: int) -> Tensor:
+        """Return whose running values each of so many positions takes; before any was seen, the first's."""
+        kept = torch.arange(len(self.seen), device=self.seen.device)
+        last = torch.where(self.seen, kept, 0).cummax(0).values
+        return last[torch.arange(positions, device=kept.device).clamp(max=len(kept) - 1)]
+
+    @torch.no_grad()
+    def _move(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        kept = min(len(mean), len(self.seen))
+        if self.unbiased:
+            variance = variance * (count / (count - 1).clamp(min=1))
+        share = self.new_share * (count[:kept] >= 2).to(self.running_mean.dtype)
+        self.running_mean[:kept].lerp_(mean[:kept].to(share), share)
+        self.running_var[:kept].lerp_(variance[:kept].to(share), share)
+        self.seen[:kept] |= count[:kept, 0] >= 2

@@ -5,47 +5,11 @@ x and the result are (B, positions ..., H). Of padded sequences the caller tells
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from adanorm.norms import backends
-from adanorm.norms.backends import Backend
-from adanorm.norms.fused import computed
-from adanorm.norms.standardized import Standardized
-from adanorm.norms.statistics import Affine, check_eps
-
-
-class InstanceNorm(Affine):
-    """Return (x - mean)/sqrt(variance + eps), each feature's statistics over an example's positions.
-
-    Ulyanov et al. 2016; without gain and bias unless asked for. Raises ValueError for x (B, H),
-    which has no positions.
-    """
-
-    depends_on_positions = True
-    needs_positions = True
-
-    kernels = ("cpu",)
-
-    def __init__(
-        self,
-        dim: int,
-        *,
-        eps: float = 1e-5,
-        gain: bool = False,
-        bias: bool = False,
-        backend: Backend = "auto",
-    ) -> None:
-        super().__init__(dim, gain=gain, bias=bias)
-        check_eps(eps)
-        backends.check(backend)
-        self._eps, self.backend = eps, backend
-
-    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
-        self.check_features(x)
-        if x.dim() < 3:
-            raise ValueError(f"InstanceNorm: x {tuple(x.shape)} has no positions between batch and features")
-        return computed(Standardized(rows, self.dim, self._eps), self.backend, x, self.weight, self.bias)
+from adanorm.norms.base import Affine, check_eps, upcast
+from adanorm.norms.statistics import masked_moments
 
 
 class GroupNorm(Affine):
@@ -54,8 +18,6 @@ class GroupNorm(Affine):
     Wu & He 2018, equation 2: of one example, over its positions too unless `over_positions` is false;
     each position then stands alone. Raises ValueError unless `groups` divides H.
     """
-
-    depends_on_positions = True
 
     def __init__(
         self,
@@ -66,23 +28,51 @@ class GroupNorm(Affine):
         eps: float = 1e-5,
         gain: bool = True,
         bias: bool = True,
-        backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, gain=gain, bias=bias)
         check_eps(eps)
-        backends.check(backend)
         if groups < 1 or groups != int(groups) or dim % groups:
             raise ValueError(f"groups={groups}: must be a whole number that divides the {dim} features")
-        self.groups, self.over_positions, self._eps = int(groups), over_positions, eps
-        self.depends_on_positions, self.backend = over_positions, backend
-        self.kernels = ("cpu",) if over_positions else ()
+        self.groups, self.depends_on_positions, self._eps = int(groups), over_positions, eps
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
-        if self.over_positions:
-            code = Standardized(rows, self.groups, self._eps)
-            return computed(code, self.backend, x, self.weight, self.bias)
-        # Each position is an example of one.
-        code = Standardized(None, self.groups, self._eps)
-        return code.eager(x.reshape(-1, 1, self.dim), self.weight, self.bias).view(x.shape)
+        wide = upcast(x)
+        if not self.depends_on_positions:
+            return self.affine(self._by_torch(wide.reshape(-1, self.dim)).view(x.shape), x)
+        if rows is not None:
+            return self.affine(self._masked(wide, rows), x)
+        return self.affine(self._by_torch(wide.movedim(-1, 1)).movedim(1, -1).contiguous(), x)
+
+    def _by_torch(self, x: Tensor) -> Tensor:
+        """Return y of x (B, H, positions ...)."""
+        return torch.group_norm(x, self.groups, eps=self._eps) if x.numel() else x
+
+    def _masked(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Return y of x (B, positions ..., H), the statistics over the rows that count."""
+        grouped = x.reshape(*x.shape[:-1], self.groups, -1)
+        counted = rows.unsqueeze(-1).expand(grouped.shape[:-1])  # a group's own: (B, ..., groups)
+        dims = (*range(1, x.dim() - 1), x.dim())
+        mean, variance, _ = masked_moments(grouped, dims, counted)
+        y: Tensor = (grouped - mean) * (variance + self._eps).rsqrt()
+        return y.flatten(-2)
+
+
+class InstanceNorm(GroupNorm):
+    """Return (x - mean)/sqrt(variance + eps), each feature's statistics over an example's positions.
+
+    Ulyanov et al. 2016; without gain and bias unless asked for. Raises ValueError for x (B, H),
+    which has no positions.
+    """
+
+    needs_positions = True
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, gain: bool = False, bias: bool = False) -> None:
+        super().__init__(dim, groups=dim, eps=eps, gain=gain, bias=bias)
+
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
+        if x.dim() < 3:
+            raise ValueError(f"InstanceNorm: x {tuple(x.shape)} has no positions between batch and features")
+        return super().forward(x, rows)

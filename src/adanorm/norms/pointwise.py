@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms import backends
-from adanorm.norms.backends import Backend
-from adanorm.norms.fused import computed
-from adanorm.norms.statistics import Affine, affine
+from adanorm.norms.base import Affine, upcast
 
 # As in the code of Chen et al. 2025: odd, rising, and all but satursin's kin between -1 and 1.
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -22,7 +18,6 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "isru": lambda u: u * (u.square() + 1).rsqrt(),
     "expsign": lambda u: -u.sign() * torch.expm1(-u.abs()),
 }
-WITH_KERNEL = ("tanh", "erf")
 
 
 class Pointwise(Affine):
@@ -34,32 +29,22 @@ class Pointwise(Affine):
     above 0.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        function: str = "arctan",
-        alpha: float = 0.5,
-        shift: bool = True,
-        backend: Backend = "auto",
-    ) -> None:
+    def __init__(self, dim: int, *, function: str = "arctan", alpha: float = 0.5, shift: bool = True) -> None:
         super().__init__(dim, gain=True, bias=True)
-        backends.check(backend)
         if function not in FUNCTIONS:
             raise ValueError(f"function={function!r}: choose {', '.join(FUNCTIONS)}")
         if not 0 < alpha < float("inf"):
             raise ValueError(f"alpha={alpha}: must be above 0 and finite")
         self.alpha = nn.Parameter(torch.tensor(float(alpha)))
         self.shift = nn.Parameter(torch.tensor(0.0)) if shift else None
-        self.code, self.backend = _Squashed(function), backend
-        self.kernels = ("cpu",) if function in WITH_KERNEL else ()
+        self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
-        backend = self.backend if self.kernels else "eager"
-        learned = self.alpha, self.shift, self.weight, self.bias
-        return computed(self.code, backend, x, *learned).to(x.dtype)
+        u = self.alpha * upcast(x)
+        y = FUNCTIONS[self.function](u if self.shift is None else u + self.shift)
+        return self.affine(y, x).to(x.dtype)
 
 
 class DynamicTanh(Pointwise):
@@ -69,8 +54,8 @@ class DynamicTanh(Pointwise):
     above 0.
     """
 
-    def __init__(self, dim: int, *, alpha: float = 0.5, backend: Backend = "auto") -> None:
-        super().__init__(dim, function="tanh", alpha=alpha, shift=False, backend=backend)
+    def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
+        super().__init__(dim, function="tanh", alpha=alpha, shift=False)
 
 
 class Derf(Pointwise):
@@ -79,36 +64,5 @@ class Derf(Pointwise):
     arXiv 2512.10938: a starts at `alpha`, 0.5, and s at 0. Raises ValueError unless alpha is above 0.
     """
 
-    def __init__(self, dim: int, *, alpha: float = 0.5, backend: Backend = "auto") -> None:
-        super().__init__(dim, function="erf", alpha=alpha, backend=backend)
-
-
-@dataclass(frozen=True)
-class _Squashed:
-    """Code of gain * f(alpha x + shift) + bias, (..., H); without a shift it is 0."""
-
-    function: str
-
-    def forward(
-        self, x: Tensor, alpha: Tensor, shift: Tensor | None, gain: Tensor, bias: Tensor
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        from adanorm.norms.kernels import numba_pointwise
-
-        return numba_pointwise.squashed(self.function, x, alpha.item(), _number(shift), gain, bias), ()
-
-    def backward(
-        self, dz: Tensor, x: Tensor, alpha: Tensor, shift: Tensor | None, gain: Tensor, bias: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        from adanorm.norms.kernels import numba_pointwise
-
-        settings = self.function, dz, x, alpha.item(), _number(shift), gain
-        dx, (dgain, dbias, dalpha, dshift) = numba_pointwise.squashed_gradient(*settings)
-        return dx, dalpha.sum(), None if shift is None else dshift.sum(), dgain, dbias
-
-    def eager(self, x: Tensor, alpha: Tensor, shift: Tensor | None, gain: Tensor, bias: Tensor) -> Tensor:
-        u = alpha * x
-        return affine(FUNCTIONS[self.function](u if shift is None else u + shift), gain, bias)
-
-
-def _number(shift: Tensor | None) -> float:
-    return 0.0 if shift is None else shift.item()
+    def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
+        super().__init__(dim, function="erf", alpha=alpha)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from adanorm.norms import family, input_scaled, over_batch, over_positions, pointwise, rowwise
+from adanorm.norms import family, over_batch, over_positions, pointwise, rowwise
 from adanorm.norms.base import Norm, as_norm
 
 NORMS: dict[str, type[Norm]] = {
@@ -31,8 +31,8 @@ NORMS: dict[str, type[Norm]] = {
     "dynamic-tanh": pointwise.DynamicTanh,
     "derf": pointwise.Derf,
     "pointwise": pointwise.Pointwise,
-    "seednorm": input_scaled.SeeDNorm,
-    "gatednorm": input_scaled.GatedNorm,
+    "seednorm": rowwise.SeeDNorm,
+    "gatednorm": rowwise.GatedNorm,
     "weightnorm": rowwise.WeightNorm,
 }
 

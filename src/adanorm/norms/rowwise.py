@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from adanorm.norms import backends
-from adanorm.norms.backends import Backend
-from adanorm.norms.base import Norm
-from adanorm.norms.functional import closed_form
-from adanorm.norms.fused import computed
-from adanorm.norms.statistics import Affine, affine, check_eps, upcast
+from adanorm.norms.base import Affine, Norm, check_eps, upcast
 
 
 class RmsNorm(Affine):
@@ -32,58 +27,29 @@ class RmsNorm(Affine):
         eps_at: str = "root",
         gain: bool = True,
         zero_centered: bool = False,
-        backend: Backend = "auto",
     ) -> None:
         super().__init__(dim, gain=gain, bias=False, zero_centered=zero_centered)
+        check_eps(eps)
         if eps_at not in ("root", "outside"):
             raise ValueError(f"eps_at={eps_at!r}: choose root or outside")
-        self._divide(_Scaled(eps_at, dim, eps, backend))
-
-    def _divide(self, code: _Scaled) -> None:
-        """Divide rows by the size that the code computes."""
-        check_eps(code.eps)
-        backends.check(code.backend)
-        self.code, self.backend = code, code.backend
-        self.kernels = ("cpu", "cuda") if code.is_closed_form(self.dim) else ("cpu",)
+        self._eps, self.eps_at, self.counted = eps, eps_at, dim
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
-        gain = self.weight if self.gain_less_one is None else 1 + upcast(self.gain_less_one)
-        z = computed(self.code, self.backend, x, gain)
-        return (
-            z if self.gain_less_one is None else z.to(torch.promote_types(x.dtype, self.gain_less_one.dtype))
-        )
+        wide = upcast(x)
+        if self.eps_at == "root" and self.counted == self.dim:
+            return F.rms_norm(wide, (self.dim,), self.learned_gain, self._eps).to(self.type_with(x))
+        return self.affine(wide / self._size(wide), x)
 
-
-class SimpleRmsNorm(RmsNorm):
-    """Return x/sqrt(mean(x^2) + eps), without a gain: RMSNorm as x-transformers' SimpleRMSNorm has it.
-
-    With `size` length, x/max(||x||, eps): rows of length 1, L2 normalization, as nGPT's (Loshchilov et
-    al. 2024). Raises ValueError for another size.
-    """
-
-    def __init__(self, dim: int, *, size: str = "rms", eps: float = 1e-5, backend: Backend = "auto") -> None:
-        super().__init__(dim, eps=eps, gain=False, backend=backend)
-        if size not in ("rms", "length"):
-            raise ValueError(f"size={size!r}: choose rms or length")
-        self._divide(_Scaled("root" if size == "rms" else "length", dim, eps, backend))
-
-
-class PreAffineRmsNorm(RmsNorm):
-    """Return gain * u/sqrt(mean(u^2) + eps) with u = scale * x, scale and gain (H,) learned from 1.
-
-    Qiu et al. 2026, arXiv 2601.22966: what outliers among the features do can be learned in the scale.
-    """
-
-    def __init__(self, dim: int, *, eps: float = 1e-5, backend: Backend = "auto") -> None:
-        super().__init__(dim, eps=eps, backend=backend)
-        self.scale = nn.Parameter(torch.ones(dim))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return z (..., H)."""
-        self.check_features(x)
-        return super().forward(x * self.scale)
+    def _size(self, x: Tensor) -> Tensor:
+        """Return the root mean square (..., 1) of the features that count, with eps where it belongs."""
+        counted = x[..., : self.counted]
+        if self.eps_at == "root":
+            return (counted.square().mean(-1, keepdim=True) + self._eps).sqrt()
+        # A length's own gradient at 0 is 0; a root's would not be finite.
+        length: Tensor = torch.linalg.vector_norm(counted, dim=-1, keepdim=True)
+        return length / math.sqrt(self.counted) + self._eps
 
 
 class PartialRmsNorm(RmsNorm):
@@ -93,19 +59,49 @@ class PartialRmsNorm(RmsNorm):
     """
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        p: float = 0.0625,
-        eps: float = 1e-5,
-        eps_at: str = "root",
-        gain: bool = True,
-        backend: Backend = "auto",
+        self, dim: int, *, p: float = 0.0625, eps: float = 1e-5, eps_at: str = "root", gain: bool = True
     ) -> None:
-        super().__init__(dim, eps=eps, eps_at=eps_at, gain=gain, backend=backend)
+        super().__init__(dim, eps=eps, eps_at=eps_at, gain=gain)
         if not 0 < p <= 1:
             raise ValueError(f"p={p}: must be above 0 and at most 1")
-        self._divide(_Scaled(eps_at, math.ceil(p * dim), eps, backend))
+        self.counted = math.ceil(p * dim)
+
+
+class SimpleRmsNorm(RmsNorm):
+    """Return x/sqrt(mean(x^2) + eps), without a gain: RMSNorm as x-transformers' SimpleRMSNorm has it.
+
+    With `size` length, x/max(||x||, eps): rows of length 1, L2 normalization, as nGPT's (Loshchilov et
+    al. 2024). Raises ValueError for another size.
+    """
+
+    def __init__(self, dim: int, *, size: str = "rms", eps: float = 1e-5) -> None:
+        super().__init__(dim, eps=eps, gain=False)
+        if size not in ("rms", "length"):
+            raise ValueError(f"size={size!r}: choose rms or length")
+        self.size = size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return z (..., H)."""
+        if self.size == "rms":
+            return super().forward(x)
+        self.check_features(x)
+        return F.normalize(upcast(x), dim=-1, eps=self._eps).to(x.dtype)
+
+
+class PreAffineRmsNorm(RmsNorm):
+    """Return gain * u/sqrt(mean(u^2) + eps) with u = scale * x, scale and gain (H,) learned from 1.
+
+    Qiu et al. 2026, arXiv 2601.22966: what outliers among the features do can be learned in the scale.
+    """
+
+    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
+        super().__init__(dim, eps=eps)
+        self.scale = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return z (..., H)."""
+        self.check_features(x)
+        return super().forward(x * self.scale)
 
 
 class ScaleNorm(Affine):
@@ -114,68 +110,81 @@ class ScaleNorm(Affine):
     Nguyen & Salazar 2019, equation 5.
     """
 
-    kernels = ("cpu",)
-
-    def __init__(self, dim: int, *, eps: float = 1e-5, backend: Backend = "auto") -> None:
+    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__(dim, gain=False, bias=False)
         check_eps(eps)
-        backends.check(backend)
-        self.gain, self.backend = nn.Parameter(torch.tensor(math.sqrt(dim))), backend
-        self.code = _Scaled("length", dim, eps, backend)
+        self._eps, self.gain = eps, nn.Parameter(torch.tensor(math.sqrt(dim)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         self.check_features(x)
-        gain = self.gain.expand(x.shape[-1])
-        return computed(self.code, self.backend, x, gain).to(x.dtype)
+        return (self.gain * F.normalize(upcast(x), dim=-1, eps=self._eps)).to(x.dtype)
 
 
-@dataclass(frozen=True)
-class _Scaled:
-    """Code of gain * x/size (..., H), the size that of the first `counted` features; gain (H,) or None.
+class SeeDNorm(Affine):
+    """Return (tanh(x . beta) * alpha + gain) * x/sqrt(mean(x^2) + eps) (Cai et al. 2025, arXiv 2510.22777).
 
-    root: the root of their mean square plus eps. outside: their root mean square, plus eps. length:
-    the root of their squares' sum, at least eps.
+    alpha, beta and gain (H,) are learned, at first 1, 0 and 1, as theirs in language models: RMSNorm,
+    until beta is learned. `alpha` is alpha's first value; eps is assumed. One dot product, without
+    the heads and the dropout that theirs has for images. Raises ValueError unless alpha is above 0.
     """
 
-    size: str
-    counted: int
-    eps: float
-    backend: Backend
+    def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5) -> None:
+        super().__init__(dim, gain=True, bias=False)
+        check_eps(eps)
+        if not 0 < alpha < float("inf"):
+            raise ValueError(f"alpha={alpha}: must be above 0 and finite")
+        self.alpha, self.beta = nn.Parameter(torch.full((dim,), float(alpha))), nn.Parameter(torch.zeros(dim))
+        self._eps = eps
 
-    def is_closed_form(self, features: int) -> bool:
-        """Return whether it is the family's closed form, for which there are kernels on CUDA."""
-        return self.size == "root" and self.counted == features
+    def forward(self, x: Tensor) -> Tensor:
+        """Return z (..., H)."""
+        self.check_features(x)
+        wide = upcast(x)
+        # A sum of products: autocast would round a product of matrices.
+        scale = torch.tanh((wide * self.beta).sum(-1, keepdim=True)) * self.alpha + self.weight  # type: ignore[operator]
+        return (scale * F.rms_norm(wide, (self.dim,), eps=self._eps)).to(self.type_with(x))
 
-    def forward(self, x: Tensor, gain: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        from adanorm.norms.kernels import numba_affine
 
-        z, squares = numba_affine.scaled(x, gain, size=self.size, counted=self.counted, eps=self.eps)
-        return z, (squares,)
+class GatedNorm(RmsNorm):
+    """Return c * y * sigmoid(up silu(down y)) with y = RMSNorm(x), down (rank, H) and up (H, rank).
 
-    def backward(
-        self, dz: Tensor, x: Tensor, gain: Tensor | None, squares: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        from adanorm.norms.kernels import numba_affine
+    Qiu et al. 2026, arXiv 2601.22966: a gate of low rank, 16, does what outliers among the features did.
+    c is `scale`: 1, or 2 as a port has it, which is RMSNorm at first. down and up are drawn from a
+    normal distribution of deviation .02, as in language models: assumed. Raises ValueError unless rank
+    is a whole number above 0.
+    """
 
-        dx, dgain = numba_affine.scaled_gradient(
-            dz, x, gain, squares, size=self.size, counted=self.counted, eps=self.eps
-        )
-        return dx, None if gain is None else dgain
+    def __init__(self, dim: int, *, rank: int = 16, scale: float = 1.0, eps: float = 1e-5) -> None:
+        super().__init__(dim, eps=eps)
+        if rank != int(rank) or rank < 1:
+            raise ValueError(f"rank={rank}: must be a whole number above 0")
+        if not 0 < scale < float("inf"):
+            raise ValueError(f"scale={scale}: must be above 0 and finite")
+        self.scale = scale
+        random = _own_stream()
+        self.down, self.up = _drawn(random, int(rank), dim), _drawn(random, dim, int(rank))
 
-    def eager(self, x: Tensor, gain: Tensor | None) -> Tensor:
-        if self.is_closed_form(x.shape[-1]):
-            y = closed_form(x, centered=False, eps=self.eps, backend=self.backend)
-            return affine(y.to(x.dtype), gain, None)
-        broad = upcast(x)
-        # The norm's own gradient at 0 is 0; a root's would not be finite.
-        length = torch.linalg.vector_norm(broad[..., : self.counted], dim=-1, keepdim=True)
-        root = length / math.sqrt(self.counted)
-        if self.size == "root":
-            size = (root.square() + self.eps).sqrt()
-        else:
-            size = root + self.eps if self.size == "outside" else length.clamp(min=self.eps)
-        return affine((broad / size).to(x.dtype), gain, None)
+    def forward(self, x: Tensor) -> Tensor:
+        """Return z (..., H)."""
+        y = super().forward(x)
+        gate = torch.sigmoid(F.linear(F.silu(F.linear(y, self.down)), self.up))
+        return (y if self.scale == 1 else self.scale * y) * gate
+
+
+def _own_stream() -> torch.Generator:
+    """Return random numbers that follow from torch's seed and take none of torch's own.
+
+    A model's layers then start with the weights that they have under any other norm.
+    """
+    with torch.random.fork_rng(devices=[]):
+        seed = torch.randint(1 << 62, (), device="cpu")
+        return torch.Generator("cpu").manual_seed(int(seed))
+
+
+def _drawn(random: torch.Generator, *shape: int) -> nn.Parameter:
+    """Return weights of deviation .02 on the default device, drawn on the CPU wherever that is."""
+    return nn.Parameter(torch.empty(shape).copy_(0.02 * torch.randn(shape, generator=random, device="cpu")))
 
 
 class WeightNorm(Norm):

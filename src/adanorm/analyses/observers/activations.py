@@ -36,9 +36,9 @@ def shares(call: Call, threshold: float) -> dict[str, Tensor]:
     mean, variance = row_moments(x)
     std = variance.sqrt()
     if isinstance(call.norm, AdaNorm):
-        k, learned = call.norm.settings["k"], call.norm.C
+        k, learned = call.norm.member.k, call.norm.C
         limit = 1 / k if k else math.inf
-        C = call.norm.settings["C"] if learned is None else learned.detach()
+        C = call.norm.member.C if learned is None else learned.detach()
         mean_y = (x - mean[:, None]).mean(-1) / std.clamp(min=torch.finfo(std.dtype).tiny)
         means["factor_mean"] = C * (1 - k * mean_y)
     high, low = mean + limit * std, mean - limit * std

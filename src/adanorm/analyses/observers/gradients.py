@@ -15,6 +15,7 @@ from adanorm.analyses.hooks import Call, row_moments
 from adanorm.analyses.row_means import row_means
 from adanorm.analyses.step import Step, Values
 from adanorm.norms import AdaNorm, LayerNorm
+from adanorm.norms.closed_form import deviation
 from adanorm.norms.family import ClosedFormNorm
 
 
@@ -79,18 +80,13 @@ def _case(norm: nn.Module, x: Tensor, dz: Tensor) -> _Case | None:
         return _Case(dz if gain is None else dz * gain.detach(), sigma, mean_detached=False, equality=False)
     if not isinstance(norm, ClosedFormNorm) or getattr(norm, "phi_gradient", False):
         return None
-    settings = norm.settings
+    member = norm.member
     mean, variance = row_moments(x)
-    if settings["numerics"] == "paper":
-        sigma = (variance + settings["eps"]).sqrt()
-    else:
-        features = x.shape[-1]
-        sigma = (variance * (features / (features - 1))).sqrt() + settings["eps"]
+    sigma = deviation(variance, x.shape[-1], member)
     g = dz
     if isinstance(norm, AdaNorm):
         C = getattr(norm, "C", None)  # a learned one
-        scale = settings["C"] if C is None else C.detach()
+        scale = member.C if C is None else C.detach()
         y = (x - mean[:, None]).div_(sigma[:, None])
-        g = y.mul_(-scale * settings["k"]).add_(scale).mul_(dz)
-    detached = bool(settings.get("detach_variance"))
-    return _Case(g, sigma, bool(settings.get("detach_mean")), equality=detached)
+        g = y.mul_(-scale * member.k).add_(scale).mul_(dz)
+    return _Case(g, sigma, member.detach_mean, equality=member.detach_variance)

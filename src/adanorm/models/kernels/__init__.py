@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from adanorm.norms.backends import MISSING
+from adanorm.norms.backends import MISSING, is_plain
 
 
 def usable(x: Tensor) -> bool:
@@ -13,15 +13,8 @@ def usable(x: Tensor) -> bool:
 
     Everything else, such as autocast, torch.func's transforms or tracing, is left to PyTorch.
     """
-    return (
-        x.device.type == "cpu"
-        and x.dtype == torch.float32
-        and type(x) in (Tensor, nn.Parameter)
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
-        and torch._C._len_torch_dispatch_stack() == 0
-    )
+    is_autocast = torch.is_autocast_enabled("cpu")
+    return x.device.type == "cpu" and x.dtype == torch.float32 and not is_autocast and is_plain(x)
 
 
 def compiled(x: Tensor) -> bool:

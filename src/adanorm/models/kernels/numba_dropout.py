@@ -6,11 +6,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
 from numba.np.numpy_support import carray
 
 from adanorm.norms.kernels.compiling import Kernel, compiled, entry
-from adanorm.norms.kernels.splitmix import splitmix64
 
 Pointer = Any  # to float32
 
@@ -18,13 +16,25 @@ Pointer = Any  # to float32
 @cache
 def kernel() -> Kernel:
     """Return what fills y with mask * x * scale, of addresses."""
-    return entry(_drop_at, "ippini", torch.float32)
+    return entry(_drop_at, "ippini")
 
 
 def _drop_at(count: int, x: Pointer, y: Pointer, threshold: int, scale: float, key: int) -> None:
     of_x, of_y = carray(x, count), carray(y, count)
     for i in range(count):
         of_y[i] = of_x[i] * scale if _kept(key, i, threshold) else np.float32(0)
+
+
+@compiled
+def splitmix64(key: Any, number: Any) -> Any:
+    """Return the 64 bits of a number in the sequence of splitmix64 (Steele, Lea & Flood 2014) from a key.
+
+    What is drawn then depends on no thread and on no order.
+    """
+    z = key + number * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 @compiled

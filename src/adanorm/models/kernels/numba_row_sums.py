@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import torch
 from numba.np.numpy_support import carray
 
 from adanorm.norms.kernels.compiling import Kernel, entry
@@ -17,7 +16,7 @@ SIZES = "iiii"  # sums B, rows to a sum F, rows P, features H
 @cache
 def kernel(function: Kernel) -> Kernel:
     """Return one of the loops below as a C function of sizes and addresses."""
-    return entry(function, SIZES + "plp", torch.float32)
+    return entry(function, SIZES + "plp")
 
 
 def forward_at(

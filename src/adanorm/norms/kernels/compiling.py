@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-import torch
 from numba import cfunc, njit, types
 
 Kernel = Callable[..., None]
@@ -25,38 +24,35 @@ compiled: Callable[[F], F] = njit(
     forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, **UNWRAPPED
 )  # fmt: skip
 SOURCES = Path(__file__).parents[2]
+# What a kernel takes, a letter an argument: i an integer, p a pointer to float32, n a float32, b true or
+# false, l a pointer to integers. As Numba has it and as C has it.
+KINDS: dict[str, tuple[Any, Any]] = {
+    "i": (types.int64, ctypes.c_int64),
+    "p": (types.CPointer(types.float32), ctypes.c_void_p),  # type: ignore[no-untyped-call]
+    "n": (types.float32, ctypes.c_float),
+    "b": (types.boolean, ctypes.c_bool),
+    "l": (types.CPointer(types.int64), ctypes.c_void_p),  # type: ignore[no-untyped-call]
+}
 
 
 @cache
-def entry(function: Kernel, takes: str, dtype: torch.dtype) -> Kernel:
+def entry(function: Kernel, takes: str) -> Kernel:
     """Return a kernel as a C function of addresses: arrays made at each call cost what a small norm does.
 
-    `takes` has a letter an argument: i an integer, p a pointer to numbers of the type, n such a
-    number, b true or false, u a pointer to bytes, l a pointer to integers.
+    `takes` has a letter of KINDS for each argument.
     """
-    number = types.float64 if dtype == torch.float64 else types.float32
-    kinds = {
-        "i": types.int64,
-        "p": types.CPointer(number),  # type: ignore[no-untyped-call]
-        "n": number,
-        "b": types.boolean,
-        "u": types.CPointer(types.uint8),  # type: ignore[no-untyped-call]
-        "l": types.CPointer(types.int64),  # type: ignore[no-untyped-call]
-    }
-    code = _compile(function, types.void(*(kinds[kind] for kind in takes)))
+    code = _compile(function, types.void(*(KINDS[kind][0] for kind in takes)))
     _KEPT.append(code)  # its machine code goes when it does
     address: Any = code.address
-    return ctypes.CFUNCTYPE(None, *c_types(takes, dtype))(address)  # holds no lock while it runs
+    return ctypes.CFUNCTYPE(None, *c_types(takes))(address)  # holds no lock while it runs
 
 
 _KEPT: list[Any] = []
 
 
-def c_types(takes: str, dtype: torch.dtype) -> list[Any]:
+def c_types(takes: str) -> list[Any]:
     """Return the C types of a kernel's arguments."""
-    number = ctypes.c_double if dtype == torch.float64 else ctypes.c_float
-    others = {"i": ctypes.c_int64, "n": number, "b": ctypes.c_bool}
-    return [others.get(kind, ctypes.c_void_p) for kind in takes]
+    return [KINDS[kind][1] for kind in takes]
 
 
 def address_of(kernel: Kernel) -> int:

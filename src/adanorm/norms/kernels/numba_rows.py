@@ -1,7 +1,7 @@
 """The closed form on the CPU, a row at a time, compiled by Numba: no compiler is needed.
 
 A row is read from memory once and found in the cache when it is read again. Letters as in
-norms.functional; R rows, all arrays (R, H), contiguous and of one type, variance (R,). Of a
+norms.closed_form; R rows, all arrays (R, H), contiguous and in float32, variance (R,). Of a
 transposed (T, B, H) the rows of x stay where they lie, batch by batch, and `across` is B, else 0:
 fairseq's layers hand over nothing else, and to copy it would cost as much as the norm.
 """
@@ -17,11 +17,10 @@ from torch import Tensor
 
 from adanorm.norms.kernels.compiling import Kernel, compiled
 from adanorm.norms.kernels.teams import run
-from adanorm.norms.statistics import upcast
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
-Number = Any  # a NumPy scalar of the arrays' type: a Python float would make all of it float64
+Number = Any  # np.float32: a Python float would make all of it float64
 Pointer = Any  # to such numbers
 
 BLOCKS = 32  # of rows
@@ -43,7 +42,11 @@ def _place(r: int, rows: int, across: int) -> int:
 
 @compiled
 def _scales(variance: Number, features: int, eps: Number, released: bool) -> tuple[Number, Number]:
-    """Return 1/std and the factor of the variance's term: see norms.eager."""
+    """Return 1/std and the factor of the variance's term.
+
+    With released numerics y = c/(s + eps) for c = x - mean and s the unbiased deviation; ds/dx =
+    c/((H-1) s) then brings the factor H/(H-1) * (s + eps)/s.
+    """
     one, unbiased = type(variance)(1), type(variance)(features) / type(variance)(features - 1)
     if not released:
         return one / np.sqrt(variance + eps), one
@@ -55,22 +58,13 @@ def _scales(variance: Number, features: int, eps: Number, released: bool) -> tup
 
 @compiled
 def _forward(
-    first: int,
-    last: int,
-    x: Rows,
-    across: int,
-    z: Rows,
-    variance: Row,
-    k: Number,
-    C: Number,
-    eps: Number,
-    released: bool,
-    centered: bool,
-) -> None:
+    first: int, last: int, x: Rows, across: int, z: Rows, variance: Row,
+    k: Number, C: Number, eps: Number, released: bool,
+) -> None:  # fmt: skip
     features = x.shape[1]
     for r in range(first, last):
         row, out = x[_place(r, x.shape[0], across)], z[r]
-        mean, total = _mean(row) if centered else x.dtype.type(0), x.dtype.type(0)
+        mean, total = _mean(row), x.dtype.type(0)
         for i in range(features):
             total += (row[i] - mean) * (row[i] - mean)
         variance[r] = total / x.dtype.type(features)
@@ -82,26 +76,13 @@ def _forward(
 
 @compiled
 def _backward(
-    first: int,
-    last: int,
-    dz: Rows,
-    x: Rows,
-    across: int,
-    variance: Row,
-    dx: Rows,
-    k: Number,
-    C: Number,
-    detach_mean: bool,
-    detach_variance: bool,
-    eps: Number,
-    released: bool,
-    centered: bool,
-) -> None:
+    first: int, last: int, dz: Rows, x: Rows, across: int, variance: Row, dx: Rows,
+    k: Number, C: Number, detach_mean: bool, detach_variance: bool, eps: Number, released: bool,
+) -> None:  # fmt: skip
     features = x.shape[1]
     for r in range(first, last):
         row, grad, out = x[_place(r, x.shape[0], across)], dz[r], dx[r]
-        # Again: cheaper than a second statistic kept in memory.
-        mean = _mean(row) if centered else x.dtype.type(0)
+        mean = _mean(row)  # again: cheaper than a second statistic kept in memory
         inverse_std, share = _scales(variance[r], features, eps, released)
         sum_g, sum_gy = x.dtype.type(0), x.dtype.type(0)
         for i in range(features):
@@ -129,85 +110,60 @@ def _scale(
 
 
 def _forward_at(
-    block: int, blocks: int, rows: int, features: int,
-    x: Pointer, across: int, z: Pointer, variance: Pointer,
-    k: Number, C: Number, eps: Number, released: bool, centered: bool,
+    block: int, blocks: int, rows: int, features: int, x: Pointer, across: int, z: Pointer, variance: Pointer,
+    k: Number, C: Number, eps: Number, released: bool,
 ) -> None:  # fmt: skip
-    shape = (rows, features)
+    shape, first, last = (rows, features), block * rows // blocks, (block + 1) * rows // blocks
     arrays = carray(x, shape), across, carray(z, shape), carray(variance, rows)
-    first, last = block * rows // blocks, (block + 1) * rows // blocks
-    _forward(first, last, *arrays, k, C, eps, released, centered)
+    _forward(first, last, *arrays, k, C, eps, released)
 
 
 def _backward_at(
     block: int, blocks: int, rows: int, features: int,
     dz: Pointer, x: Pointer, across: int, variance: Pointer, dx: Pointer,
-    k: Number, C: Number, detach_mean: bool, detach_variance: bool, eps: Number,
-    released: bool, centered: bool,
+    k: Number, C: Number, detach_mean: bool, detach_variance: bool, eps: Number, released: bool,
 ) -> None:  # fmt: skip
-    shape = (rows, features)
+    shape, first, last = (rows, features), block * rows // blocks, (block + 1) * rows // blocks
     arrays = carray(dz, shape), carray(x, shape), across, carray(variance, rows), carray(dx, shape)
-    first, last = block * rows // blocks, (block + 1) * rows // blocks
-    _backward(first, last, *arrays, k, C, detach_mean, detach_variance, eps, released, centered)
+    _backward(first, last, *arrays, k, C, detach_mean, detach_variance, eps, released)
 
 
 def _scale_at(
     block: int, blocks: int, rows: int, features: int,
     dz: Pointer, variance: Pointer, dx: Pointer, C: Number, eps: Number, released: bool,
 ) -> None:  # fmt: skip
-    shape = (rows, features)
-    first, last = block * rows // blocks, (block + 1) * rows // blocks
+    shape, first, last = (rows, features), block * rows // blocks, (block + 1) * rows // blocks
     _scale(first, last, carray(dz, shape), carray(variance, rows), carray(dx, shape), C, eps, released)
 
 
 # What each takes after its block: see compiling.entry.
-TAKES = {_forward_at: "iipippnnnbb", _backward_at: "iippippnnbbnbb", _scale_at: "iipppnnb"}
+TAKES = {_forward_at: "iipippnnnb", _backward_at: "iippippnnbbnb", _scale_at: "iipppnnb"}
 
 
 def forward(
-    x: Tensor,
-    k: float,
-    C: float,
-    detach_mean: bool,
-    detach_variance: bool,
-    eps: float,
-    released: bool,
-    centered: bool,
+    x: Tensor, k: float, C: float, detach_mean: bool, detach_variance: bool, eps: float, numerics: str
 ) -> tuple[Tensor, Tensor]:
-    """Return z (..., H) in x's type and the biased variance (...) in float32, float64 for float64.
-
-    The variance is the mean square where x is not `centered`.
-    """
+    """Return z (..., H) in x's type and the biased variance (...) in float32."""
     rows, across = in_memory_order(x)
     z, variance = rows.new_empty(x.shape), rows.new_empty(x.shape[:-1])
     addresses = rows.data_ptr(), across, z.data_ptr(), variance.data_ptr()
-    _run(_forward_at, z, *addresses, k, C, eps, released, centered)
+    _run(_forward_at, z, *addresses, k, C, eps, numerics == "released")
     return z.to(x.dtype), variance
 
 
 def backward(
-    grad: Tensor,
-    x: Tensor | None,
-    variance: Tensor,
-    k: float,
-    C: float,
-    detach_mean: bool,
-    detach_variance: bool,
-    eps: float,
-    released: bool,
-    centered: bool,
-) -> Tensor:
-    """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where the gradient does not need it."""
-    dz, variance = upcast(grad).contiguous(), variance.contiguous()
+    grad: Tensor, x: Tensor | None, variance: Tensor,
+    k: float, C: float, detach_mean: bool, detach_variance: bool, eps: float, numerics: str,
+) -> Tensor:  # fmt: skip
+    """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where it is a multiple of dl/dz."""
+    dz, variance, released = grad.float().contiguous(), variance.contiguous(), numerics == "released"
     dx = torch.empty_like(dz)
     if x is None:
-        addresses = dz.data_ptr(), variance.data_ptr(), dx.data_ptr()
-        _run(_scale_at, dx, *addresses, C, eps, released)
+        _run(_scale_at, dx, dz.data_ptr(), variance.data_ptr(), dx.data_ptr(), C, eps, released)
     else:
         rows, across = in_memory_order(x)
-        places = dz.data_ptr(), rows.data_ptr(), across, variance.data_ptr(), dx.data_ptr()
-        settings = (k, C, detach_mean, detach_variance, eps, released, centered)
-        _run(_backward_at, dx, *places, *settings)
+        addresses = dz.data_ptr(), rows.data_ptr(), across, variance.data_ptr(), dx.data_ptr()
+        _run(_backward_at, dx, *addresses, k, C, detach_mean, detach_variance, eps, released)
     return dx.to(grad.dtype)
 
 
@@ -216,12 +172,12 @@ def _run(kernel: Kernel, like: Tensor, *arguments: Any) -> None:
     features = like.shape[-1]
     rows = like.numel() // max(features, 1)
     blocks = min(BLOCKS, rows)
-    run(kernel, TAKES[kernel], like.dtype, rows, features, *arguments, blocks=blocks, elements=like.numel())
+    run(kernel, TAKES[kernel], rows, features, *arguments, blocks=blocks, elements=like.numel())
 
 
 def in_memory_order(x: Tensor) -> tuple[Tensor, int]:
     """Return x with its rows in an order that memory may have, and `across`."""
-    rows = upcast(x)
+    rows = x.float()
     if rows.dim() == 3 and not rows.is_contiguous():
         batch_first = rows.transpose(0, 1)
         if batch_first.is_contiguous():

@@ -43,7 +43,7 @@ done:
 """
 
 
-def run(kernel: Kernel, takes: str, dtype: torch.dtype, *arguments: Any, blocks: int, elements: int) -> None:
+def run(kernel: Kernel, takes: str, *arguments: Any, blocks: int, elements: int) -> None:
     """Run a kernel of a block, the number of blocks and `takes` for each block.
 
     `elements` says how much work that is: little is done by this thread alone, more by all of
@@ -53,10 +53,10 @@ def run(kernel: Kernel, takes: str, dtype: torch.dtype, *arguments: Any, blocks:
     # A forked child has none of its parent's threads, and OpenMP would wait for them.
     is_alone = threads == 1 or elements < GRAIN or team is None or os.getpid() != PROCESS
     if is_alone and blocks == 1:
-        _of_a_block(kernel, takes, dtype)(0, 1, *arguments)
+        _of_a_block(kernel, takes)(0, 1, *arguments)
         return
-    address, alone, job = _shared(takes, dtype)
-    work = ctypes.byref(job(0, blocks, _address(kernel, takes, dtype), *arguments))
+    address, alone, job = _shared(takes)
+    work = ctypes.byref(job(0, blocks, _address(kernel, takes), *arguments))
     if is_alone or team is None:
         alone(work)
     else:
@@ -64,13 +64,13 @@ def run(kernel: Kernel, takes: str, dtype: torch.dtype, *arguments: Any, blocks:
 
 
 @cache
-def _of_a_block(kernel: Kernel, takes: str, dtype: torch.dtype) -> Kernel:
-    return entry(kernel, "ii" + takes, dtype)
+def _of_a_block(kernel: Kernel, takes: str) -> Kernel:
+    return entry(kernel, "ii" + takes)
 
 
 @cache
-def _address(kernel: Kernel, takes: str, dtype: torch.dtype) -> int:
-    return address_of(_of_a_block(kernel, takes, dtype))
+def _address(kernel: Kernel, takes: str) -> int:
+    return address_of(_of_a_block(kernel, takes))
 
 
 @cache
@@ -84,10 +84,9 @@ def _team() -> Callable[..., None] | None:
 
 
 @cache
-def _shared(takes: str, dtype: torch.dtype) -> tuple[int, Any, Any]:
+def _shared(takes: str) -> tuple[int, Any, Any]:
     """Return the address of a function of a job that does its blocks, itself, and the job's type."""
-    number = "double" if dtype == torch.float64 else "float"
-    names = [{"i": "i64", "n": number, "b": "i8"}.get(kind, "ptr") for kind in takes]
+    names = [{"i": "i64", "n": "float", "b": "i8"}.get(kind, "ptr") for kind in takes]
     struct = "".join(f", {name}" for name in names)
     loads = "\n".join(
         f"  %at{i} = getelementptr {{i64, i64, ptr{struct}}}, ptr %job, i32 0, i32 {i + 3}\n"
@@ -105,7 +104,7 @@ def _shared(takes: str, dtype: torch.dtype) -> tuple[int, Any, Any]:
 
     class Job(ctypes.Structure):
         _fields_ = [("taken", ctypes.c_int64), ("blocks", ctypes.c_int64), ("kernel", ctypes.c_void_p)] + [
-            (f"value{i}", kind) for i, kind in enumerate(c_types(takes, dtype))
+            (f"value{i}", kind) for i, kind in enumerate(c_types(takes))
         ]
 
     return address, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address), Job

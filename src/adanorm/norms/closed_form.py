@@ -1,0 +1,130 @@
+"""The paper's family of norms: its definition, and kernels that compute it faster where they can.
+
+H features; x, y, z and their gradients are (..., H).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from adanorm.norms.backends import Backend, is_fused, is_plain
+from adanorm.norms.base import check_floating_point, upcast
+
+Numerics = Literal["paper", "released"]
+
+
+class Member(NamedTuple):
+    """A member of the family: the arguments of closed_form, in the order in which the kernels take them."""
+
+    k: float = 0.0
+    C: float = 1.0
+    detach_mean: bool = False
+    detach_variance: bool = False
+    eps: float = 1e-5
+    numerics: Numerics = "paper"
+
+
+def closed_form(x: Tensor, member: Member, *, backend: Backend = "auto") -> Tensor:
+    """Return C * (1 - k*y) * y with y = (x - mean)/std over the last axis; (..., H) as x.
+
+    The factor C * (1 - k*y) carries no gradient, nor does a detached statistic (Xu et al. 2019,
+    sections 3 and 4). `paper` numerics: biased variance, eps inside the root, as torch's
+    LayerNorm; `released`: unbiased standard deviation, eps added to it, as the authors' code.
+    With g = C * (1 - k*y) * dl/dz the gradient is
+
+        dl/dx = (1/std) * (g - a * mean(g) - b * y * mean(g * y)),
+
+    a, b = 0 where the mean, the variance is detached and 1 elsewhere. Half precision is computed
+    and, under autocast, returned in float32, as torch's LayerNorm does. Derivatives of any order are
+    those of the definition. Raises NotImplementedError for integers.
+
+    Kernels compute a plain tensor in float32 or half precision: they read and write once, and keep x
+    and one number a row for the gradient. Everything else takes the definition. In float32 either is
+    within 2e-6 * (1 + max |x|/std) of exact, as a share of a row's largest value: they sum in another order.
+    """
+    check_floating_point(x)
+    device = x.device.type
+    is_autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    if is_autocast and x.dtype != torch.float64:
+        x = x.float()
+    return _apply(x, member) if is_fused(backend, x) else definition(x, member)
+
+
+def definition(x: Tensor, member: Member) -> Tensor:
+    """Return z (..., H) in x's type by PyTorch's operations, which autograd differentiates."""
+    k, C, detach_mean, detach_variance, eps, numerics = member
+    wide = upcast(x)
+    if numerics == "paper" and not (detach_mean or detach_variance):
+        y = F.layer_norm(wide, wide.shape[-1:], eps=eps)
+    else:
+        mean = wide.mean(-1, keepdim=True)
+        variance = (wide - mean).square().mean(-1, keepdim=True)
+        std = deviation(variance, wide.shape[-1], member)
+        y = (wide - (mean.detach() if detach_mean else mean)) / (std.detach() if detach_variance else std)
+    return (y if k == 0 and C == 1 else C * (1 - k * y).detach() * y).to(x.dtype)
+
+
+def deviation(variance: Tensor, features: int, member: Member) -> Tensor:
+    """Return the deviation that rows are divided by, of their biased variance."""
+    if member.numerics == "paper":
+        return (variance + member.eps).sqrt()
+    unbiased = variance * (features / (features - 1))
+    is_constant = variance == 0  # where the root has no derivative
+    return unbiased.masked_fill(is_constant, 1).sqrt().masked_fill(is_constant, 0) + member.eps
+
+
+@cache
+def _kernels(device: str) -> Any:
+    """Return the module with the kernels `forward` and `backward` of a type of device."""
+    if device == "cuda":
+        from adanorm.norms.kernels import triton_rows
+
+        return triton_rows
+    from adanorm.norms.kernels import numba_rows
+
+    return numba_rows
+
+
+class _Fused(torch.autograd.Function):
+    """The closed form of a plain tensor by the kernels."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, member: Member) -> Tensor:
+        kernels = _kernels(x.device.type)
+        z: Tensor
+        z, variance = kernels.forward(x, *member)
+        is_multiple = member.k == 0 and member.detach_mean and member.detach_variance
+        ctx.save_for_backward(None if is_multiple else x, variance)  # dl/dx is a multiple of dl/dz
+        ctx.kernels, ctx.member = kernels, member
+        return z
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, variance = ctx.saved_tensors
+        if torch.is_grad_enabled() or not is_plain(grad):  # as where a derivative of it may be asked for
+            return _gradient(grad, x, variance, ctx.member), None
+        dx: Tensor = ctx.kernels.backward(grad, x, variance, *ctx.member)
+        return dx, None
+
+
+# Past Function.apply, which looks for torch.func's wrappers at every call: a plain tensor has none.
+_apply: Callable[[Tensor, Member], Tensor] = super(torch.autograd.Function, _Fused).apply
+
+
+def _gradient(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
+    """Return dl/dx by PyTorch's operations, differentiable; x is None where it is a multiple of dl/dz."""
+    if x is None:
+        std = deviation(variance.unsqueeze(-1), grad.shape[-1], member)
+        return (member.C / std * grad).to(grad.dtype)
+    is_differentiable = torch.is_grad_enabled()
+    with torch.enable_grad():
+        leaf = x.view_as(x)  # of which x's own graph is no part
+        z = definition(leaf, member)
+        dx: Tensor = torch.autograd.grad(z, leaf, grad, create_graph=is_differentiable)[0]
+    return dx

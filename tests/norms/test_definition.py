@@ -1,0 +1,230 @@
+"""Whatever transforms, traces or replaces plain tensors gets a norm's definition and all its derivatives."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, distributed
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+from adanorm.norms import NORMS, AdaNorm, NormChoice, norm_factory
+from adanorm.norms.closed_form import Member, closed_form, definition
+from tests.norms.cases import FAMILY, inputs, value_and_gradient
+
+Norm = Callable[[Tensor], Tensor]
+
+of_the_family = pytest.mark.parametrize("member", FAMILY.values(), ids=list(FAMILY))
+X, WEIGHTS = (inputs(4, 6), inputs(4, 6).flip(0).cos())
+BATCH = torch.stack([X, 2 * X])
+
+
+def forward_mode(norm: Norm) -> Tensor:
+    with forward_ad.dual_level():
+        z = norm(forward_ad.make_dual(X, WEIGHTS))  # type: ignore[no-untyped-call]
+        tangent: Tensor = forward_ad.unpack_dual(z).tangent  # type: ignore[no-untyped-call]
+    return tangent
+
+
+def gradient(norm: Norm, x: Tensor = X, weights: Tensor = WEIGHTS) -> Tensor:
+    dx: Tensor = torch.func.grad(lambda x: (norm(x) * weights).sum())(x)
+    return dx
+
+
+TRANSFORMS: dict[str, Callable[[Norm], Tensor]] = {
+    "func.grad": gradient,
+    "func.jvp": lambda norm: torch.func.jvp(norm, (X,), (WEIGHTS,))[1],
+    "forward mode": forward_mode,
+    "func.hessian": lambda norm: torch.func.hessian(lambda x: (norm(x) * WEIGHTS).sum())(X),
+    "func.jacrev of func.jacrev": lambda norm: torch.func.jacrev(
+        torch.func.jacrev(lambda x: norm(x).sin().sum())
+    )(X),
+    "func.vmap": lambda norm: torch.func.vmap(norm)(BATCH),
+    "func.vmap over columns": lambda norm: torch.func.vmap(norm, in_dims=-1)(BATCH),
+    "func.vmap of func.grad": lambda norm: torch.func.vmap(partial(gradient, norm))(BATCH, BATCH.sin()),
+    "func.functionalize": lambda norm: torch.func.functionalize(norm)(X),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=list(TRANSFORMS))
+@of_the_family
+def test_functional_transforms_are_those_of_the_definition(
+    member: Member, transform: Callable[[Norm], Tensor], dtype: torch.dtype
+) -> None:
+    norms = partial(closed_form, member=member), partial(definition, member=member)
+    ours, theirs = (transform(lambda x, norm=norm: norm(x.to(dtype))) for norm in norms)  # type: ignore[misc]
+    assert torch.equal(ours, theirs)
+
+
+@of_the_family
+def test_vmap_is_a_loop(member: Member) -> None:
+    norm = partial(closed_form, member=member, backend="eager")
+    assert torch.equal(torch.func.vmap(norm)(BATCH), torch.stack([norm(x) for x in BATCH]))
+
+
+def penalty_gradients(norm: Norm, x: Tensor, weights: Tensor) -> list[Tensor]:
+    """The gradients of a gradient penalty, where the gradient that comes in needs one and where not."""
+    gradients = []
+    for needs_grad in (True, False):
+        x, weights = x.detach().requires_grad_(), weights.detach().requires_grad_(needs_grad)
+        (dx,) = torch.autograd.grad((norm(x) * weights).sum(), x, create_graph=True)
+        penalty = dx.pow(3).sum()
+        parts: Any = [None]
+        if penalty.requires_grad:
+            leaves = (x, weights) if needs_grad else (x,)
+            parts = torch.autograd.grad(penalty, leaves, allow_unused=True)
+        gradients += [torch.zeros_like(x) if part is None else part for part in parts]
+    return gradients
+
+
+@of_the_family
+def test_a_gradient_penalty_behind_the_kernels_is_that_of_the_definition(member: Member) -> None:
+    ours = penalty_gradients(partial(closed_form, member=member), X, WEIGHTS)
+    exact = penalty_gradients(partial(definition, member=member), X.double(), WEIGHTS.double())
+    for part, expected in zip(ours, exact, strict=True):
+        torch.testing.assert_close(part.double(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("numerics", ["paper", "released"])
+def test_second_derivatives_of_the_definition_without_stops_are_finite_differences(numerics: Any) -> None:
+    norm = partial(definition, member=Member(numerics=numerics))
+    assert torch.autograd.gradgradcheck(norm, (X.double().requires_grad_(),))
+
+
+@of_the_family
+def test_gradients_in_a_batch_are_a_loop_over_them(member: Member) -> None:
+    x = X.clone().requires_grad_()
+    z = closed_form(x, member)
+    several = torch.stack([WEIGHTS, WEIGHTS.sin()])
+    (together,) = torch.autograd.grad(z, x, several, is_grads_batched=True, retain_graph=True)
+    alone = [torch.autograd.grad(z, x, one, retain_graph=True)[0] for one in several]
+    torch.testing.assert_close(together, torch.stack(alone), rtol=1e-5, atol=1e-6)
+
+
+@of_the_family
+def test_derivatives_at_constant_rows_are_finite(member: Member) -> None:
+    for norm in (closed_form, definition):
+        x = torch.full((2, 4), 3.0, requires_grad=True)
+        weights = torch.arange(8.0).view(2, 4).requires_grad_()
+        z = norm(x, member)
+        (dx,) = torch.autograd.grad((z * weights).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(dx.square().sum(), weights)
+        assert second.isfinite().all()
+
+
+@of_the_family
+def test_it_compiles_without_a_graph_break(member: Member) -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(partial(closed_form, member=member), fullgraph=True, backend="aot_eager")
+    expected = value_and_gradient(partial(definition, member=member), X)
+    for part, one in zip(value_and_gradient(compiled, X), expected, strict=True):
+        torch.testing.assert_close(part, one, rtol=1e-6, atol=1e-6)
+
+
+def test_functional_gradients_compile() -> None:
+    function = partial(gradient, AdaNorm(6))
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(X), function(X), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # the width is checked once, by the trace
+@pytest.mark.parametrize("name", NORMS)
+def test_export_and_trace_are_graphs_of_torchs_operations(name: str) -> None:
+    norm, x = norm_factory(NormChoice(name))(16, site="a").eval(), inputs(2, 3, 16)
+    exported = torch.export.export(norm, (x,))
+    targets = [node.target for node in exported.graph.nodes if node.op == "call_function"]
+    assert all(str(target).startswith("aten.") for target in targets)
+    traced: Any = torch.jit.trace(norm, (x,))  # type: ignore[no-untyped-call]
+    assert "^" not in str(traced.graph), "which is how a graph shows an autograd.Function"
+    for other in (exported.module(), traced):
+        torch.testing.assert_close(other(2 * x), norm(2 * x))
+
+
+@pytest.mark.needs("onnx", "onnxscript")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "legacy"])
+@pytest.mark.parametrize("norm", ["layernorm-simple", "detachnorm", "adanorm"])
+def test_both_exporters_write_onnx_that_computes_the_norm(norm: str, dynamo: bool, tmp_path: Path) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    module, x, path = norm_factory(NormChoice(norm))(16, site="a"), inputs(3, 16), tmp_path / "norm.onnx"
+    names = {"input_names": ["x"], "output_names": ["z"]}
+    torch.onnx.export(module, (x,), path, dynamo=dynamo, verbose=False, **names)  # type: ignore[arg-type]
+    (z,) = ReferenceEvaluator(str(path)).run(None, {"x": 2 * x.numpy()})
+    torch.testing.assert_close(torch.tensor(z), module(2 * x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[DeviceMesh]:
+    """A mesh of this process."""
+    distributed.init_process_group("gloo", f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield init_device_mesh("cpu", (1,))
+    distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("place", [Replicate(), Shard(0)])
+@of_the_family
+def test_a_distributed_tensor_stays_one(member: Member, place: Any, alone: DeviceMesh) -> None:
+    x, weights = distribute_tensor(X, alone, [place]), distribute_tensor(WEIGHTS, alone, [place])
+    z = closed_form(x.requires_grad_(), member)
+    (dx,) = torch.autograd.grad(z, x, weights)
+    leaf = X.clone().requires_grad_()
+    exact = definition(leaf, member)
+    for part, expected in zip((z, dx), (exact, *torch.autograd.grad(exact, leaf, WEIGHTS)), strict=True):
+        assert isinstance(part, DTensor)
+        torch.testing.assert_close(part.full_tensor(), expected)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+@pytest.mark.parametrize("name", NORMS)
+def test_each_example_of_a_nested_tensor_is_a_batch(name: str, layout: torch.layout) -> None:
+    norm, examples = norm_factory(NormChoice(name))(16, site="a").eval(), [inputs(2, 16), inputs(5, 16)]
+    z = norm(torch.nested.nested_tensor(examples, layout=layout))
+    assert z.layout == layout
+    for part, x in zip(z.unbind(), examples, strict=True):
+        assert torch.equal(part, norm(x.unsqueeze(0)).squeeze(0))
+
+
+@pytest.mark.parametrize("backend", ["auto", "eager", "fused"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_fake_and_meta_tensors_have_a_shape_forward_and_backward(backend: Any, dtype: torch.dtype) -> None:
+    with FakeTensorMode() as mode:
+        fake = torch.empty(2, 3, 6, dtype=dtype)
+    outside = mode.from_tensor(torch.empty(2, 3, 6, dtype=dtype))
+    for x in (torch.empty(2, 3, 6, device="meta", dtype=dtype), fake, outside):
+        x.requires_grad_()
+        z = AdaNorm(6, backend=backend)(x)
+        (dx,) = torch.autograd.grad(z.sum(), x)
+        for part in (z, dx):
+            assert (type(part), part.device, part.dtype, part.shape) == (type(x), x.device, dtype, x.shape)
+
+
+class Named(Tensor):
+    """A tensor with a name, as a library's subclass may be."""
+
+
+def test_a_subclass_of_tensor_takes_the_definition() -> None:
+    x = X.as_subclass(Named)
+    z = closed_form(x, Member(k=0.1))
+    assert type(z) is Named
+    assert torch.equal(z.as_subclass(Tensor), definition(X, Member(k=0.1)))
+
+
+def test_a_norm_can_be_pickled_and_checkpointed() -> None:
+    norm, buffer = AdaNorm(6, k=0.2), io.BytesIO()
+    torch.save(norm, buffer)
+    buffer.seek(0)
+    assert torch.equal(torch.load(buffer, weights_only=False)(X), norm(X))
+    again = partial(torch.utils.checkpoint.checkpoint, norm, use_reentrant=False)
+    for part, expected in zip(value_and_gradient(again, X), value_and_gradient(norm, X), strict=True):
+        assert torch.equal(part, expected)
