@@ -33,47 +33,33 @@ NOTE_OF_AVERAGES = (
 )
 
 
-def epoch_choice_markdown(found: Sequence[EpochChoice]) -> str:
-    """Return the numbers in Markdown, a line a task and scale; those of averaged weights apart."""
+def epoch_choice_markdown(choices: Sequence[EpochChoice]) -> str:
+    """Return the numbers in Markdown, one row per task and scale; those of averaged weights apart."""
     lines = ["# What choosing one epoch costs", ""]
-    if not found:
+    if not choices:
         return "\n".join([*lines, "No task has two seeds of runs that tracked their test score.", ""])
-    alone = [choice for choice in found if choice.averaged is None]
+    alone = [choice for choice in choices if choice.averaged is None]
     lines += [*markdown_table(COLUMNS, map(_row, alone)), "", NOTE, ""]
-    if averaged := [_row_of_averages(choice) for choice in found if choice.averaged is not None]:
-        lines += ["## Averaged weights", "", *markdown_table(OF_AVERAGES, averaged), "", NOTE_OF_AVERAGES, ""]
+    if averaged := [choice for choice in choices if choice.averaged is not None]:
+        table = markdown_table(OF_AVERAGES, map(_row, averaged))
+        lines += ["## Averaged weights", "", *table, "", NOTE_OF_AVERAGES, ""]
     return "\n".join(lines)
 
 
 def _row(choice: EpochChoice) -> list[str]:
+    averaged = choice.averaged
+    scores = [choice.level, *([averaged] if averaged else [])]
+    won = choice.won_on_test if choice.won_by_averaging is None else choice.won_by_averaging
     return [
-        *_named(choice),
+        f"{title(choice.task)} ({task_metric(choice.task).label})",
+        choice.scale,
+        *([choice.over] if averaged else []),
         str(choice.runs),
         str(choice.df),
-        f"{choice.sd_chosen:.3f}",
-        f"{choice.level.sd:.3f}",
-        _seeds_for_ten(choice.level),
-        f"{choice.won_on_test:+.3f}",
-    ]
-
-
-def _row_of_averages(choice: EpochChoice) -> list[str]:
-    averaged, won = choice.averaged, choice.won_by_averaging
-    assert averaged is not None
-    assert won is not None
-    return [
-        *_named(choice),
-        choice.over,
-        str(choice.runs),
-        str(choice.df),
-        *(f"{sd:.3f}" for sd in (choice.sd_chosen, choice.level.sd, averaged.sd)),
-        *(_seeds_for_ten(score) for score in (choice.level, averaged)),
+        *(f"{sd:.3f}" for sd in (choice.sd_chosen, *(score.sd for score in scores))),
+        *(_seeds_for_ten(score) for score in scores),
         f"{won:+.3f}",
     ]
-
-
-def _named(choice: EpochChoice) -> list[str]:
-    return [f"{title(choice.task)} ({task_metric(choice.task).label})", choice.scale]
 
 
 def _seeds_for_ten(score: Steadier) -> str:

@@ -49,14 +49,14 @@ def _rows(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[str]
 
 
 def _entries(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[str]:
-    """Return a line a norm of a published table of yes and no."""
-    found = {norm: cell for (norm, _), cell in grid.items() if analysis_results(cell)}
+    """Return the rows of a published table of yes and no, one per norm."""
+    cells = {norm: cell for (norm, _), cell in grid.items() if analysis_results(cell)}
     columns = [quantity.label for quantity in analysis.shown]
     lines = markdown_table(["norm", *columns, "verdict"], ())
     for norm, published in finding.table.items():
-        if norm not in found:
+        if norm not in cells:
             continue
-        ours = [text(found[norm], quantity) for quantity in analysis.shown]
+        ours = [text(cells[norm], quantity) for quantity in analysis.shown]
         agrees = ours == ["yes" if entry else "no" for entry in published]
         lines.append(markdown_row([title(norm), *ours, "supported" if agrees else "contradicted"]))
     return lines if len(lines) > 2 else []

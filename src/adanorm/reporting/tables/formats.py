@@ -75,8 +75,8 @@ def has_baselines(table: Table) -> bool:
 
 def baseline_text(table: Table, task: str) -> str:
     """Return the best trivial baseline of a column; nothing where none is recorded."""
-    found = table.baseline(task)
-    return f"{table.metric_of(task).text(found.score)} ({found.name})" if found else ""
+    baseline = table.baseline(task)
+    return f"{table.metric_of(task).text(baseline.score)} ({baseline.name})" if baseline else ""
 
 
 def validated_tasks(table: Table) -> list[str]:
@@ -89,7 +89,7 @@ def validated_tasks(table: Table) -> list[str]:
 
 
 def validation_rows(table: Table, tasks: Sequence[str]) -> list[list[str]]:
-    """Return each norm's mean validation scores, of the best evaluation and the level, a field a task."""
+    """Return each norm's mean validation scores, of the best evaluation and the level, one field per task."""
     rows = [[title(norm), *(_best_and_level(table, norm, t) for t in tasks)] for norm in table.study.rows]
     return [row for row in rows if {*row[1:]} != {"-"}]
 
@@ -128,11 +128,11 @@ def _tries(table: Table) -> list[str]:
     return [f"## {TRIES}", "", *markdown_table(header, rows), "", TRIES_NOTE, ""]
 
 
-def _tried(table: Table, row: str, task: str, found: Tried | None) -> str:
-    if found is None:
+def _tried(table: Table, row: str, task: str, tried: Tried | None) -> str:
+    if tried is None:
         return "-"
-    is_shown = table.is_shown(row, task, found.candidate) and found.valid
-    return f"**{found.text}**" if is_shown else found.text
+    is_shown = table.is_shown(row, task, tried.candidate) and tried.valid
+    return f"**{tried.text}**" if is_shown else tried.text
 
 
 VALIDATION = "Validation scores: the best evaluation, and the level"
@@ -149,11 +149,11 @@ TRIES_NOTE = (
 
 
 def _best_and_level(table: Table, norm: str, task: str) -> str:
-    found = table.validation(norm, task)
-    if found is None:
+    scores = table.validation(norm, task)
+    if scores is None:
         return "-"
     metric = METRICS[table.grid[norm, task].runs[0].task.selection_metric]
-    return f"{metric.text(found[0])}, {metric.text(found[1])}"
+    return ", ".join(map(metric.text, scores))
 
 
 def table_markdown(table: Table) -> str:
@@ -166,48 +166,44 @@ def table_markdown(table: Table) -> str:
 
 def tasks_with_runs(table: Table) -> list[str]:
     """Return the tasks of which some run has ended."""
-    ended = {task for (_, task), found in table.cells.items() if found is not None and found.results}
+    ended = {task for (_, task), cell in table.cells.items() if cell is not None and cell.results}
     return [task for task in table.study.columns if task in ended]
 
 
+CSV_HEADER = (
+    "task", "norm", "metric", "scale", "scores", "mean", "diverged", "failed", "paper", "paper_source",
+    "confirmed", "verdict", "seeds", "unlearned", "baseline", "valid_best", "valid_level",
+)  # fmt: skip
+
+
 def table_csv(table: Table) -> str:
-    """Return the table as CSV: a line a cell, unrounded."""
+    """Return the table as CSV: one line per cell, unrounded."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    header = "task norm metric scale scores mean diverged failed paper paper_source confirmed verdict"
-    header += " seeds unlearned baseline valid_best valid_level"
-    budget = bool(table.study.tries)
-    writer.writerow([*header.split(), *(["chosen"] if budget else [])])
-    for (norm, task), found in table.cells.items():
-        number = table.published(norm, task)
-        scores = found.scores if found else []
-        counts = [found.count(status) if found else 0 for status in ("diverged", "failed")]
-        quoted = [number.text, number.source, "yes" if number.confirmed else "no"] if number else ["", "", ""]
-        writer.writerow(
-            [
-                task,
-                norm,
-                table.metric_of(task).label,
-                table.study.scale,
-                " ".join(f"{score:.4f}" for score in scores),
-                f"{fmean(scores):.4f}" if scores else "",
-                *counts,
-                *quoted,
-                table.verdict(norm, task),
-                *_more(table, norm, task),
-                *([table.chosen.get((norm, task), "")] if budget else []),
-            ]
-        )
+    chosen = ["chosen"] if table.study.tries else []
+    writer.writerow([*CSV_HEADER, *chosen])
+    for norm, task in table.cells:
+        writer.writerow(_csv_row(table, norm, task) + [table.chosen.get((norm, task), "") for _ in chosen])
     return file.getvalue()
 
 
-def _more(table: Table, norm: str, task: str) -> list[str]:
-    """Return what the CSV has of a cell beside its scores: seeds, what did not learn, validation."""
-    found, baseline, valid = table.cells[norm, task], table.baseline(task), table.validation(norm, task)
-    seeds = [r.seed for r in found.results if r.status == "done"] if found else []
+def _csv_row(table: Table, norm: str, task: str) -> list[str]:
+    """Return a cell, with one text for each of CSV_HEADER."""
+    cell, number = table.cells[norm, task], table.published(norm, task)
+    scores, results = (cell.scores, cell.results) if cell else ([], [])
+    baseline, valid = table.baseline(task), table.validation(norm, task)
     return [
-        " ".join(map(str, seeds)),
-        " ".join(map(str, found.unlearned)) if found else "",
+        task,
+        norm,
+        table.metric_of(task).label,
+        table.study.scale,
+        " ".join(f"{score:.4f}" for score in scores),
+        f"{fmean(scores):.4f}" if scores else "",
+        *(str(cell.count(status) if cell else 0) for status in ("diverged", "failed")),
+        *((number.text, number.source, "yes" if number.confirmed else "no") if number else ("", "", "")),
+        table.verdict(norm, task),
+        " ".join(str(result.seed) for result in results if result.status == "done"),
+        " ".join(map(str, cell.unlearned)) if cell else "",
         f"{baseline.score:.4f}" if baseline else "",
         *(f"{score:.4f}" for score in valid or ()),
         *([] if valid else ["", ""]),
@@ -241,7 +237,7 @@ def _escape(text: str) -> str:
 
 
 def table_text(table: Table) -> str:
-    """Return the table for a terminal of 80 columns: a line a cell, tasks without any run left out."""
+    """Return the table for a terminal of 80 columns: one line per cell, tasks without any run left out."""
     study = table.study
     lines = [study.title]
     for task in study.columns:

@@ -161,37 +161,20 @@ def _axes(table: Table) -> list[str]:
 
 
 def _arithmetics(table: Table) -> list[str]:
-    """Return what computed the runs of a column, where not all of them were computed alike."""
-    lines = []
+    """Return how many kinds of arithmetic computed the runs of a column, where it is more than one."""
+    counts = {}
     for task in table.study.columns:
-        seeds: dict[str, dict[str, list[int]]] = {}
-        for (row, column), cell in table.cells.items():
-            for folder, result in zip(cell.folders, cell.results, strict=True) if cell else ():
-                if column == task and (computed := arithmetic(folder)) is not None:
-                    seeds.setdefault(computed, {}).setdefault(title(row), []).append(result.seed)
-        if len(seeds) > 1:
-            listed = "; ".join(
-                f"{computed}: {', '.join(f'{row} {_in_spans(of_row)}' for row, of_row in rows.items())}"
-                for computed, rows in seeds.items()
-            )
-            lines.append(
-                f"{title(task)} mixes processors and versions of the code, which shifts scores about as much"
-                f" as another seed does ({listed})."
-            )
-    return lines
-
-
-def _in_spans(seeds: Iterable[int]) -> str:
-    """Return seeds in order, three or more neighbors as the first and the last: `1, 3 to 28`."""
-    spans: list[list[int]] = []
-    for seed in sorted(seeds):
-        if spans and seed == spans[-1][-1] + 1:
-            spans[-1].append(seed)
-        else:
-            spans.append([seed])
-    return ", ".join(
-        f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(map(str, span)) for span in spans
-    )
+        folders = [
+            f for (_, column), cell in table.cells.items() if cell and column == task for f in cell.folders
+        ]
+        counts[task] = len({*map(arithmetic, folders)} - {None})
+    mixed = [f"{title(task)} {count} kinds" for task, count in counts.items() if count > 1]
+    if not mixed:
+        return []
+    return [
+        "Runs of one column that differ in processor, PyTorch or the norms' code, which shifts scores about"
+        f" as much as another seed does (`adanorm trace` names them): {', '.join(mixed)}."
+    ]
 
 
 def _settings(table: Table) -> list[str]:

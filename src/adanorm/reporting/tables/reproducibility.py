@@ -25,36 +25,37 @@ NOTE = (
 )
 
 
-def reproducibility_markdown(found: Sequence[ColumnAgreement]) -> str:
-    """Return the measures in Markdown, a line a column of the paper."""
+def reproducibility_markdown(columns: Sequence[ColumnAgreement]) -> str:
+    """Return the measures in Markdown, one row per column of the paper."""
     lines = ["# How reproducible the paper is", ""]
-    if not found:
+    if not columns:
         return "\n".join([*lines, "No task has runs of three norms at the paper's scale.", ""])
-    return "\n".join([*lines, *markdown_table(COLUMNS, map(reproducibility_row, found)), "", NOTE, ""])
+    return "\n".join([*lines, *markdown_table(COLUMNS, map(reproducibility_row, columns)), "", NOTE, ""])
 
 
 def reproducibility_row(column: ColumnAgreement) -> list[str]:
-    """Return the measures of a column, a text for each of COLUMNS."""
-    found, own = column.agreement, column.own_upheld
+    """Return the measures of a column, with one text for each of COLUMNS."""
+    agreement, own = column.agreement, column.own_upheld
+    share = 100 * agreement.upheld / max(1, agreement.ordered)
     return [
         title(column.task) if column.task else "all",
         "confirmed" if column.confirmed else "all",
-        str(found.norms),
-        f"{found.upheld} of {found.ordered} ({100 * found.upheld / max(1, found.ordered):.0f} %)",
-        "-" if found.p_upheld is None else f"{found.p_upheld:.2f}",
+        str(agreement.norms),
+        f"{agreement.upheld} of {agreement.ordered} ({share:.0f} %)",
+        "-" if agreement.p_upheld is None else f"{agreement.p_upheld:.2f}",
         "-" if own is None else f"{100 * own:.0f} %",
-        *("-" if r is None else f"{r:+.2f}" for r in (found.spearman, found.pearson)),
-        f"{found.variation:.2f} %",
+        *("-" if r is None else f"{r:+.2f}" for r in (agreement.spearman, agreement.pearson)),
+        f"{agreement.variation:.2f} %",
     ]
 
 
-def reproducibility_csv(found: Sequence[ColumnAgreement]) -> str:
+def reproducibility_csv(columns: Sequence[ColumnAgreement]) -> str:
     """Return the measures as CSV, unrounded."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     names = "norms upheld ordered p_upheld spearman pearson variation"
     writer.writerow(["task", "confirmed", *names.split(), "own_upheld"])
-    for column in found:
+    for column in columns:
         numbers = [*column.agreement, column.own_upheld]
         shown = ("" if n is None else n if isinstance(n, int) else f"{n:.4f}" for n in numbers)
         writer.writerow([column.task or "all", "yes" if column.confirmed else "no", *shown])
