@@ -31,20 +31,18 @@ def trace(address: str) -> list[str]:
     task = _named(column, study.columns, "task")
     study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
     table = Table(study, study_grid(study))
-    found = table.cells[row, task]
-    if found is None:
+    cell = table.cells[row, task]
+    if cell is None:
         raise ValueError(f"{address}: the study has no runs there")
     lines = [f"{study.title}: {title(row)}, {title(task)}"]
     number = table.published(row, task)
     paper = f"; the paper has {number.text}: {table.verdict(row, task)}" if number else ""
-    lines.append(f"test {found.metric} {table.ours(row, task)}{paper}")
-    results = {
-        result.seed: (folder, result) for folder, result in zip(found.folders, found.results, strict=True)
-    }
+    lines.append(f"test {cell.metric} {table.ours(row, task)}{paper}")
+    results = {run.seed: (folder, run) for folder, run in zip(cell.folders, cell.results, strict=True)}
     for seed in sorted({*study.seeds, *results}):
         command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
         if seed in results:
-            lines += ["", *_lines(*results[seed], found.metric, command)]
+            lines += ["", *_lines(*results[seed], cell.metric, command)]
         else:
             lines += ["", f"seed {seed}: not run", f"  {command}"]
     return lines

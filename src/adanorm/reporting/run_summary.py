@@ -8,30 +8,29 @@ from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.folder import shown, where
 from adanorm.records.outcome import outcome
-from adanorm.records.published import Published, published
-from adanorm.verdicts.cell import Cell, cell, unlike_the_papers
+from adanorm.records.published import published
+from adanorm.verdicts.cell import cell, unlike_the_papers
 from adanorm.verdicts.evidence import verdict_of
 
 
 def run_summary(experiment: Experiment) -> str:
-    """Return what a run came to, its cell over the seeds made, and the paper's number, in lines."""
+    """Return what a run came to, the mean over the seeds made, and the paper's number, in lines."""
     if experiment.updates is not None:
         return _dry_run(experiment)
     runs = [run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None]
-    found = cell(runs)
+    seeds, ours = ", ".join(str(run.seed) for run in runs), cell(runs)
     result = reader.result(experiment.folder())
     assert result is not None, "asked only after a run has ended"
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
     lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
-    seeds = ", ".join(str(run.seed) for run in runs)
+    mean = f"over seeds {seeds}: {ours.text} (test {ours.metric})"
+    lines += textwrap.wrap(mean, 80, subsequent_indent="  ")
     paper = None if experiment.norm.path else published(experiment.task.name, experiment.norm.name)
-    lines += textwrap.wrap(
-        f"cell: {found.text} (test {found.metric}, seeds {seeds})", 80, subsequent_indent="  "
-    )
-    if paper is not None:
-        lines.append(_paper(experiment, found, paper))
-    lines.append(f"record: {where(experiment.folder())}")
-    return "\n".join(lines)
+    if paper is not None and ours.paper is not None:
+        lines.append(f"the paper has {paper.text}: {verdict_of(ours, experiment)}")
+    elif paper is not None and not experiment.own_data:
+        lines.append(f"the paper has {paper.text} (not comparable: {unlike_the_papers(experiment)})")
+    return "\n".join([*lines, f"record: {where(experiment.folder())}"])
 
 
 def _dry_run(experiment: Experiment) -> str:
@@ -44,9 +43,3 @@ def _dry_run(experiment: Experiment) -> str:
         f"{name}: dry run of {result.steps} updates, {result.parameters:,} parameters, peak memory"
         f" {peak:.1f} GB, {result.seconds:.0f} s; no table reads it\nrecord: {shown(experiment.folder())}"
     )
-
-
-def _paper(experiment: Experiment, found: Cell, paper: Published) -> str:
-    if found.paper is None:
-        return f"the paper has {paper.text} (not comparable: {unlike_the_papers(experiment)})"
-    return f"the paper has {paper.text}: {verdict_of(found, experiment)}"

@@ -27,12 +27,7 @@ Draw: TypeAlias = Callable[[str, str | None], NamedFigure | None]  # of a figure
 
 def figure_names() -> list[str]:
     """Return the names of all figures, with records or without."""
-    return list(_every())
-
-
-def figure_of(analysis: Analysis, task: str) -> str:
-    """Return the name of an analysis' figure of a task."""
-    return f"analysis-{analysis.name}-{task}" if task else f"analysis-{analysis.name}"
+    return list(_figures())
 
 
 # Analyses whose figure has no mean over updates.
@@ -45,40 +40,43 @@ DRAWINGS: dict[str, Callable[..., NamedFigure | None]] = {
 
 def drawn_analysis(analysis: Analysis, grid: AnalysisGrid, task: str) -> NamedFigure | None:
     """Return an analysis' figure of a task, or None where it has no records yet."""
-    draw_one = DRAWINGS.get(analysis.name, over_updates)
     cells = {norm: grid[norm, task] for norm in analysis.norms}
-    return draw_one(figure_of(analysis, task), analysis, task, cells)
+    return DRAWINGS.get(analysis.name, over_updates)(_name(analysis, task), analysis, task, cells)
+
+
+def _name(analysis: Analysis, task: str) -> str:
+    return f"analysis-{analysis.name}-{task}" if task else f"analysis-{analysis.name}"
 
 
 def draw_figure(name: str, *, runs: str | None = None) -> NamedFigure | None:
     """Return a figure, or None where it has no records yet.
 
-    Raises ValueError for a name that is not among `names()`.
+    Raises ValueError for a name that is not among `figure_names()`.
     """
-    every = _every()
-    if name not in every:
-        raise ValueError(f"unknown figure {name!r}: choose from {', '.join(every)}")
-    return every[name](name, runs)
+    figures = _figures()
+    if name not in figures:
+        raise ValueError(f"unknown figure {name!r}: choose from {', '.join(figures)}")
+    return figures[name](name, runs)
 
 
 @cache
-def _every() -> dict[str, Draw]:
-    found: dict[str, Draw] = {}
+def _figures() -> dict[str, Draw]:
+    figures: dict[str, Draw] = {}
     for name, study in load_studies().items():
         if study.shows == "curves":
-            found |= {f"{name}-{task}": partial(_curves, study, task) for task in study.columns}
+            figures |= {f"{name}-{task}": partial(_curves, study, task) for task in study.columns}
         else:
-            found[f"norms-{name}"] = partial(_scores, study)
+            figures[f"norms-{name}"] = partial(_scores, study)
         if "curves" in study.roles:
             for task in choices("task"):
-                found[f"curves-{task}-{study.scale}"] = partial(_curves, study, task)
+                figures[f"curves-{task}-{study.scale}"] = partial(_curves, study, task)
     for claim in preregistration().claims:
-        found[f"claim-{claim.id}"] = partial(_claim, claim)
+        figures[f"claim-{claim.id}"] = partial(_claim, claim)
     for claim in _compared_claims():
-        found |= {f"evidence-{claim.id}-{scale}": partial(_evidence, claim, scale) for scale in SCALES}
+        figures |= {f"evidence-{claim.id}-{scale}": partial(_evidence, claim, scale) for scale in SCALES}
     for analysis in map(load_analysis, analysis_names()):
-        found |= {figure_of(analysis, t): partial(_analysis, analysis, t) for t in analysis.tasks or [""]}
-    return found
+        figures |= {_name(analysis, t): partial(_analysis, analysis, t) for t in analysis.tasks or [""]}
+    return figures
 
 
 def _compared_claims() -> list[Claim]:
@@ -87,19 +85,22 @@ def _compared_claims() -> list[Claim]:
     return list({(str(claim.better), str(claim.worse)): claim for claim in reversed(claims)}.values())[::-1]
 
 
-_read_once = cache(evidence)  # figures of claims share tasks
+_evidence_once = cache(evidence)  # figures of claims share tasks
 
 
 def _claim(claim: Claim, name: str, runs: str | None) -> NamedFigure | None:
     pairs = {
-        scale: [claimed_pair(claim, read) for read in claim_evidence(claim, scale, runs, _read_once).values()]
+        scale: [
+            claimed_pair(claim, of_task)
+            for of_task in claim_evidence(claim, scale, runs, _evidence_once).values()
+        ]
         for scale in SCALES
     }
     return claim_effects(name, claim, {scale: [p for p in some if p] for scale, some in pairs.items()})
 
 
 def _evidence(claim: Claim, scale: str, name: str, runs: str | None) -> NamedFigure | None:
-    return evidence_accrual(name, claim, claim_evidence(claim, scale, runs, _read_once))
+    return evidence_accrual(name, claim, claim_evidence(claim, scale, runs, _evidence_once))
 
 
 def _scores(study: Study, name: str, runs: str | None) -> NamedFigure | None:

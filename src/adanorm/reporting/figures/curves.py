@@ -26,8 +26,6 @@ from adanorm.reporting.figures.style import (
 )
 
 PARTS = {"train": "training", "valid": "validation"}
-
-
 LONG = 10  # evaluations of a curve whose start may be left out
 PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where it may differ from ours
 
@@ -52,7 +50,7 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
     (first, *_), *_ = cells.values()
     quantity = KIND_METRICS[first.task.kind].curve
     over = "epoch" if first.training.evaluate_every is None else "update"
-    found: dict[tuple[str, str], list[Curve]] = {}
+    by_norm: dict[tuple[str, str], list[Curve]] = {}
     for norm, runs in cells.items():
         for run in runs:
             result = reader.result(run.folder())
@@ -62,19 +60,19 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
             for part in PARTS:
                 y = [row[f"{part}_{quantity.metric}"] * quantity.factor for row in rows]
                 curve = Curve([row[over] for row in rows], y, result.status == "diverged")
-                found.setdefault((norm, part), []).append(curve)
-    return Curves(over, found)
+                by_norm.setdefault((norm, part), []).append(curve)
+    return Curves(over, by_norm)
 
 
 def curves_of_the_paper(task: str) -> Curves | None:
     """Return the curves that the paper shows of a task, or None if it shows none."""
-    found = published_curves(task)
-    if found is None:
+    theirs = published_curves(task)
+    if theirs is None:
         return None
     by_norm = {
-        key: [Curve([x for x, _ in points], [y for _, y in points])] for key, points in found.points.items()
+        key: [Curve([x for x, _ in points], [y for _, y in points])] for key, points in theirs.points.items()
     }
-    return Curves(found.over, by_norm)
+    return Curves(theirs.over, by_norm)
 
 
 @figure_style()
@@ -165,10 +163,10 @@ def _caption(
         f" lines are means over seeds, bands reach from the lowest to the highest."
         " Training values are means since the evaluation before.",
     ]
-    if any(len(found) < wanted for found in counts.values()):
-        made = ", ".join(f"{title(norm)} {len(found)}" for norm, found in counts.items())
+    if any(len(seeds) < wanted for seeds in counts.values()):
+        made = ", ".join(f"{title(norm)} {len(seeds)}" for norm, seeds in counts.items())
         sentences.append(f"Seeds run so far, of {wanted}: {made}.")
-    if any(curve.diverged for found in counts.values() for curve in found):
+    if any(curve.diverged for seeds in counts.values() for curve in seeds):
         sentences.append("A diverged run is a thin line that ends in a cross.")
     if theirs:
         sentences.append(

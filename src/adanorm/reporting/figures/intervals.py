@@ -39,7 +39,7 @@ LEGEND: dict[str, dict[str, Any]] = {
 def norm_scores(name: str, table: Table) -> NamedFigure | None:
     """Return the test scores of a study's norms on the tasks that have runs; None where none has."""
     study = table.study
-    ended = {place: cell for place, cell in table.cells.items() if cell is not None and cell.results}
+    ended = {address: cell for address, cell in table.cells.items() if cell is not None and cell.results}
     tasks = [task for task in study.columns if any((norm, task) in ended for norm in study.rows)]
     if not tasks:
         return None

@@ -27,20 +27,20 @@ def answers(judgements: Sequence[ClaimResult]) -> Answers:
 
     Each task at the paper's size if it has runs of both norms there, else at mini scale.
     """
-    found = {result.scale: result for result in judgements if result.claim.id == QUESTION}
+    by_scale = {result.scale: result for result in judgements if result.claim.id == QUESTION}
     shown: dict[str, tuple[str, TaskResult]] = {}
     for scale in SCALES:
-        for result in found[scale].run:
+        for result in by_scale[scale].run:
             shown.setdefault(result.task, (scale, result))
-    first = found[SCALES[0]]
-    said = []
+    first = by_scale[SCALES[0]]
+    tasks = []
     for task, (scale, result) in shown.items():
         where = ", ".join([title(task), SIZES[scale], *result.claim.overrides(scale, task)])
-        said.append(f"{where}, {task_sentences(result)}")
+        tasks.append(f"{where}, {task_sentences(result)}")
     missing = [_not_run(first.claim, task) for task in first.claim.tasks if task not in shown]
     smaller = [task for task, (scale, _) in shown.items() if scale != SCALES[0]]
     short = short_answer(first.claim, {task: result.answer for task, (_, result) in shown.items()}, smaller)
-    return Answers(short, f"At the paper's size: {claim_sentence(first)}", [*said, *missing])
+    return Answers(short, f"At the paper's size: {claim_sentence(first)}", [*tasks, *missing])
 
 
 def _not_run(claim: Claim, task: str) -> str:
@@ -56,7 +56,7 @@ def short_answer(claim: Claim, by_task: Mapping[str, str], smaller: Sequence[str
     A second one says what the paper has, and a third which tasks are answered at mini scale, the `smaller`.
     """
     where = {
-        answer: [title(task) for task, found in by_task.items() if found == answer]
+        answer: [title(task) for task, of_task in by_task.items() if of_task == answer]
         for answer in ("better", "worse", "equivalent", "open")
     }
     better = where.pop("better")
