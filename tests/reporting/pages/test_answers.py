@@ -6,8 +6,8 @@ from pathlib import Path
 
 from adanorm.config.compose import cached_experiment
 from adanorm.reporting.pages.answers import QUESTION, answers, short_answer
-from adanorm.verdicts.claims import evaluated
-from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.claims import SCALES, evaluated
+from adanorm.verdicts.preregistration import Claim
 from tests.reporting.records import record
 
 CLAIM = Claim(
@@ -42,44 +42,35 @@ def test_the_short_answer_names_every_task_once() -> None:
 
 def test_a_task_is_answered_at_the_papers_size_where_it_has_runs_there(tmp_path: Path) -> None:
     made(tmp_path, ["task=rt", "scale=paper"], layernorm=[75.0, 75.2, 75.1], adanorm=[78.0, 78.3, 78.1])
-    made(tmp_path, ["task=rt", "scale=mini"], layernorm=[75.0, 75.2, 75.1], adanorm=[70.0, 70.3, 70.1])
-    made(tmp_path, ["task=sst5", "scale=mini"], layernorm=[40.0, 40.2, 40.1], adanorm=[35.0, 35.3, 35.1])
-    made(tmp_path, ["task=enwik8", "scale=mini"], layernorm=[2.0], adanorm=[])
-    found = answers(
-        [*evaluated([CLAIM], "paper", runs=str(tmp_path)), *evaluated([CLAIM], "mini", runs=str(tmp_path))]
-    )
+    made(tmp_path, ["task=de-en", "scale=small"], layernorm=[30.0, 30.2, 30.1], adanorm=[25.0, 25.3, 25.1])
+    made(tmp_path, ["task=enwik8", "scale=small"], layernorm=[2.0], adanorm=[])
+    claim = CLAIM.model_copy(update={"tasks": ["rt", "de-en", "enwik8"]})
+    results = [result for scale in SCALES for result in evaluated([claim], scale, runs=str(tmp_path))]
+    found = answers(results)
     assert found.short == (
-        "Better on one of three data sets so far (RT): worse on SST5, one without runs."
-        " The paper has it better on three. At mini scale: SST5."
+        "Better on one of three data sets so far (RT): worse on De-En, one without runs."
+        " The paper has it better on three. At scale small: De-En."
     )
-    rt, sst5, enwik8 = found.tasks
+    rt, de_en, enwik8 = found.tasks
     assert rt.startswith(
         "RT, at the paper's size, **better**: AdaNorm's lead over LayerNorm is +3.03 accuracy"
     )
-    assert sst5.startswith("SST5, at scale mini, **worse**: AdaNorm's lead over LayerNorm is -4.97 accuracy")
+    assert de_en.startswith("De-En, at scale small, **worse**: AdaNorm's lead over LayerNorm is -4.97 BLEU")
     assert enwik8 == "Enwiki8: not run."
     assert found.claim.startswith("At the paper's size: Open: ")
 
 
 def test_runs_of_other_settings_than_the_scales_are_named(tmp_path: Path) -> None:
-    of_longer_runs = {"mini": {"overrides": {"enwik8": [LONGER]}}}
+    of_longer_runs = {"small": {"overrides": {"enwik8": [LONGER]}}}
     claim = Claim.model_validate(CLAIM.model_dump() | {"at": of_longer_runs})
-    made(tmp_path, ["task=enwik8", "scale=mini"], layernorm=[2.0, 2.01, 2.0], adanorm=[1.0, 1.01, 1.0])
-    scales = ("paper", "mini")
-    short_runs = [result for scale in scales for result in evaluated([claim], scale, runs=str(tmp_path))]
-    not_yet = f"Enwiki8: not run yet at scale mini with {LONGER}."
+    made(tmp_path, ["task=enwik8", "scale=small"], layernorm=[2.0, 2.01, 2.0], adanorm=[1.0, 1.01, 1.0])
+    short_runs = [result for scale in SCALES for result in evaluated([claim], scale, runs=str(tmp_path))]
+    not_yet = f"Enwiki8: not run yet at scale small with {LONGER}."
     assert not_yet in answers(short_runs).tasks
-    longer = ["task=enwik8", "scale=mini", LONGER]
+    longer = ["task=enwik8", "scale=small", LONGER]
     made(tmp_path, longer, layernorm=[2.0, 2.01, 2.0], adanorm=[2.5, 2.51, 2.51])
-    both = [result for scale in scales for result in evaluated([claim], scale, runs=str(tmp_path))]
+    both = [result for scale in SCALES for result in evaluated([claim], scale, runs=str(tmp_path))]
     (line,) = (task for task in answers(both).tasks if task.startswith("Enwiki8"))
     assert line.startswith(
-        f"Enwiki8, at scale mini, {LONGER}, **worse**: AdaNorm's lead over LayerNorm is -0.50"
+        f"Enwiki8, at scale small, {LONGER}, **worse**: AdaNorm's lead over LayerNorm is -0.50"
     )
-
-
-def test_what_a_scale_shows_of_enwik8_is_read_of_runs_that_learn() -> None:
-    claim = next(claim for claim in preregistration().claims if claim.id == QUESTION)
-    assert LONGER in claim.overrides("mini", "enwik8")
-    assert claim.tasks_at("mini") == claim.tasks, "settings alone leave no task out"
-    assert claim.overrides("paper", "enwik8") == claim.overrides("mini", "rt") == ()

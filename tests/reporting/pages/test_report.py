@@ -115,7 +115,7 @@ def test_a_reader_chooses_among_the_tasks_norms_and_scales_on_the_page(text: str
     }
     for key, values in offered.items():
         assert values >= set(re.findall(rf'data-{key}="(.*?)"', text))
-    assert offered["scale"] == {"paper", "mini"}
+    assert offered["scale"] == {"paper", "small"}
 
 
 def test_what_is_half_written_foreign_or_of_another_schema_is_in_no_number(text: str) -> None:

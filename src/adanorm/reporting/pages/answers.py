@@ -11,7 +11,7 @@ from adanorm.verdicts.preregistration import Claim
 from adanorm.verdicts.sentences import claim_sentence, count, data_sets, listed, task_sentences
 
 QUESTION = "adanorm"  # the claim that answers the README's question
-SIZES = {"paper": "at the paper's size", "mini": "at scale mini"}
+SIZES = {"paper": "at the paper's size", "small": "at scale small"}
 
 
 class Answers(NamedTuple):
@@ -25,7 +25,7 @@ class Answers(NamedTuple):
 def answers(judgements: Sequence[ClaimResult]) -> Answers:
     """Return what the records say of the question, as Markdown.
 
-    Each task at the paper's size if it has runs of both norms there, else at mini scale.
+    Each task at the paper's size if it has runs of both norms there, else at scale small.
     """
     by_scale = {result.scale: result for result in judgements if result.claim.id == QUESTION}
     shown: dict[str, tuple[str, TaskResult]] = {}
@@ -53,7 +53,7 @@ def _not_run(claim: Claim, task: str) -> str:
 def short_answer(claim: Claim, by_task: Mapping[str, str], smaller: Sequence[str] = ()) -> str:
     """Return in one sentence on which of a claim's tasks the norm is better, and what it is on the others.
 
-    A second one says what the paper has, and a third which tasks are answered at mini scale, the `smaller`.
+    A second one says what the paper has, and a third which tasks are answered at scale small, the `smaller`.
     """
     where = {
         answer: [title(task) for task, of_task in by_task.items() if of_task == answer]
@@ -68,5 +68,5 @@ def short_answer(claim: Claim, by_task: Mapping[str, str], smaller: Sequence[str
     return (
         f"Better on {count(len(better))} of {data_sets(len(claim.tasks))} so far{named}{others}."
         f" The paper has it better on {count(claim.needed('paper'))}."
-        f"{f' At mini scale: {listed([title(task) for task in smaller])}.' if smaller else ''}"
+        f"{f' At scale small: {listed([title(task) for task in smaller])}.' if smaller else ''}"
     )

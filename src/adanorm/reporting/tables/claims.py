@@ -46,7 +46,7 @@ CLAIMS_NOTE = (
     " (partial conjunction, Benjamini & Heller 2008), and corrected over the claims of a scale; *shown on*"
     " so many counts them one by one, each at the level. Of answers that should be *open* or *equivalent*,"
     " one in twenty is *better* or *worse* by chance, and one in eleven where the planned seeds are read"
-    " first and what is open goes on. The scale paper has the paper's data and settings; mini is another"
+    " first and what is open goes on. The scale paper has the paper's data and settings; small is another"
     " experiment, and the paper's gaps are no measure of it."
 )
 
