@@ -49,7 +49,7 @@ def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     lists = [
         "tests/norms/test_registry.py",
         "tests/norms/test_check.py",
-        "tests/reporting/pages/test_norm_guide.py",
+        "tests/scripts/test_norm_guide.py",
     ]
     held = in_copy(copy, "pytest", *lists, "-k", "halfnorm or every_norm_has or every_section")
     assert "passed" in held

@@ -15,7 +15,7 @@ import yaml
 from adanorm.config.experiment import Experiment
 from adanorm.records.check import digests
 from adanorm.records.result import Result
-from adanorm.reporting.pages.report import report_page
+from adanorm.reporting.report import report_page
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_study

@@ -12,7 +12,7 @@ from pathlib import Path
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
 from adanorm.records.folder import shown
-from adanorm.reporting.pages.report import read_records
+from adanorm.reporting.report import read_records
 from scripts.pages.metadata import croissants, ro_crate
 from scripts.pages.norm_guide import GUIDE, guide
 from scripts.pages.readme import README, readme

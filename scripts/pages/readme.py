@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.reporting.pages.answers import answers
+from adanorm.reporting.answers import answers
 from adanorm.reporting.tables.formats import markdown_table, tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.claims import ClaimResult

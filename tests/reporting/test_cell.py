@@ -17,7 +17,7 @@ from adanorm.config.titles import task_metric
 from adanorm.records.baselines import best_baseline
 from adanorm.records.published import published, published_tasks
 from adanorm.records.reader import runs_on_record
-from adanorm.reporting.pages.report import report_page
+from adanorm.reporting.report import report_page
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.reporting.tables.findings import findings_markdown

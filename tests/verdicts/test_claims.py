@@ -13,11 +13,11 @@ from statistics import fmean
 import numpy as np
 import pytest
 
+from adanorm.cli.trace import trace
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
 from adanorm.records.result import Result
-from adanorm.reporting.provenance import trace
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.verdicts.cell import Cell, Quantity
 from adanorm.verdicts.claims import (

@@ -9,7 +9,7 @@ from adanorm.cli.values import folder_of
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
 from adanorm.records.folder import shown
-from adanorm.reporting.pages.report import build_report
+from adanorm.reporting.report import build_report
 
 USAGE = Usage(
     keys={"runs": Key("folder of the records; the page goes to its report/ (default: results/runs)")},

@@ -6,8 +6,19 @@ folder of its own (runs=repeated), so that it can be compared.
 
 from __future__ import annotations
 
+import shlex
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
 from adanorm.cli.command import Arguments, Usage
-from adanorm.reporting.provenance import trace
+from adanorm.config.titles import title
+from adanorm.records import reader
+from adanorm.records.folder import where
+from adanorm.records.result import Result
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
 
 USAGE = Usage(name="STUDY/NORM/TASK", fewest=1, most=1, examples=("table4/AdaNorm/RT",))
 
@@ -15,3 +26,66 @@ USAGE = Usage(name="STUDY/NORM/TASK", fewest=1, most=1, examples=("table4/AdaNor
 def main(arguments: Arguments) -> None:
     """Print what stands behind the cell that the command line names."""
     print("\n".join(trace(arguments.names[0])))
+
+
+def trace(address: str) -> list[str]:
+    """Return lines on the runs of a cell, STUDY/NORM/TASK.
+
+    Raises ValueError for a study, norm or task that is not there.
+    """
+    file, is_file, rest = address.partition(".yaml/")
+    name, _, rest = (f"{file}.yaml", "", rest) if is_file else address.partition("/")
+    label, _, column = rest.rpartition("/")  # a row's label may have a slash in it
+    if not (name and label and column):
+        raise ValueError(f"{address!r}: name a cell as STUDY/NORM/TASK, such as table4/AdaNorm/RT")
+    study = load_study(name)
+    row = _named(label, list(study.rows), "row")
+    task = _named(column, study.columns, "task")
+    study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
+    table = Table(study, study_grid(study))
+    cell = table.cells[row, task]
+    if cell is None:
+        raise ValueError(f"{address}: the study has no runs there")
+    lines = [f"{study.title}: {title(row)}, {title(task)}"]
+    number = table.published(row, task)
+    paper = f"; the paper has {number.text}: {table.verdict(row, task)}" if number else ""
+    lines.append(f"test {cell.metric} {table.ours(row, task)}{paper}")
+    results = {run.seed: (folder, run) for folder, run in zip(cell.folders, cell.results, strict=True)}
+    for seed in sorted({*study.seeds, *results}):
+        command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
+        if seed in results:
+            lines += ["", *_lines(*results[seed], cell.metric, command)]
+        else:
+            lines += ["", f"seed {seed}: not run", f"  {command}"]
+    return lines
+
+
+def _named(name: str, known: Sequence[str], kind: str) -> str:
+    """Return the entry that a name stands for, as the configuration or as a table writes it."""
+    if name in known:
+        return name
+    for entry in known:
+        if name.lower() in (entry.lower(), title(entry).lower()):
+            return entry
+    raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
+
+
+def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:
+    lines = [f"seed {result.seed}: {_ending(result, metric)}", f"  record   {where(folder)}"]
+    environment = reader.environment(folder)
+    if environment:
+        dirty = " and uncommitted changes" if environment.get("dirty") else ""
+        lines.append(f"  commit   {environment.get('commit')}{dirty}")
+        packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
+        computed = f"{environment['device']}, {environment['precision']}, {packages}"
+        lines += textwrap.wrap(computed, 80, initial_indent="  computed ", subsequent_indent=" " * 11)
+    lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.data.items()]
+    # What a record does not say was computed by the eager norms: there were no others then.
+    backend = environment.get("norm_backend", "eager").partition(":")[0]
+    return [*lines, f"  repeat   {command} runs=repeated norm.backend={backend}"]
+
+
+def _ending(result: Result, metric: str) -> str:
+    if result.status == "done":
+        return f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
+    return f"{result.status}: {result.reason}"

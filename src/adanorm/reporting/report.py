@@ -17,7 +17,7 @@ from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import where
 from adanorm.records.result import STATUSES, Result
-from adanorm.reporting.pages.answers import answers
+from adanorm.reporting.answers import answers
 from adanorm.reporting.tables import claims, formats, reproducibility
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.reporting.provenance import trace
+from adanorm.cli.trace import trace
 
 OWN = """title: t
 rows: {k: {norm: adanorm}, K: {norm: layernorm}, "K/2": {norm: none}}

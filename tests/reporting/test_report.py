@@ -11,7 +11,7 @@ import pytest
 
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import choices
-from adanorm.reporting.pages.report import build_report
+from adanorm.reporting.report import build_report
 from tests.reporting.records import record, said, seal
 
 

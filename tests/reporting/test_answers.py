@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from adanorm.config.compose import cached_experiment
-from adanorm.reporting.pages.answers import QUESTION, answers, short_answer
+from adanorm.reporting.answers import QUESTION, answers, short_answer
 from adanorm.verdicts.claims import SCALES, evaluated
 from adanorm.verdicts.preregistration import Claim
 from tests.reporting.records import record

@@ -1,1 +1,0 @@
-"""Pages from the records: the report, and the answers at its top."""
