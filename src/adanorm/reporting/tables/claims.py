@@ -93,7 +93,10 @@ def claim_row(task: TaskResult) -> list[str]:
     quoted = ["-", "-"]
     if paper is not None:
         gap = f"{paper.value:+.3f}{'' if paper.confirmed else UNCONFIRMED}"
-        quoted = [gap, f"{'yes' if comparison.papers_gap == 'excluded' else 'no'} ({shown_p(comparison.paper_p)})"]
+        quoted = [
+            gap,
+            f"{'yes' if comparison.papers_gap == 'excluded' else 'no'} ({shown_p(comparison.paper_p)})",
+        ]
     ahead = pair.prospect
     assert ahead is not None, "with a comparison"
     return [
