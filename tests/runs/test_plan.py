@@ -14,7 +14,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.runs import duration, probe
 from adanorm.runs.duration import Durations
 from adanorm.runs.plan import plan
-from adanorm.training.numerics import NUMERICS_VERSION
+from adanorm.training.numerics import numerics_version
 from tests.reporting.records import record, score
 
 
@@ -77,10 +77,10 @@ def test_runs_of_older_numerics_say_how_long_only_where_no_other_does(probes: Pa
 
     missing = compose_experiment(["task=rt", "scale=mini", "seed=9", f"runs={tmp_path}"])
     finished(1, 300.0)
-    finished(2, 20.0, "training.lr=0.1", numerics_version=NUMERICS_VERSION)
+    finished(2, 20.0, "training.lr=0.1", numerics_version=numerics_version("adanorm"))
     assert Durations().seconds_left(missing, "missing") == 300.0, "the only one of its settings"
-    finished(3, 100.0, numerics_version=NUMERICS_VERSION)
-    finished(4, 320.0, numerics_version=NUMERICS_VERSION - 1)
+    finished(3, 100.0, numerics_version=numerics_version("adanorm"))
+    finished(4, 320.0, numerics_version=numerics_version("adanorm") - 1)
     assert Durations().seconds_left(missing, "missing") == 100.0
 
 

@@ -14,7 +14,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.models.fast_layers import Dropout, Linear
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
-from adanorm.training.numerics import NUMERICS_VERSION
+from adanorm.training.numerics import numerics_version
 from adanorm.training.optimizer import learning_rate, make_optimizer
 
 Smoke = Callable[..., Experiment]
@@ -102,7 +102,8 @@ def test_without_dropout_only_rounding_is_left(smoke: Smoke) -> None:
 
 
 def test_the_record_names_the_version_of_the_numerics_and_the_digest_does_not(smoke: Smoke) -> None:
-    experiment = smoke()
-    described = describe_environment(experiment, prepare(experiment), processes=1)
-    assert described["numerics_version"] == NUMERICS_VERSION == 2
-    assert "numerics_version" not in str(experiment.identity())
+    for norm, version in (("adanorm", 2), ("rmsnorm", 3)):
+        experiment = smoke(f"norm={norm}")
+        described = describe_environment(experiment, prepare(experiment), processes=1)
+        assert described["numerics_version"] == numerics_version(norm) == version
+        assert "numerics_version" not in str(experiment.identity())

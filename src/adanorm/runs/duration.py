@@ -12,7 +12,7 @@ from adanorm.config.paths import DRY_RUNS
 from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.runs.auto_scale import LONGEST_CPU_HOURS, on_cuda
-from adanorm.training.numerics import NUMERICS_VERSION
+from adanorm.training.numerics import numerics_version
 
 
 def needs_gpu(run: Experiment) -> bool:
@@ -80,7 +80,8 @@ def _finished(task: Path, scale: str) -> list[Finished]:
     for record in reader.records(task):
         result = record.ended
         if isinstance(result, Result) and (result.scale, result.status) == (scale, "done") and result.seconds:
-            is_current = record.environment.get("numerics_version") == NUMERICS_VERSION
+            current = numerics_version(result.norm)
+            is_current = record.environment.get("numerics_version") == current
             found.append(Finished(record.identity, result.seconds, is_current))
     return found
 

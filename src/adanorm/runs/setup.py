@@ -17,7 +17,7 @@ from adanorm.records import environment
 from adanorm.tasks.base import TrainingTask
 from adanorm.training.distributed import ALONE, World
 from adanorm.training.loop import Trainer
-from adanorm.training.numerics import NUMERICS_VERSION
+from adanorm.training.numerics import numerics_version
 from adanorm.training.seeding import seed_everything
 from adanorm.training.state import ComputeContext, SelectionMetric
 
@@ -79,7 +79,7 @@ def describe_environment(experiment: Experiment, prepared: Prepared, *, processe
         processes=processes,
         threads=experiment.threads,
         norm_backend=prepared.norm_backend,
-        numerics_version=NUMERICS_VERSION,
+        numerics_version=numerics_version(experiment.norm.name),
     )
 
 
