@@ -9,8 +9,9 @@ from __future__ import annotations
 #    of the norms beside the paper's, and other noise of batchnorm-noisy.
 # 3: those norms by PyTorch's operations, and that noise by its generator. Runs of other norms are as in 2.
 CHANGED_IN_3 = {
-    "batchnorm-noisy", "powernorm", "instancenorm", "groupnorm", "rmsnorm", "partial-rmsnorm",
-    "simple-rmsnorm", "preaffine-rmsnorm", "scalenorm", "dynamic-tanh", "derf", "pointwise", "seednorm", "gatednorm",
+    "batchnorm-noisy", "powernorm", "instancenorm", "groupnorm",
+    "rmsnorm", "partial-rmsnorm", "simple-rmsnorm", "preaffine-rmsnorm", "scalenorm",
+    "dynamic-tanh", "derf", "pointwise", "seednorm", "gatednorm",
 }  # fmt: skip
 
 
