@@ -182,8 +182,9 @@ def test_what_closes_a_comparison_is_the_margin_or_a_gap_of_the_papers_that_can_
         (0.0, 3, 41, None),
     ):
         compared = replace(read.comparison, paper=PaperGap(gap, 5.0, confirmed=True))
-        ahead = Prospect(to_find, to_equate)
-        assert plan.closes_in(replace(read, comparison=compared, prospect=ahead)) == left
+        known = replace(read, comparison=compared)
+        vars(known)["prospect"] = Prospect(to_find, to_equate)
+        assert plan.closes_in(known) == left
 
 
 def test_before_the_planned_seeds_nothing_is_decided(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from adanorm.config.titles import task_metric, title
@@ -24,8 +25,8 @@ class Pair:
     """A norm that is claimed to be better on a task beside the worse.
 
     `comparison` is None without shared seeds or a variance; `seeds` are those shared, none where a run
-    diverged or did not learn, since what is left of its norm would flatter it; `prospect` and
-    `hours_a_seed`, the core-hours of one seed of both, say what would close it.
+    diverged or did not learn, since what is left of its norm would flatter it; `hours_a_seed` are the
+    core-hours of one seed of both.
     """
 
     task: str
@@ -35,7 +36,7 @@ class Pair:
     seeds: tuple[int, ...]
     gaps: tuple[float, ...]  # one a shared seed
     comparison: Comparison | None
-    prospect: Prospect | None
+    sd: float | None  # of a seed's gap
     hours_a_seed: float | None
     divergence_p: float | None = None  # of as unequal shares of diverged runs; None where none diverged
 
@@ -54,6 +55,20 @@ class Pair:
             shares = [side.count("diverged") / side.ended for side in self.sides]
             return "better" if shares[0] < shares[1] else "worse"
         return "open" if self.comparison is None else self.comparison.answer
+
+    @cached_property
+    def prospect(self) -> Prospect | None:
+        """How many seeds would close it; None without a comparison. Simulated, so that it takes a while."""
+        comparison = self.comparison
+        if comparison is None or self.sd is None:
+            return None
+        return prospect(
+            preregistration().looks,
+            sd=self.sd,
+            margin=comparison.margin,
+            paper=comparison.paper.value if comparison.paper else None,
+            example_error=comparison.example_error,
+        )
 
     @property
     def remark(self) -> str:
@@ -129,15 +144,7 @@ def pair(
         variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on
     )
     seconds = [side.seconds for side in sides]
-    ahead, spread = None, variance.of_difference(worse, better)
-    if comparison is not None and spread is not None:
-        ahead = prospect(
-            registered.looks,
-            sd=spread.sd,
-            margin=margin,
-            paper=paper.value if paper else None,
-            example_error=comparison.example_error,
-        )
+    spread = variance.of_difference(worse, better)
     return Pair(
         found.task,
         found.scale,
@@ -146,7 +153,7 @@ def pair(
         tuple(seeds),
         tuple(gaps),
         comparison,
-        ahead,
+        spread.sd if spread else None,
         None if None in seconds else sum(s for s in seconds if s is not None) / 3600,
         _divergence(sides),
     )

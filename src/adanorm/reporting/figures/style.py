@@ -148,6 +148,11 @@ METADATA: dict[str, dict[str, None]] = {
 def _bytes(drawing: NamedFigure, kind: str) -> bytes:
     file = io.BytesIO()
     with figure_style():
+        if (
+            layout := drawing.figure.get_layout_engine()
+        ):  # once: savefig would draw all of it for the layout alone
+            layout.execute(drawing.figure)
+            drawing.figure.set_layout_engine("none")
         drawing.figure.savefig(
             file, format=kind, dpi=PIXELS_PER_INCH, metadata={"Title": drawing.name, **METADATA[kind]}
         )
