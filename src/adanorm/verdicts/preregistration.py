@@ -90,7 +90,8 @@ class Plan(Config):
     """A plan of seeds that decides comparisons of two norms: which runs it reads, how, and when.
 
     `looks` are the numbers of pairs after which a comparison is read; `first` is the first of its seeds.
-    `margins` replace the registered ones.
+    `margins` replace the registered ones. Where there are `folds` (`data.fold` from 1 on), a gap is a
+    fold's mean over seeds, and `overlap` the number of tested examples per example trained on.
     """
 
     text: str
@@ -101,6 +102,8 @@ class Plan(Config):
     spending: Above
     quantity: Literal["test", "top3"]
     margins: dict[str, Above]
+    folds: Positive | None = None
+    overlap: Above | None = None
 
     @model_validator(mode="after")
     def _looks_rise(self) -> Plan:
