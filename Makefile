@@ -42,7 +42,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
 ADANORM := $(BIN)/python -m adanorm
 LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m adanorm,$(ADANORM))
-BENCHMARKS := updates prefetch loop translation attention recurrent parsing analysis report
+BENCHMARKS := updates translation attention recurrent parsing
 # A folder may have any characters in its name.
 quoted = '$(subst ','\'',$1)'
 CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SET)

@@ -31,11 +31,11 @@ from typing import Any
 from adanorm.cli.values import whole_number
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_whole
-from scripts.benchmarks.full_size import TASKS
 from scripts.command_line import ended_by_mistakes, parse_keys
 
 KINDS = ("tests", "norms", "smoke", "processes", "nodes", "size")
 DEFAULTS = {"output": "outputs/gpu-check.json", "checks": ",".join(KINDS), "limit": "1800"}
+TASKS = ("mnist", "rt", "sst5", "ptb", "enwik8", "de-en", "en-vi", "en-de")  # those of the paper
 KEPT_LINES = 40  # of what a failed check printed
 
 
@@ -111,8 +111,9 @@ def checks(kinds: Sequence[str], folder: Path, *, device: str, devices: int) -> 
         plan = ("adanorm", "plan", "task=en-de", "norm=adanorm", f"device={device}")
         yield Check("size: plan of en-de", (*python, *plan))
         for task in TASKS:
-            keys = (f"tasks={task}", f"device={device}", f"output={folder}")
-            yield Check(f"size: dry run of {task}", (*python, "scripts.benchmarks.full_size", *keys))
+            dry = ("adanorm", "run", f"task={task}", "norm=adanorm", "scale=paper", "updates=2")
+            places = (f"device={device}", f"runs={folder / 'size'}", f"data.cache={folder / 'cache'}")
+            yield Check(f"size: dry run of {task}", (*python, *dry, *places))
 
 
 def _checks_of_processes(

@@ -19,8 +19,7 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import relative_attention
 from adanorm.models.transformer_xl import TransformerXl
 from adanorm.norms import NormChoice, norm_factory
-from scripts.benchmarks.child_process import fresh_process, peak_mb
-from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
+from scripts.benchmarks.harness import Options, Row, fresh_process, peak_mb, run_benchmark, take_turns, timed
 
 STREAMS = 2
 PEAKS = 3  # processes whose peak memory is taken, at most

@@ -8,10 +8,13 @@ written with the spread, the rounds, the threads and the processor.
 from __future__ import annotations
 
 import csv
+import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +27,7 @@ from adanorm.cli.values import whole_number
 from adanorm.records.environment import describe
 from scripts.command_line import ended_by_mistakes, parse_keys
 
+T = TypeVar("T")
 SideT = TypeVar("SideT")
 Row = dict[str, Any]
 
@@ -209,3 +213,55 @@ def run_benchmark(
     path = Path(given["output"]) / f"{name}.csv"
     write(path, rows)
     return path
+
+
+def fresh_process(
+    function: Callable[..., T], *arguments: Any, environment: Mapping[str, str | None] | None = None
+) -> T:
+    """Return function(*arguments), computed by a process of its own with as many threads as this one.
+
+    Variables of `environment` are set for it, or unset where None: the C library reads its own at start.
+    """
+    with (
+        _changed_environment(environment or {}),
+        ProcessPoolExecutor(
+            1, multiprocessing.get_context("spawn"), torch.set_num_threads, (torch.get_num_threads(),)
+        ) as process,
+    ):
+        return process.submit(function, *arguments).result()
+
+
+@contextmanager
+def _changed_environment(changes: Mapping[str, str | None]) -> Iterator[None]:
+    before = dict(os.environ)
+    try:
+        for name, value in changes.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def peak_mb() -> float:
+    """Return the largest resident size of this process in MB, from Linux's VmHWM.
+
+    Not getrusage's ru_maxrss: a spawned process starts with its parent's.
+    """
+    status = Path("/proc/self/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) / 1024
+
+
+def added_peak_mb(work: Callable[[], Any]) -> float:
+    """Return by how much work, done once before, raises the resident size at its peak, in MB.
+
+    Freed memory must go back to the system at once for that: MALLOC_MMAP_THRESHOLD_=65536.
+    """
+    work()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is resident
+    before = peak_mb()
+    work()
+    return peak_mb() - before

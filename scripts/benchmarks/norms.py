@@ -22,9 +22,17 @@ from adanorm.cli.values import whole_number
 from adanorm.norms import NORMS, LayerNorm, NormChoice, NormFactory, backends, norm_factory
 from adanorm.records.environment import describe
 from adanorm.scorecards.cost import kept_bytes
-from scripts.benchmarks.child_process import added_peak_mb, fresh_process
-from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns, timed
-from scripts.benchmarks.norms_figure import draw
+from scripts.benchmarks.harness import (
+    Options,
+    Row,
+    Spread,
+    added_peak_mb,
+    fresh_process,
+    run_benchmark,
+    take_turns,
+    timed,
+)
+from scripts.pages.norms_figure import draw
 
 CASES = {  # what the tasks have: translation, RT, a wide encoder; on a GPU long batches
     "cpu": [(4096, 512, torch.float32), (4096, 128, torch.float32), (3500, 1024, torch.float32)],

@@ -18,9 +18,8 @@ from adanorm.data.treebanks.trees import Tree
 from adanorm.metrics.attachment import attachment
 from adanorm.runs.setup import prepare
 from adanorm.tasks.parsing import Parsing, transitions
-from scripts.benchmarks import plain_parser
-from scripts.benchmarks.child_process import peak_mb
-from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
+from scripts.benchmarks.harness import Options, Row, peak_mb, run_benchmark, take_turns, timed
+from tests import plain_parser
 
 PENN_SENTENCES = 39_832
 

@@ -20,9 +20,17 @@ from adanorm.data.examples import Indices, batches_within
 from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.translation import Translation
 from adanorm.training.loop import Trainer
-from scripts.benchmarks.child_process import fresh_process, peak_mb
-from scripts.benchmarks.fairseq_side import DECODED_TOKENS, FairseqSide
-from scripts.benchmarks.harness import Options, Rounds, Row, run_benchmark, take_turns, timed
+from scripts.benchmarks.harness import (
+    Options,
+    Rounds,
+    Row,
+    fresh_process,
+    peak_mb,
+    run_benchmark,
+    take_turns,
+    timed,
+)
+from tests.fairseq_side import DECODED_TOKENS, FairseqSide
 
 NORMS = ("layernorm", "none", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm")
 SENTENCES = 200

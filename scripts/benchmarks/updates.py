@@ -20,10 +20,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from importlib import import_module
+from inspect import getsource
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from adanorm.cli.values import whole_number
 from adanorm.config.compose import cached_experiment
@@ -43,6 +46,60 @@ NUMERICS_1 = "0c61c8c"  # the last commit whose dropout, products and optimizer 
 WARM_UP = 5  # updates of each side that are not counted; they also say how many make a turn
 
 
+def _say(answers: TextIO, **fields: Any) -> None:
+    """Write a line of JSON."""
+    print(json.dumps(fields), file=answers, flush=True)
+
+
+def _start_run(settings: list[str], answers: TextIO) -> None:
+    """Call the checkout's `execute` on its experiment of these settings: all that depends on its layout."""
+    try:
+        experiment = import_module("adanorm.config.compose").compose_experiment(settings)
+        execute = import_module("adanorm.runs.execute").execute
+    except ModuleNotFoundError:  # up to commit bd8051a
+        experiment = import_module("adanorm.compose").experiment(settings)
+        execute = import_module("adanorm.execution").make
+    trainer_class: Any = import_module("adanorm.training.loop").Trainer
+    trainer_class.train = lambda trainer, *_, **__: _serve(trainer, answers)
+    execute(experiment)
+
+
+def _serve(trainer: Any, answers: TextIO) -> None:
+    """Make updates or a validation pass whenever a line asks for it, until the input ends.
+
+    An answer has the seconds of processor time, and the last loss or the scores.
+    """
+    trainer.model.train()
+    batches = trainer.batches()
+    _say(answers, ready=True)
+    for line in sys.stdin:
+        what, *count = line.split()
+        started = time.process_time()
+        if what == "update":
+            for _ in range(int(count[0])):
+                loss = trainer.update(next(batches))
+            seconds = time.process_time() - started
+            _say(answers, seconds=seconds, found=float(loss.total) / loss.units)
+        else:
+            scores = trainer.measure("valid").metrics
+            _say(answers, seconds=time.process_time() - started, found=scores)
+    raise SystemExit  # past the rest of the run: nothing is recorded
+
+
+# The other process imports nothing of this project but what PYTHONPATH names, which may be another commit.
+CHILD = f"""
+from __future__ import annotations
+import json, os, sys, time
+from importlib import import_module
+from pathlib import Path
+{getsource(_say)}{getsource(_serve)}{getsource(_start_run)}
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # what the checkout itself prints
+_say(answers, code=str(Path(import_module("adanorm").__file__ or "").parent))
+_start_run(sys.argv[1:], answers)
+"""
+
+
 class Child:
     """The process of one checkout, which works only when it is asked."""
 
@@ -51,10 +108,10 @@ class Child:
     ) -> None:
         self.checkout = checkout
         folder.mkdir()
-        script, self._errors = Path(__file__).with_name("updates_child.py"), folder / "errors.txt"
+        self._errors = folder / "errors.txt"
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(script), *settings, f"runs={folder}"],
+                [sys.executable, "-P", "-c", CHILD, *settings, f"runs={folder}"],
                 env={
                     **os.environ,
                     **_mirror(),

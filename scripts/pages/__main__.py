@@ -15,6 +15,7 @@ from adanorm.records.folder import shown
 from adanorm.reporting.report import read_records
 from scripts.pages.metadata import croissants, ro_crate
 from scripts.pages.norm_guide import GUIDE, guide
+from scripts.pages.norms_figure import draw
 from scripts.pages.readme import README, readme
 from scripts.pages.reproducibility_report import reproducibility_report
 
@@ -38,3 +39,4 @@ if __name__ == "__main__":
     for path, text in pages().items():
         write_whole(path, text.encode())
         print(shown(path))
+    draw(RESULTS / "bench" / "norms.csv")

@@ -20,7 +20,7 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transition_parser import TransitionParser
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.parsing import transitions
-from scripts.benchmarks import plain_parser
+from tests import plain_parser
 from tests.trees import projective
 
 LABELS = ("subj", "obj", "det")

@@ -19,21 +19,22 @@ from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 from scripts.benchmarks import norms
-from scripts.benchmarks.child_process import added_peak_mb, fresh_process
 from scripts.benchmarks.harness import (
     Options,
     Rounds,
     Row,
     Spread,
+    added_peak_mb,
     flat,
+    fresh_process,
     order_of,
     run_benchmark,
     take_turns,
     write,
 )
-from scripts.benchmarks.norms_figure import draw
 from scripts.command_line import parse_keys
 from scripts.pages.norm_guide import update_norm_guide
+from scripts.pages.norms_figure import draw
 
 BENCH = PROJECT / "results" / "bench"
 

@@ -23,8 +23,8 @@ from adanorm.metrics.attachment import attachment
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.parsing import Parsing
-from scripts.benchmarks import plain_parser
 from scripts.benchmarks.parsing import baselines
+from tests import plain_parser
 from tests.conftest import Command
 from tests.data.treebanks.test_conll import UD
 from tests.trees import projective

@@ -25,9 +25,9 @@ from adanorm.runs.setup import prepare
 from adanorm.tasks.label_smoothing import label_smoothed_loss
 from adanorm.tasks.translation import Translation
 from adanorm.training.optimizer import learning_rate
-from scripts.benchmarks.fairseq_side import FairseqSide
 from tests.conftest import Command
 from tests.defined import norms_of
+from tests.fairseq_side import FairseqSide
 
 
 def gradients(model: torch.nn.Module) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""The figure of the norms' cost, drawn anew from its CSV: `python -m scripts.benchmarks.norms_figure`."""
+"""The figure of what norms cost, drawn from the benchmark's CSV."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from adanorm.config.paths import PROJECT
 from adanorm.reporting.figures.style import STYLE
 
 ACROSS = 3  # panels
@@ -50,7 +49,3 @@ def _times(row: dict[str, str], side: str) -> float | None:
 
 def _case(row: dict[str, str]) -> str:
     return f"{row['device']}, {row['threads']} thread(s)\n({row['rows']}, {row['features']}) {row['dtype']}"
-
-
-if __name__ == "__main__":
-    draw(PROJECT / "results" / "bench" / "norms.csv")
