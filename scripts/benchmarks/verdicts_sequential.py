@@ -159,7 +159,7 @@ def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
     registered = preregistration()
     kind: Literal["equivalence", "difference"] = "equivalence" if gap == 0 else "difference"
     power = row["equivalent"] if gap == 0 else row["better"]
-    plan = registered.looks._replace(power=min(0.995, max(0.06, power)))
+    plan = registered.looks_of(None)._replace(power=min(0.995, max(0.06, power)))
     prior = registered.prior_df_at_most
     fixed = seeds_needed(plan, margin if gap == 0 else gap, kind=kind, sd=2**0.5, prior_df=prior)
     share = None if fixed is None else round(1 - row["mean_seeds"] / fixed, 3)

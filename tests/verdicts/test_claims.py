@@ -235,7 +235,9 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     assert rt is not None
     assert rt.prospect is not None
     assert rt.comparison is not None
-    assert rt.prospect == prospect(preregistration().looks, sd=rt.comparison.sd, margin=1.0, paper=0.29)
+    assert rt.prospect == prospect(
+        preregistration().looks_of(None), sd=rt.comparison.sd, margin=1.0, paper=0.29
+    )
     assert (rt.prospect.to_equate or 0) > 3
     assert rt.hours_a_seed == pytest.approx(2 * 360 / 3600)
     assert sst5 is not None
@@ -316,7 +318,7 @@ def test_two_norms_alone_are_planned_by_their_own_spread(tmp_path: Path) -> None
     made(tmp_path, "rt", "adanorm", [75.1, 75.5, 75.9])
     found = judged(ADANORM, tmp_path).tasks[0].pair
     assert found is not None
-    own = prospect(preregistration().looks, sd=0.4, margin=1.0, paper=0.29)
+    own = prospect(preregistration().looks_of(None), sd=0.4, margin=1.0, paper=0.29)
     assert found.prospect == own
     assert own.to_equate is not None
     assert 4 < own.to_equate < 12

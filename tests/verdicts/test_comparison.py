@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from adanorm.verdicts.comparison import Comparison, PaperGap
+from adanorm.verdicts.comparison import Comparison, PaperGap, compare
 from adanorm.verdicts.planning import Kind, prospect, seeds_looked_at, seeds_needed
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sequential import fixed_levels
@@ -100,7 +100,7 @@ def test_examples_widen_the_interval() -> None:
 
 @pytest.mark.parametrize("example_error", [0.05, 0.3, 1.0])
 def test_more_noise_never_narrows_an_interval_or_lowers_a_p(example_error: float) -> None:
-    alone = replace(read(0.5, sd=0.4, df=6, seeds=7), levels=preregistration().looks.levels(7))
+    alone = replace(read(0.5, sd=0.4, df=6, seeds=7), levels=preregistration().looks_of(None).levels(7))
     both = replace(alone, example_error=example_error, examples=1000)
     assert both.interval.low < alone.interval.low
     assert both.p > alone.p
@@ -109,7 +109,7 @@ def test_more_noise_never_narrows_an_interval_or_lowers_a_p(example_error: float
 
 def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
     fixed = read(0.5, sd=0.45, seeds=5, margin=0.1)
-    look = replace(fixed, levels=preregistration().looks.levels(5))
+    look = replace(fixed, levels=preregistration().looks_of(None).levels(5))
     assert (fixed.answer, look.answer) == ("better", "open")
     assert fixed.p < 0.05 < look.p
     # A p of exactly the level is where the interval just touches 0.
@@ -124,7 +124,7 @@ def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
 def test_the_seeds_needed_reach_the_power_and_one_less_does_not(
     effect: float, sd: float, prior_df: float, of_examples: float
 ) -> None:
-    plan = preregistration().looks
+    plan = preregistration().looks_of(None)
     known = {"sd": sd, "prior_df": prior_df, "example_error": of_examples}
     count = seeds_needed(plan, effect, kind="difference", **known)
     assert count is not None
@@ -147,11 +147,11 @@ def test_the_seeds_needed_reach_the_power_and_one_less_does_not(
 
 def test_half_a_deviation_takes_34_pairs_as_tables_of_power_have_it() -> None:
     # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has 34 for a matched-pairs t-test of dz = 0.5.
-    assert seeds_needed(preregistration().looks, 0.5, kind="difference", sd=1.0, prior_df=0) == 34
+    assert seeds_needed(preregistration().looks_of(None), 0.5, kind="difference", sd=1.0, prior_df=0) == 34
 
 
 def test_the_seeds_to_show_equivalence_show_it_at_the_power() -> None:
-    plan = preregistration().looks
+    plan = preregistration().looks_of(None)
     count = seeds_needed(plan, 1.0, kind="equivalence", sd=1.5, prior_df=8)
     assert count is not None
     random = np.random.default_rng(0)
@@ -163,7 +163,7 @@ def test_the_seeds_to_show_equivalence_show_it_at_the_power() -> None:
 
 
 def test_no_number_of_seeds_closes_what_the_test_set_leaves_open() -> None:
-    plan = preregistration().looks
+    plan = preregistration().looks_of(None)
     found = prospect(plan, sd=0.5, margin=0.3, paper=0.2, example_error=0.4)
     assert found == (None, None)
     assert prospect(plan, sd=0.5, margin=0.3, paper=None).to_find is None
@@ -174,7 +174,7 @@ def test_no_number_of_seeds_closes_what_the_test_set_leaves_open() -> None:
 def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
     kind: Kind, effect: float, sd: float, example_error: float
 ) -> None:
-    plan = preregistration().looks
+    plan = preregistration().looks_of(None)
     count = seeds_looked_at(plan, effect, kind=kind, sd=sd, example_error=example_error)
     assert count is not None
     assert count <= plan.after[-1]
@@ -197,6 +197,45 @@ def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
 
 
 def test_a_plan_that_ends_too_early_is_given_more_seeds_than_it_has() -> None:
-    plan = preregistration().looks
+    plan = preregistration().looks_of(None)
     assert (seeds_looked_at(plan, 0.1, kind="equivalence", sd=1.0) or 0) > 40
     assert (seeds_looked_at(plan, 0.1, kind="difference", sd=1.0) or 0) > 40
+
+
+def test_an_answer_has_a_sign_a_size_and_what_it_says_of_the_papers_gap() -> None:
+    paper = PaperGap(0.5, 0.01, confirmed=True)
+    parts = {
+        (comparison.sign, comparison.size, comparison.papers_gap, comparison.answer)
+        for comparison in (
+            replace(read(0.5, sd=0.05), paper=paper),
+            replace(read(2.0, sd=0.5), paper=paper),
+            replace(read(-2.0, sd=3.0), paper=paper),
+        )
+    }
+    assert parts == {
+        ("ahead", "within the margin", "not excluded", "equivalent"),
+        ("ahead", "not within the margin", "excluded", "better"),
+        ("not told apart", "not within the margin", "not excluded", "open"),
+    }
+    assert (read(-2.0, sd=0.5).sign, read(-2.0).papers_gap) == ("behind", "not comparable")
+
+
+def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_have() -> None:
+    by_seed = compare({4: 9.0, **dict(enumerate(SECOND))}, {**dict(enumerate(FIRST)), 7: 1.0}, 1.0)
+    assert by_seed == compare(SECOND.tolist(), FIRST.tolist(), 1.0)
+    assert by_seed is not None
+    assert by_seed.interval == pytest.approx(tuple(stats.ttest_rel(SECOND, FIRST).confidence_interval(0.95)))
+    assert compare([1.0], [2.0], 1.0) is None, "one seed"
+    assert compare([1.0, 2.0], [2.0, 3.0], 1.0) is None, "equal gaps"
+    with pytest.raises(ValueError, match="margin=0: must be above 0"):
+        compare([1.0, 2.0], [1.0, 3.0], 0.0)
+    with pytest.raises(ValueError, match="2 and 1 scores: name their seeds"):
+        compare([1.0, 2.0], [1.0], 1.0)
+
+
+def test_a_corrected_p_and_a_lead_beyond_the_margin_decide_the_sign_where_a_rule_says_so() -> None:
+    ahead = read(0.5, sd=0.3, margin=0.4)
+    assert ahead.sign == "ahead"
+    assert replace(ahead, family_p=0.05).sign == "not told apart"
+    assert replace(ahead, family_p=0.049, beyond_margin=True).sign == "ahead"
+    assert replace(ahead, margin=0.5, beyond_margin=True).sign == "not told apart", "no more than the margin"

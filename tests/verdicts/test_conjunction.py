@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from adanorm.verdicts.comparison import Comparison, compare
 from adanorm.verdicts.conjunction import (
     corrected,
     count_shown,
+    in_family,
     partial_conjunction,
+    pooled,
     sign_test,
     significantly_best,
 )
+from adanorm.verdicts.sequential import fixed_levels
 from adanorm.verdicts.variance import TaskVariance
 
 
@@ -73,3 +79,35 @@ def test_being_the_best_of_many_takes_more_than_being_the_best_of_two() -> None:
         significantly_best(TaskVariance({"best": best, "other": others["other 0"], "none": {}}, 0), 0.05)
         is None
     )
+
+
+def comparison(gap: float, error: float, df: float = 9) -> Comparison:
+    return Comparison(gap, error * 2, df, 4, 0.5, fixed_levels(0.05))
+
+
+def test_a_family_is_corrected_with_those_that_have_no_runs_and_that_decides_the_sign() -> None:
+    near, far = comparison(1.0, 0.4), comparison(3.0, 0.4)
+    corrected_near, none, corrected_far = in_family([near, None, far])
+    assert none is None
+    assert corrected_near is not None
+    assert corrected_far is not None
+    assert (corrected_near.family_p, corrected_far.family_p) == pytest.approx((2 * near.p, 3 * far.p))
+    assert (near.sign, corrected_near.sign, corrected_far.sign) == ("ahead", "not told apart", "ahead")
+
+
+def test_one_estimate_over_tasks_weighs_each_by_its_variance() -> None:
+    both = pooled([comparison(1.0, 0.1), comparison(2.0, 0.2)])
+    assert (both.gap, both.error) == pytest.approx((1.2, math.sqrt((1 + 4 * 2 * 0.16 / 9) / 125)))
+    assert both.df == pytest.approx(1 / ((0.8**2 + 0.2**2) / 9))
+    alone = pooled([comparison(1.0, 0.1)])
+    assert (alone.gap, alone.error, alone.df) == pytest.approx((1.0, 0.1, 9))
+    assert alone.interval == pytest.approx(comparison(1.0, 0.1).interval)
+
+
+def test_a_pooled_estimate_covers_what_is_there() -> None:
+    random, covered = np.random.default_rng(0), 0
+    for _ in range(1000):
+        parts = [compare(random.normal(0.3, sd, 8), np.zeros(8), 0.5) for sd in (0.3, 0.6, 1.0)]
+        low, high = pooled([part for part in parts if part is not None]).interval
+        covered += low < 0.3 < high
+    assert covered / 1000 == pytest.approx(0.95, abs=0.025)

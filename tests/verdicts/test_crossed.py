@@ -8,7 +8,7 @@ from statistics import variance
 import numpy as np
 import pytest
 
-from adanorm.verdicts.crossed import Components, components, seed_split
+from adanorm.verdicts.crossed import Components, components, pooled_example_error, seed_split
 
 
 def drawn(
@@ -87,3 +87,8 @@ def test_runs_that_are_equally_good_differ_on_a_test_set_and_not_on_its_distribu
     assert found is not None
     assert found.test_set == pytest.approx(100 * math.sqrt(0.8 * 0.2 / 500), rel=0.15)
     assert found.distribution < 0.5 * found.test_set
+
+
+def test_pooled_noise_of_examples_is_held_to_nil_only_over_all_pairs() -> None:
+    assert pooled_example_error([3.0, -1.0, 1.0], 100) == pytest.approx(0.1)
+    assert pooled_example_error([-3.0, 1.0], 100) == 0

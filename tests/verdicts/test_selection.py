@@ -10,7 +10,7 @@ import pytest
 
 from adanorm.config.compose import cached_experiment
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
-from adanorm.verdicts.cell import level
+from adanorm.verdicts.cell import cell_of, level, top3, with_results
 from adanorm.verdicts.epoch_choice import (
     EpochChoice,
     Run,
@@ -106,3 +106,29 @@ def test_the_chosen_epoch_of_a_run_that_averaged_weights_is_that_of_its_best_ste
     (run.folder() / "test_metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     record(run, rows=[{}, {}, {}], test={"accuracy": 64.0}, best_step=20, averaged=[20, 30])
     assert tracked([run]) == {run.seed: Run(70.0, [60.0, 70.0, 80.0], 64.0)}
+
+
+def test_the_top_3_mean_is_of_the_evaluations_best_by_validation() -> None:
+    assert top3([(1.0, 10.0), (5.0, 20.0), (3.0, 30.0), (4.0, 70.0), (3.0, 90.0)]) == 40.0, (
+        "of ties the first"
+    )
+    assert top3([(1.0, 10.0), (2.0, 20.0)]) == 15.0
+    assert top3([]) is None
+
+
+@pytest.mark.parametrize(("task", "metric", "expected"), [("rt", "accuracy", 73.0), ("enwik8", "bpc", -73.0)])
+def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
+    tmp_path: Path, task: str, metric: str, expected: float
+) -> None:
+    """Validation is best at the second, third and fourth evaluation, by whichever metric and direction."""
+    run = cached_experiment([f"task={task}", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
+    run.folder().mkdir(parents=True)
+    sign = 1 if run.task.selects_highest else -1
+    name = f"valid_{run.task.selection_metric}"
+    ended = {"valid": {run.task.selection_metric: 50 + sign * 5}, "test": {metric: 74.0}}
+    record(run, rows=[{name: 50 + sign * x} for x in (1, 4, 3, 5)], **ended)
+    rows = [json.loads(line) for line in (run.folder() / "metrics.jsonl").read_text().splitlines()]
+    tests = [{"update": row["update"], f"test_{metric}": 70.0 + n} for n, row in enumerate(rows, 1)]
+    (run.folder() / "test_metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in tests))
+    record(run, rows=[{name: 50 + sign * x} for x in (1, 4, 3, 5)], **ended)
+    assert cell_of(run, with_results([run]), "top3").by_seed == {run.seed: expected}

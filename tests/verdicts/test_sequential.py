@@ -12,7 +12,7 @@ from adanorm.verdicts.sequential import Looks, nominal_levels
 from adanorm.verdicts.variance import TaskVariance
 from scripts.benchmarks.verdicts_sequential import LOOKED_AT, WIDE, looks, plans, sequential_plan
 
-PLAN = preregistration().looks
+PLAN = preregistration().looks_of(None)
 
 
 def test_one_look_has_the_whole_level() -> None:

@@ -23,7 +23,7 @@ from adanorm.verdicts.by_example import Norms, claimed_pairs, compare_by_example
 from adanorm.verdicts.cell import cell_on_record
 from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.evidence import variance_of
-from adanorm.verdicts.pair import compared
+from adanorm.verdicts.pair import ExampleNoise, compared
 from adanorm.verdicts.preregistration import preregistration
 
 RUN_KEYS = ("task", "scale", "runs")  # of all the runs that are compared
@@ -97,7 +97,14 @@ def compare(
     for one in found:
         record, (worse, better) = one.record, one.record.norms
         margin = preregistration().margin(first.task.name, "test")
-        read = compared(variance, better, worse, one.gaps, margin=margin or 0.0, noise=record)
+        read = compared(
+            variance,
+            better,
+            worse,
+            one.gaps,
+            margin=margin or 0.0,
+            noise=ExampleNoise(record.example_error, record.examples),
+        )
         named = ", ".join(map(str, record.seeds))
         headline = f"{better} over {worse}, seeds {named}, {record.examples:,} examples"
         lines += textwrap.wrap(headline, 80, initial_indent="  ", subsequent_indent="    ")

@@ -20,7 +20,7 @@ from adanorm.verdicts.conjunction import (
 )
 from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.pair import Pair, pair, paper_gap
-from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.preregistration import Claim, Plan, preregistration
 
 SCALES = ("paper", "small")
 SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
@@ -148,9 +148,10 @@ def _task_result(claim: Claim, task: str, scale: str, read: Callable[..., Eviden
     result = TaskResult(claim, task, claimed_pair(claim, _evidence(claim, task, scale, read)))
     if claim.quantity != "test":
         return result
-    margin = _margin(claim, task)
     seen = [_evidence(claim, task, scale, read, quantity) for quantity in SEEN]
-    best_epoch, level = (pair(shown, better, worse, margin=margin) for shown in seen)
+    best_epoch, level = (
+        pair(records, better, worse, margin=_margin(claim, task, records.plan)) for records in seen
+    )
     return replace(result, best_epoch=best_epoch, level=level)
 
 
@@ -172,7 +173,7 @@ def claimed_pair(claim: Claim, records: Evidence) -> Pair | None:
     better, worse = claim.norms(records.task)
     is_own = not claim.overrides(records.scale, records.task)  # the paper's gap is one of its own settings
     paper = paper_gap(records, better, worse) if is_own else None
-    return pair(records, better, worse, margin=_margin(claim, records.task), paper=paper)
+    return pair(records, better, worse, margin=_margin(claim, records.task, records.plan), paper=paper)
 
 
 def _evidence(
@@ -180,17 +181,21 @@ def _evidence(
 ) -> Evidence:
     others = tuple(norm for norm in claim.norms(task) if norm not in preregistration().norms)
     overrides = claim.overrides(scale, task)
+    plan = preregistration().plan_of(task, scale)
+    read_out: Quantity = plan.quantity if plan and claim.quantity == "test" else claim.quantity
     return read(
         task,
         scale=preregistration().scale_of(task, scale),
-        quantity=quantity or claim.quantity,
+        quantity=quantity or read_out,
         norms=others,
         overrides=overrides,
+        plan=plan,
     )
 
 
-def _margin(claim: Claim, task: str) -> float:
-    margin = preregistration().margin(task, claim.quantity)
+def _margin(claim: Claim, task: str, plan: Plan | None) -> float:
+    own = plan.margins.get(task) if plan and claim.quantity == "test" else None
+    margin = own or preregistration().margin(task, claim.quantity)
     assert margin is not None, "checked with the file"
     return margin
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal, NamedTuple
 
-from adanorm.verdicts.sequential import Levels, fixed_levels
+from adanorm.verdicts.sequential import Levels, Numbers, fixed_levels
 from adanorm.verdicts.variance import NO_SPREAD, Spread
 
 Answer = Literal["better", "worse", "equivalent", "open"]
@@ -185,8 +185,8 @@ class Comparison:
 
 
 def compare(
-    first: Mapping[int, float] | Sequence[float],
-    second: Mapping[int, float] | Sequence[float],
+    first: Mapping[int, float] | Numbers | Sequence[float],
+    second: Mapping[int, float] | Numbers | Sequence[float],
     margin: float,
     *,
     level: float = 0.05,
@@ -208,7 +208,7 @@ def compare(
         raise ValueError(
             f"{len(first)} and {len(second)} scores: name their seeds, as in {{1: 75.9, 2: 76.4}}"
         )
-    gaps = [sides[0][seed] - sides[1][seed] for seed in sides[0] if seed in sides[1]]
+    gaps = [float(sides[0][seed] - sides[1][seed]) for seed in sides[0] if seed in sides[1]]
     return compare_gaps(gaps, margin, level=level, levels=levels, spread=spread, paper=paper)
 
 

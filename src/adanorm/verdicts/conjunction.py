@@ -52,15 +52,17 @@ def in_family(comparisons: Sequence[Comparison | None]) -> list[Comparison | Non
 def pooled(comparisons: Sequence[Comparison]) -> Comparison:
     """Return one estimate of a gap that all comparisons share, each weighted by its inverse variance.
 
-    Of comparisons in one unit under one margin. With w a weight by the sum of all, the degrees of freedom
-    are 1 / sum(w^2 / df) (Satterthwaite 1946). Of looks the strictest levels are taken.
+    Of comparisons in one unit under one margin. With w a weight by the sum W of all, the variance is
+    (1 + 4 sum(w (1 - w) / df)) / W, for weights that are estimates too (Meier 1953), on 1 / sum(w^2 / df)
+    degrees of freedom. Of looks the strictest levels are taken.
     """
-    weights = np.array([one.error**-2 for one in comparisons])
+    weights, dfs = np.array([(one.error**-2, one.df) for one in comparisons]).T
     shares, seeds = weights / weights.sum(), sum(one.seeds for one in comparisons)
+    variance = (1 + 4 * (shares * (1 - shares) / dfs).sum()) / weights.sum()
     return Comparison(
         gap=float(shares @ [one.gap for one in comparisons]),
-        sd=float(np.sqrt(seeds / weights.sum())),
-        df=float(1 / (shares**2 @ [1 / one.df for one in comparisons])),
+        sd=float(np.sqrt(seeds * variance)),
+        df=float(1 / (shares**2 / dfs).sum()),
         seeds=seeds,
         margin=comparisons[0].margin,
         levels=Levels(*(min(levels) for levels in zip(*(one.levels for one in comparisons), strict=True))),

@@ -12,7 +12,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.records import reader
 from adanorm.verdicts.cell import Cell, Quantity, cell_on_record
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.preregistration import Plan, preregistration
 from adanorm.verdicts.variance import TaskVariance
 
 
@@ -25,6 +25,7 @@ class Evidence:
     quantity: Quantity
     norms: dict[str, Cell]
     variance: TaskVariance
+    plan: Plan | None = None  # that reads the runs; None: the first
 
     def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> Evidence:
         """Return the same with the norms that are named held to some of their seeds."""
@@ -40,6 +41,7 @@ def evidence(
     runs: str | None = None,
     norms: Sequence[str] = (),
     overrides: Sequence[str] = (),
+    plan: Plan | None = None,
 ) -> Evidence:
     """Return what the records of a folder say of a task at a scale.
 
@@ -49,14 +51,15 @@ def evidence(
     chosen = tuple(dict.fromkeys([*preregistration().norms, *norms]))
     if task not in choices("task"):
         return Evidence(task, scale, quantity, {}, TaskVariance({}, preregistration().prior_df_at_most))
+    settings = [f"scale={scale}", *overrides, *([f"seed={plan.first}"] if plan else [])]
     cells = {
         norm: cell_on_record(
-            cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}", *overrides], runs=runs),
+            cached_experiment([f"task={task}", f"norm={norm}", *settings], runs=runs),
             quantity,
         )
         for norm in chosen
     }
-    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity))
+    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), plan)
 
 
 def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:

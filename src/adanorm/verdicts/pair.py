@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from itertools import combinations
+from typing import Literal, NamedTuple
 
 from adanorm.config.titles import task_metric, title
-from adanorm.records.comparisons import ComparisonRecord, read_comparison
+from adanorm.records.comparisons import read_comparison
 from adanorm.records.published import READ_OFF, published, published_last_loss
 from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
+from adanorm.verdicts.crossed import pooled_example_error
 from adanorm.verdicts.evidence import Evidence
 from adanorm.verdicts.planning import Prospect, prospect
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.preregistration import Plan, preregistration
+from adanorm.verdicts.sequential import Looks
 from adanorm.verdicts.variance import TaskVariance
 
 Answer = Literal["better", "worse", "equivalent", "open", "not run"]
@@ -38,7 +41,8 @@ class Pair:
     comparison: Comparison | None
     sd: float | None  # of a seed's gap
     hours_a_seed: float | None
-    divergence_p: float | None = None  # of as unequal shares of diverged runs; None where none diverged
+    divergence_p: float | None  # of as unequal shares of diverged runs; None where none diverged
+    looks: Looks
 
     @property
     def answer(self) -> Answer:
@@ -63,7 +67,7 @@ class Pair:
         if comparison is None or self.sd is None:
             return None
         return prospect(
-            preregistration().looks,
+            self.looks,
             sd=self.sd,
             margin=comparison.margin,
             paper=comparison.paper.value if comparison.paper else None,
@@ -87,7 +91,7 @@ class Pair:
                 ]
                 parts.append(f"{what}: {', '.join(shares)}")
         if self.comparison is None and not parts and self.answer == "open":
-            planned = preregistration().stopping.planned
+            planned = self.looks.after[0]
             why = {0: "no shared seeds", 1: "one seed"}
             few = f"{len(self.seeds)} of {planned} planned seeds"
             late = "equal gaps, and no variance"
@@ -113,7 +117,7 @@ class Pair:
 
 
 def pair(
-    found: Evidence,
+    records: Evidence,
     better: str,
     worse: str,
     *,
@@ -123,31 +127,33 @@ def pair(
 ) -> Pair | None:
     """Return what is on record of two norms; None where the task is not there.
 
-    Over all seeds that the two share, up to the most of the plan. If it `goes_on`, the planned seeds are
+    Over all seeds that the two share, up to the last look of the plan. If it `goes_on`, the planned seeds are
     the first look of several.
     """
-    if better not in found.norms or worse not in found.norms:
+    if better not in records.norms or worse not in records.norms:
         return None
-    registered = preregistration()
-    sides = found.norms[better], found.norms[worse]
-    shared, most = found.variance.shared(worse, better), registered.stopping.most
-    seeds, late = shared[:most], {*shared[most:]}
-    variance = found.variance
-    if late:
-        kept = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
-        variance = replace(variance, scores=kept)
+    looks = preregistration().looks_of(records.plan)
+    sides = records.norms[better], records.norms[worse]
+    shared = records.variance.shared(worse, better)
+    seeds = shared[: _read(len(shared), looks, records.plan)]
+    variance = _without(records.variance, {*shared} - {*seeds})
     gaps = [sides[0].by_seed[seed] - sides[1].by_seed[seed] for seed in seeds]
-    noise = None
-    if gaps and found.quantity == "test":
-        noise = read_comparison(*(side.runs[0] for side in sides))
     comparison = compared(
-        variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on
+        variance,
+        better,
+        worse,
+        gaps,
+        margin=margin,
+        paper=paper,
+        noise=_example_noise(records, better, worse) if gaps else None,
+        goes_on=goes_on,
+        plan=records.plan,
     )
     seconds = [side.seconds for side in sides]
     spread = variance.of_difference(worse, better)
     return Pair(
-        found.task,
-        found.scale,
+        records.task,
+        records.scale,
         (better, worse),
         sides,
         tuple(seeds),
@@ -156,6 +162,47 @@ def pair(
         spread.sd if spread else None,
         None if None in seconds else sum(s for s in seconds if s is not None) / 3600,
         _divergence(sides),
+        looks,
+    )
+
+
+def _read(shared: int, looks: Looks, plan: Plan | None) -> int:
+    """Return how many of the shared seeds are read: up to the last look that there is."""
+    if plan is None:
+        return min(shared, looks.after[-1])
+    return max((look for look in looks.after if look <= shared), default=shared)
+
+
+def _without(variance: TaskVariance, late: Collection[int]) -> TaskVariance:
+    """Return a variance without the seeds that are not read."""
+    scores = {norm: {s: x for s, x in of.items() if s not in late} for norm, of in variance.scores.items()}
+    return replace(variance, scores=scores) if late else variance
+
+
+class ExampleNoise(NamedTuple):
+    """The standard error that the choice of so many test examples adds to a gap."""
+
+    error: float
+    examples: int
+
+
+def _example_noise(records: Evidence, better: str, worse: str) -> ExampleNoise | None:
+    """Return the noise of test examples; None where it is not on record, and of what is no test score.
+
+    A later plan than the first pools it over all pairs of the task's norms.
+    """
+    if records.quantity not in ("test", "top3"):
+        return None
+    if records.plan is None:
+        record = read_comparison(*(records.norms[norm].runs[0] for norm in (better, worse)))
+        return None if record is None else ExampleNoise(record.example_error, record.examples)
+    runs = [cell.runs[0] for cell in records.norms.values() if cell.runs]
+    known = [record for two in combinations(runs, 2) if (record := read_comparison(*two)) is not None]
+    if not known:
+        return None
+    examples = known[0].examples
+    return ExampleNoise(
+        pooled_example_error([record.example_variance for record in known], examples), examples
     )
 
 
@@ -167,28 +214,30 @@ def compared(
     *,
     margin: float,
     paper: PaperGap | None = None,
-    noise: ComparisonRecord | None = None,
+    noise: ExampleNoise | None = None,
     goes_on: bool = False,
+    plan: Plan | None = None,
 ) -> Comparison | None:
     """Return a comparison of gaps, one a seed; None with fewer than two, and without a variance.
 
     `noise` is that of examples. More gaps than planned, or as many if it `goes_on`, are a look of a
     sequential plan, whose levels are of tests by the comparison's own variance; fewer are then no look.
+    A `plan` after the first has looks alone.
     """
-    plan = preregistration().stopping
-    if goes_on and len(gaps) < plan.planned:
+    looks, planned = preregistration().looks_of(plan), preregistration().stopping.planned
+    is_look = len(gaps) in looks.after and (plan is not None or goes_on or len(gaps) > planned)
+    if not is_look and (plan is not None or goes_on):
         return None
-    is_look = len(gaps) > plan.planned or (goes_on and len(gaps) == plan.planned)
     has_several = len(gaps) > 1  # how one seed scatters is no other norm's to say
     spread = variance.of_difference(worse, better, borrowing=not is_look) if has_several else None
     return spread and compare_gaps(
         gaps,
         margin,
-        level=preregistration().level,
-        levels=preregistration().looks.levels(len(gaps)) if is_look else None,
+        level=looks.level,
+        levels=looks.levels(len(gaps)) if is_look else None,
         spread=spread,
         paper=paper,
-        example_error=noise.example_error if noise else 0.0,
+        example_error=noise.error if noise else 0.0,
         examples=noise.examples if noise else 0,
     )
 
@@ -204,17 +253,17 @@ def _divergence(sides: tuple[Cell, Cell]) -> float | None:
     return float(fisher_exact(table).pvalue)
 
 
-def paper_gap(found: Evidence, better: str, worse: str) -> PaperGap | None:
+def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
     """Return by how much a norm is better than another in the paper; None where it has no two numbers.
 
     None too at another scale than the paper's, whose numbers are no measure there.
     """
-    if found.scale != "paper" or better not in found.norms:
+    if records.scale != "paper" or better not in records.norms:
         return None
-    if found.quantity == "test":
-        return published_gap(found.task, better, worse)
-    part = {"last_train_loss": "train", "last_valid_loss": "valid"}.get(found.quantity)
-    losses = [published_last_loss(found.task, norm, part) for norm in (better, worse)] if part else [None]
+    if records.quantity in ("test", "top3"):
+        return published_gap(records.task, better, worse)
+    part = {"last_train_loss": "train", "last_valid_loss": "valid"}.get(records.quantity)
+    losses = [published_last_loss(records.task, norm, part) for norm in (better, worse)] if part else [None]
     if None in losses:
         return None
     first, second = (loss for loss in losses if loss is not None)

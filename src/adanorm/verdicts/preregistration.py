@@ -138,10 +138,16 @@ class Preregistration(Config):
                     raise ValueError(f"claim {claim.id}: no margin of {claim.quantity} on {task}")
         return self
 
-    @property
-    def looks(self) -> Looks:
-        """The looks of the first plan at what has more seeds than planned."""
-        return Looks(self.stopping.looks, self.stopping.spending, self.level, self.power)
+    def looks_of(self, plan: Plan | None) -> Looks:
+        """Return the looks of a plan; of None those of the first, at what has more seeds than planned."""
+        plan_or_first = plan or self.stopping
+        return Looks(plan_or_first.looks, plan_or_first.spending, self.level, self.power)
+
+    def plan_of(self, task: str, scale: str) -> Plan | None:
+        """Return the plan that reads a task for claims at a scale; None: the first plan."""
+        if scale != "small":
+            return None
+        return next((plan for plan in self.plans.values() if task in plan.tasks), None)
 
     def margin(self, task: str, quantity: str) -> float | None:
         """Return the smallest difference that matters, or None where the task has none."""

@@ -10,7 +10,7 @@ from adanorm.config.titles import quantity_title, task_metric, title
 from adanorm.records.published import UNCONFIRMED
 from adanorm.verdicts.claims import ClaimResult, TaskResult
 from adanorm.verdicts.pair import Pair, published_gap
-from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.preregistration import Claim
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
@@ -146,5 +146,5 @@ def more(pair: Pair, seeds: int | None) -> str:
     if left <= 0:
         return f"more seeds than these ({seeds} usually do)"
     hours = "" if pair.hours_a_seed is None else f" ({left * pair.hours_a_seed:.1f} h)"
-    beyond = ", beyond the plan" if seeds > preregistration().stopping.most else ""
+    beyond = ", beyond the plan" if seeds > pair.looks.after[-1] else ""
     return f"{left} more {'seed' if left == 1 else 'seeds'}{hours}{beyond}"
