@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from itertools import combinations
 from statistics import fmean
 
-from adanorm.records.comparisons import read_comparison
-from adanorm.verdicts.claims import claimed_pair
+from adanorm.verdicts.claims import claim_margin, claimed_pair
 from adanorm.verdicts.comparison import Comparison, compare_gaps
 from adanorm.verdicts.conjunction import corrected
-from adanorm.verdicts.evidence import Evidence, evidence
-from adanorm.verdicts.pair import published_gap
+from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.preregistration import Claim, Plan, preregistration
-from adanorm.verdicts.sequential import Looks
 
 FIRST_PLAN = "first"
 
@@ -66,56 +61,35 @@ def _by_first_plan(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
 
 
 def _by_plan(claim: Claim, task: str, name: str, runs: str | None) -> TaskAnswer:
-    plan, registered = preregistration().plans[name], preregistration()
-    better, worse = claim.norms(task)
-    by_fold = [_gaps(plan, task, better, worse, fold, runs) for fold in _folds(plan)]
-    pairs = min(map(len, by_fold))
-    done = [look for look in plan.looks if look <= pairs]
+    plan = preregistration().plans[name]
+    if plan.folds:
+        comparison, pairs = _over_folds(plan, claim, task, runs)
+    else:
+        records = evidence(task, plan.scale, plan.quantity, runs=runs, plan=plan)
+        both = claimed_pair(claim, records)
+        comparison = None if both is None else both.comparison
+        pairs = len(records.variance.shared(*claim.norms(task)))
     following = next((look for look in plan.looks if look > pairs), None)
-    if not done:
-        return TaskAnswer(task, plan.scale, name, None, pairs, following)
-    read = [gaps[: done[-1]] for gaps in by_fold]
-    margin = plan.margins.get(task) or registered.margin(task, "test")
-    assert margin is not None, "every task of a plan has one"
-    comparison = compare_gaps(
-        [fmean(gaps) for gaps in read] if plan.folds else read[0],
-        margin,
-        level=registered.level,
-        levels=_looks(plan).levels(done[-1]),
-        overlap=plan.overlap or 0.0,
-        paper=published_gap(task, better, worse) if plan.scale == "paper" else None,
-        example_error=0.0 if plan.folds else example_error(evidence(task, plan.scale, runs=runs)),
-    )
     return TaskAnswer(task, plan.scale, name, comparison, pairs, following)
 
 
-def _folds(plan: Plan) -> list[tuple[str, ...]]:
-    """Return the settings of each fold of a plan; one of none where it has no folds."""
-    return [(f"data.fold={fold}",) for fold in range(1, plan.folds + 1)] if plan.folds else [()]
-
-
-def _gaps(
-    plan: Plan, task: str, better: str, worse: str, fold: tuple[str, ...], runs: str | None
-) -> list[float]:
-    """Return the gaps of the seeds of a plan that two norms share, in the order of the seeds."""
-    settings = [f"seed={plan.first}", *fold]
-    records = evidence(task, plan.scale, plan.quantity, runs=runs, overrides=settings)
-    seeds = [seed for seed in records.variance.shared(worse, better) if plan.first <= seed <= plan.last]
-    sides = records.norms[better].by_seed, records.norms[worse].by_seed
-    return [sides[0][seed] - sides[1][seed] for seed in seeds]
-
-
-def _looks(plan: Plan) -> Looks:
-    registered = preregistration()
-    return Looks(plan.looks, plan.spending, registered.level, registered.power)
-
-
-def example_error(records: Evidence) -> float:
-    """Return the standard error that the choice of test examples adds to a gap, pooled over pairs of norms.
-
-    The root of the mean square over the pairs that were compared by example; 0 where none was.
-    """
-    firsts = [cell.runs[0] for cell in records.norms.values() if cell.runs]
-    compared = [read_comparison(*pair) for pair in combinations(firsts, 2)]
-    errors = [one.example_error for one in compared if one is not None]
-    return math.sqrt(fmean(error**2 for error in errors)) if errors else 0.0
+def _over_folds(plan: Plan, claim: Claim, task: str, runs: str | None) -> tuple[Comparison | None, int]:
+    """Return the comparison of the folds' mean gaps at the last look, and how many seeds all folds have."""
+    better, worse = claim.norms(task)
+    by_fold: list[list[float]] = []  # gaps, worse to better, in the order of seeds
+    for fold in range(1, (plan.folds or 0) + 1):
+        settings = (f"data.fold={fold}",)
+        records = evidence(task, plan.scale, plan.quantity, runs=runs, overrides=settings, plan=plan)
+        by_fold.append(records.variance.gaps(worse, better))
+    pairs, looks = min(map(len, by_fold)), preregistration().looks_of(plan)
+    done = [look for look in plan.looks if look <= pairs]
+    if not done:
+        return None, pairs
+    comparison = compare_gaps(
+        [fmean(gaps[: done[-1]]) for gaps in by_fold],
+        claim_margin(claim, task, plan),
+        level=looks.level,
+        levels=looks.levels(done[-1]),
+        overlap=plan.overlap or 0.0,
+    )
+    return comparison, pairs

@@ -10,11 +10,9 @@ from typing import Literal
 from adanorm.config.titles import task_metric
 from adanorm.records.published import published
 from adanorm.verdicts.cell import Quantity
-from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.conjunction import (
     corrected,
     count_shown,
-    in_family,
     partial_conjunction,
     sign_test,
 )
@@ -94,13 +92,6 @@ class ClaimResult:
             partial_conjunction([task.p_no_gain for task in self.tasks], contrary),
         )
 
-    @cached_property
-    def corrected(self) -> dict[str, Comparison]:
-        """The comparisons by task, with p corrected over all tasks of the claim, those without runs too."""
-        known = [None if task.pair is None else task.pair.comparison for task in self.tasks]
-        by_task = zip((task.task for task in self.tasks), in_family(known), strict=True)
-        return {task: comparison for task, comparison in by_task if comparison is not None}
-
     @property
     def run(self) -> list[TaskResult]:
         """The tasks on which both norms have runs."""
@@ -150,7 +141,7 @@ def _task_result(claim: Claim, task: str, scale: str, read: Callable[..., Eviden
         return result
     seen = [_evidence(claim, task, scale, read, quantity) for quantity in SEEN]
     best_epoch, level = (
-        pair(records, better, worse, margin=_margin(claim, task, records.plan)) for records in seen
+        pair(records, better, worse, margin=claim_margin(claim, task, records.plan)) for records in seen
     )
     return replace(result, best_epoch=best_epoch, level=level)
 
@@ -173,7 +164,7 @@ def claimed_pair(claim: Claim, records: Evidence) -> Pair | None:
     better, worse = claim.norms(records.task)
     is_own = not claim.overrides(records.scale, records.task)  # the paper's gap is one of its own settings
     paper = paper_gap(records, better, worse) if is_own else None
-    return pair(records, better, worse, margin=_margin(claim, records.task, records.plan), paper=paper)
+    return pair(records, better, worse, margin=claim_margin(claim, records.task, records.plan), paper=paper)
 
 
 def _evidence(
@@ -193,7 +184,8 @@ def _evidence(
     )
 
 
-def _margin(claim: Claim, task: str, plan: Plan | None) -> float:
+def claim_margin(claim: Claim, task: str, plan: Plan | None) -> float:
+    """Return the smallest difference that matters to a claim on a task, by the plan that reads it."""
     own = plan.margins.get(task) if plan and claim.quantity == "test" else None
     margin = own or preregistration().margin(task, claim.quantity)
     assert margin is not None, "checked with the file"

@@ -145,9 +145,8 @@ class Preregistration(Config):
 
     def plan_of(self, task: str, scale: str) -> Plan | None:
         """Return the plan that reads a task for claims at a scale; None: the first plan."""
-        if scale != "small":
-            return None
-        return next((plan for plan in self.plans.values() if task in plan.tasks), None)
+        plans = self.plans.values() if scale == "small" else ()
+        return next((plan for plan in plans if task in plan.tasks), None)
 
     def margin(self, task: str, quantity: str) -> float | None:
         """Return the smallest difference that matters, or None where the task has none."""
