@@ -23,10 +23,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from adanorm.cli.values import whole_number
 from adanorm.config.paths import PROJECT, choices
@@ -39,8 +38,7 @@ TASKS = ("mnist", "rt", "sst5", "ptb", "enwik8", "de-en", "en-vi", "en-de")  # t
 KEPT_LINES = 40  # of what a failed check printed
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """A command that must end with code 0, or why it cannot be run here."""
 
     name: str
@@ -48,8 +46,7 @@ class Check:
     skipped: str = ""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What became of a check; `output` is the end of what it printed if it failed."""
 
     name: str
@@ -59,8 +56,8 @@ class Verdict:
     output: str = ""
 
     def __str__(self) -> str:
-        said = f"{self.verdict}: {self.why}" if self.why else self.verdict
-        return f"{self.name}: {said}" + ("" if self.verdict == "skipped" else f" ({self.seconds:.0f} s)")
+        text = f"{self.verdict}: {self.why}" if self.why else self.verdict
+        return f"{self.name}: {text}" + ("" if self.verdict == "skipped" else f" ({self.seconds:.0f} s)")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -82,10 +79,12 @@ def main(arguments: Sequence[str]) -> int:
         for check in checks(kinds, Path(folder), device="cuda", devices=torch.cuda.device_count()):
             verdicts.append(run_check(check, limit=limit))
             print(verdicts[-1], flush=True)
-        found = {**machine(), "checks": [asdict(v) for v in verdicts], "norms": times_of(Path(folder))}
+        costs = Path(folder) / "norms.csv"
+        times = list(csv.DictReader(costs.read_text().splitlines())) if costs.exists() else []
     output = Path(keys["output"])
     output.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(output, (json.dumps(found, indent=1) + "\n").encode())
+    content = {**machine(), "checks": [verdict._asdict() for verdict in verdicts], "norms": times}
+    write_whole(output, (json.dumps(content, indent=1) + "\n").encode())
     print(output)
     return int(any(verdict.verdict == "FAIL" for verdict in verdicts))
 
@@ -145,15 +144,10 @@ def run_check(check: Check, *, limit: float) -> Verdict:
     started = time.monotonic()
     try:
         done = subprocess.run(
-            check.command,
-            cwd=PROJECT,
+            check.command, timeout=limit, check=False, text=True, cwd=PROJECT,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},  # so that what is printed last comes last
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=limit,
-            check=False,
-        )
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
         printed, why = done.stdout, f"code {done.returncode}" if done.returncode else ""
     except subprocess.TimeoutExpired as error:
         # As bytes, whatever was asked for: cpython issue 87597.
@@ -171,18 +165,9 @@ def machine() -> dict[str, Any]:
 
     from adanorm.records.environment import describe
 
-    place = describe(device=torch.device("cuda"), precision="", processes=1, threads=torch.get_num_threads())
-    place = {
-        key: place[key] for key in ("device", "commit", "dirty", "python", "packages", "system", "machine")
-    }
+    facts = describe(device=torch.device("cuda"), precision="", processes=1, threads=torch.get_num_threads())
     versions = {"cuda": torch.version.cuda, "devices": torch.cuda.device_count(), "cores": os.cpu_count()}
-    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), **place, **versions}
-
-
-def times_of(folder: Path) -> list[dict[str, str]]:
-    """Return the rows of the timed kernels, none where they were not timed."""
-    costs = folder / "norms.csv"
-    return list(csv.DictReader(costs.read_text().splitlines())) if costs.exists() else []
+    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), **facts, **versions}
 
 
 if __name__ == "__main__":

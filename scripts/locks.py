@@ -16,10 +16,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from scripts.command_line import ended_by_mistakes
 
 PROJECT = Path(__file__).parents[1]
 PYTHON = "3.11.5"  # the oldest that all pins are for
@@ -52,70 +55,52 @@ def write(project: Path) -> None:
     for kind in ("cpu", "cuda"):
         asked = ["pip", "compile", "-q", "pyproject.toml", "--all-extras", "-c", "constraints.txt"]
         form = ["--generate-hashes", "--no-header", "--no-annotate", "--python-version", PYTHON]
-        found = subprocess.run(
+        compiled = subprocess.run(
             [uv, *asked, *form, *choices(kind)],
-            cwd=project,
-            env={**os.environ, "UV_NO_CONFIG": "1"},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        ).stdout
+            cwd=project, env=os.environ | {"UV_NO_CONFIG": "1"}, capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
         head = f"# By `python -m scripts.locks`, of pyproject.toml and constraints.txt {of_what(project)}\n"
-        (project / "locks" / f"{kind}.txt").write_text(head + found, "utf-8")
+        (project / "locks" / f"{kind}.txt").write_text(head + compiled, "utf-8")
 
 
 def problems(project: Path) -> list[str]:
-    """Return what is wrong with the locks of a project, a line each."""
+    """Return what is wrong with the locks of a project, one line each."""
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = declared["optional-dependencies"].values()
-    direct = {
-        canonicalize_name(Requirement(text).name)
-        for text in (*declared["dependencies"], *(text for extra in extras for text in extra))
-    } - {declared["name"]}
+    texts = [*declared["dependencies"], *chain(*declared["optional-dependencies"].values())]
+    direct = {canonicalize_name(Requirement(text).name) for text in texts} - {declared["name"]}
     wanted = dict(_pins((project / "constraints.txt").read_text("utf-8")))
-    digest, found = of_what(project), []
+    lines = []
     for kind in ("cpu", "cuda"):
         text = (project / "locks" / f"{kind}.txt").read_text("utf-8")
-        if digest not in text.partition("\n")[0]:
-            found.append(
-                f"locks/{kind}.txt: of other requirements than pyproject.toml and constraints.txt name"
-            )
         pins = [(name, version.partition("+")[0]) for name, version in _pins(text)]
-        names = {name for name, _ in pins}
-        found += [f"locks/{kind}.txt: {name} is not pinned" for name in sorted(direct - names)]
-        found += [
-            f"locks/{kind}.txt: {name}=={version}, not {wanted[name]} as in constraints.txt"
-            for name, version in pins
-            if wanted.get(name, version) != version
-        ]
         entries = re.split(r"\n(?=\S)", text.partition("\n")[2].strip())
-        found += [
-            f"locks/{kind}.txt: {entry} has no hash" for entry in entries if "--hash=sha256:" not in entry
+        wrong = [
+            *(f"{name} is not pinned" for name in sorted(direct - {name for name, _ in pins})),
+            *(
+                f"{name}=={version}, not {wanted[name]} as in constraints.txt"
+                for name, version in pins
+                if wanted.get(name, version) != version
+            ),
+            *(f"{entry} has no hash" for entry in entries if "--hash=sha256:" not in entry),
         ]
+        if of_what(project) not in text.partition("\n")[0]:
+            wrong.insert(0, "of other requirements than pyproject.toml and constraints.txt name")
         if "://" in text or "--find-links" in text or "--index" in text:
-            found.append(f"locks/{kind}.txt: names an address")
-    return found
+            wrong.append("names an address")
+        lines += [f"locks/{kind}.txt: {problem}" for problem in wrong]
+    return lines
 
 
 def _pins(text: str) -> list[tuple[str, str]]:
     return [(canonicalize_name(name), version) for name, version in PIN.findall(text.lower())]
 
 
-def main(arguments: list[str]) -> int:
-    """Write, or check; return the exit code."""
-    if arguments not in ([], ["check"]):
-        print(f"error: takes check or nothing, not {' '.join(arguments)!r}", file=sys.stderr)
-        return 2
-    if not arguments:
-        try:
-            write(PROJECT)
-        except ValueError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
-    found = problems(PROJECT)
-    print("\n".join(found) or "locks are of pyproject.toml and constraints.txt")
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with ended_by_mistakes():
+        if sys.argv[1:] not in ([], ["check"]):
+            raise ValueError(f"takes check or nothing, not {' '.join(sys.argv[1:])!r}")
+        if not sys.argv[1:]:
+            write(PROJECT)
+    lines = problems(PROJECT)
+    print("\n".join(lines) or "locks are of pyproject.toml and constraints.txt")
+    sys.exit(bool(lines))

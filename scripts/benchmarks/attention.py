@@ -59,20 +59,14 @@ def measure(options: Options) -> Iterator[Row]:
 
 
 def _compared(work: str, rounds: int) -> Row:
-    found = take_turns({name: timed(_step(work, name)) for name in ("ours", "other")}, rounds)
+    seconds = take_turns({name: timed(_step(work, name)) for name in ("ours", "other")}, rounds)
     peaks = {name: partial(fresh_process, _peak, work, name) for name in ("ours", "other", "neither")}
     memory = take_turns(peaks, min(rounds, PEAKS), warm_up=0)
-    return {
-        "what": work,
-        "unit": "tokens/s",
-        "ours": round(TOKENS[work] / found.median("ours"), 1),
-        "other": round(TOKENS[work] / found.median("other"), 1),
-        "ratio": found.ratio("other", "ours"),
-        "ours_peak_mb": round(memory.median("ours")),
-        "other_peak_mb": round(memory.median("other")),
-        "memory_ratio": memory.ratio("ours", "other"),
-        "without_steps_mb": round(memory.median("neither")),
-    }
+    speeds = {side: round(TOKENS[work] / seconds.median(side), 1) for side in ("ours", "other")}
+    row = {"what": work, "unit": "tokens/s", **speeds, "ratio": seconds.ratio("other", "ours")}
+    row |= {f"{side}_peak_mb": round(memory.median(side)) for side in ("ours", "other")}
+    row["memory_ratio"] = memory.ratio("ours", "other")
+    return row | {"without_steps_mb": round(memory.median("neither"))}
 
 
 def _step(work: str, name: str) -> Callable[[], None]:

@@ -12,9 +12,8 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -147,16 +146,10 @@ def flat(row: Row) -> dict[str, Any]:
 def where_and_when() -> dict[str, Any]:
     """Return what every row of a CSV ends in: threads, processor, load, date, torch's version, commit."""
     threads = torch.get_num_threads()
-    place = describe(device=torch.device("cpu"), precision="", processes=1, threads=threads)
-    return {
-        "threads": threads,
-        "processor": place["device"],
-        "load": round(os.getloadavg()[0], 1),
-        "date": datetime.now(UTC).date().isoformat(),
-        "torch": place["packages"]["torch"],
-        "commit": place["commit"],
-        "dirty": place["dirty"],
-    }
+    facts = describe(device=torch.device("cpu"), precision="", processes=1, threads=threads)
+    today, load = datetime.now(UTC).date().isoformat(), round(os.getloadavg()[0], 1)
+    place = {"threads": threads, "processor": facts["device"], "load": load, "date": today}
+    return place | {"torch": facts["packages"]["torch"], "commit": facts["commit"], "dirty": facts["dirty"]}
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
@@ -171,8 +164,7 @@ def write(path: Path, rows: Iterable[Row]) -> None:
         writer.writerows(written)
 
 
-def line(row: Row) -> str:
-    """Return a row as it is printed."""
+def _line(row: Row) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in row.items() if value is not None)
 
 
@@ -190,7 +182,7 @@ def run_benchmark(
     threads: int | None = 1,
     output: str = "results/bench",
     keys: Mapping[str, str] | None = None,
-    shown: Callable[[Row], str] = line,
+    shown: Callable[[Row], str] = _line,
 ) -> Path:
     """Measure as the command line says, write and return <output>/<name of the benchmark>.csv.
 
@@ -222,24 +214,14 @@ def fresh_process(
 
     Variables of `environment` are set for it, or unset where None: the C library reads its own at start.
     """
-    with (
-        _changed_environment(environment or {}),
-        ProcessPoolExecutor(
-            1, multiprocessing.get_context("spawn"), torch.set_num_threads, (torch.get_num_threads(),)
-        ) as process,
-    ):
-        return process.submit(function, *arguments).result()
-
-
-@contextmanager
-def _changed_environment(changes: Mapping[str, str | None]) -> Iterator[None]:
-    before = dict(os.environ)
+    threads, before = torch.get_num_threads(), dict(os.environ)
+    for name, value in (environment or {}).items():
+        os.environ.pop(name, None)
+        os.environ.update({} if value is None else {name: value})
     try:
-        for name, value in changes.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-        yield
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, spawn, torch.set_num_threads, (threads,)) as process:
+            return process.submit(function, *arguments).result()
     finally:
         os.environ.clear()
         os.environ.update(before)

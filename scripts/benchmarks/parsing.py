@@ -89,13 +89,9 @@ def _train(task: Parsing, model: nn.Module) -> None:
 
 
 def _compared(what: str, plain: Callable[[], Any], ours: Callable[[], Any], rounds: int) -> Row:
-    found = take_turns({"plain": timed(plain), "ours": timed(ours)}, rounds)
-    return {
-        "what": what,
-        "plain_seconds": round(found.median("plain"), 3),
-        "ours_seconds": round(found.median("ours"), 3),
-        "ratio": found.ratio("plain", "ours"),
-    }
+    spent = take_turns({"plain": timed(plain), "ours": timed(ours)}, rounds)
+    seconds = {f"{side}_seconds": round(spent.median(side), 3) for side in ("plain", "ours")}
+    return {"what": what, **seconds, "ratio": spent.ratio("plain", "ours")}
 
 
 if __name__ == "__main__":

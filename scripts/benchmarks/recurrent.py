@@ -57,7 +57,9 @@ def _compared(
 
 
 def _pass(layer: nn.Module, x: Tensor) -> None:
-    torch.autograd.grad(layer(x).sum(), [x, *layer.parameters()])
+    outputs = layer(x)
+    total = (outputs[0] if isinstance(outputs, tuple) else outputs).sum()
+    torch.autograd.grad(total, [x, *layer.parameters()])
 
 
 def _sides(cell: str, features: int) -> dict[str, nn.Module]:
@@ -65,7 +67,7 @@ def _sides(cell: str, features: int) -> dict[str, nn.Module]:
     return {
         **ours,
         "torch, cell by cell": PlainLoop(CELLS[cell](features, features)),
-        "torch, fused": FusedLayer(FUSED[cell](features, features)),
+        "torch, fused": FUSED[cell](features, features),
     }
 
 
@@ -106,19 +108,6 @@ class PlainLoop(nn.Module):
             state = self.cell(given, state)
             outputs.append(state[0] if isinstance(state, tuple) else state)
         return torch.stack(outputs)
-
-
-class FusedLayer(nn.Module):
-    """torch's layer: the loop in its compiled code."""
-
-    def __init__(self, layer: nn.LSTM | nn.GRU) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs (T, B, H) of inputs (T, B, H)."""
-        outputs: Tensor = self.layer(x)[0]
-        return outputs
 
 
 if __name__ == "__main__":

@@ -66,13 +66,10 @@ def _train_ours(trainer: Trainer, task: Translation, order: Sequence[Indices]) -
 
 def _row(what: str, unit: str, rounds: Rounds[str], ours: str, other: str, *, amount: float) -> Row:
     """Return speeds, amount over seconds, and the ratio of `ours` to `other`."""
-    return {
-        "what": what,
-        "unit": unit,
-        "ours": round(amount / rounds.median(ours), 1),
-        "other": round(amount / rounds.median(other), 1),
-        "ratio": rounds.ratio(other, ours),
+    speeds = {
+        side: round(amount / rounds.median(name), 1) for side, name in (("ours", ours), ("other", other))
     }
+    return {"what": what, "unit": unit, **speeds, "ratio": rounds.ratio(other, ours)}
 
 
 def _training(experiment: Experiment, task: Translation, updates: int) -> Row:
@@ -101,14 +98,10 @@ def _tokens_an_update(task: Translation, updates: int) -> float:
 def _memory(updates: int, rounds: int) -> Row:
     """Return the peak memory of a process of each that trains; the ratio is fairseq's over ours."""
     sides = {name: partial(fresh_process, _peak, name, updates) for name in ("ours", "fairseq")}
-    found = take_turns(sides, rounds, warm_up=0)
-    return {
-        "what": "peak memory of training",
-        "unit": "MB",
-        "ours": round(found.median("ours"), 1),
-        "other": round(found.median("fairseq"), 1),
-        "ratio": found.ratio("fairseq", "ours"),
-    }
+    memory = take_turns(sides, rounds, warm_up=0)
+    ours, other = (round(memory.median(name), 1) for name in ("ours", "fairseq"))
+    ratio = memory.ratio("fairseq", "ours")
+    return {"what": "peak memory of training", "unit": "MB", "ours": ours, "other": other, "ratio": ratio}
 
 
 def _peak(name: str, updates: int) -> float:

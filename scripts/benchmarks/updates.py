@@ -21,8 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from importlib import import_module
 from inspect import getsource
 from pathlib import Path
@@ -33,15 +34,12 @@ from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.config.portable import HELD
 from adanorm.data.fetch import mirrors_of
-from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark, take_turns
+from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.
 SCALES = {"rt": "paper", "sst5": "paper", "mnist": "paper", "ptb": "mini", "enwik8": "mini", "de-en": "mini"}
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MALLOC_TRIM_THRESHOLD_": "1000000000",
-    "MALLOC_MMAP_THRESHOLD_": "1000000000",
-}
+ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+ENVIRONMENT |= dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), "1000000000")
 NUMERICS_1 = "0c61c8c"  # the last commit whose dropout, products and optimizer were PyTorch's own
 WARM_UP = 5  # updates of each side that are not counted; they also say how many make a turn
 
@@ -90,6 +88,7 @@ def _serve(trainer: Any, answers: TextIO) -> None:
 CHILD = f"""
 from __future__ import annotations
 import json, os, sys, time
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 {getsource(_say)}{getsource(_serve)}{getsource(_start_run)}
@@ -106,25 +105,14 @@ class Child:
     def __init__(
         self, checkout: Path, settings: list[str], folder: Path, held: Mapping[str, str] | None = None
     ) -> None:
-        self.checkout = checkout
+        self.checkout, self._errors = checkout, folder / "errors.txt"
         folder.mkdir()
-        self._errors = folder / "errors.txt"
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", CHILD, *settings, f"runs={folder}"],
-                env={
-                    **os.environ,
-                    **_mirror(),
-                    **ENVIRONMENT,
-                    **(held or {}),
-                    "PYTHONPATH": str(checkout / "src"),
-                },
-                cwd=checkout,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
+                env=os.environ | _mirror() | ENVIRONMENT | {**(held or {}), "PYTHONPATH": f"{checkout}/src"},
+                cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+            )  # fmt: skip
 
     def __enter__(self) -> Child:
         return self
@@ -141,7 +129,7 @@ class Child:
         self._answer()  # ready
 
     def ask(self, request: str) -> dict[str, Any]:
-        """Return the answer to `update N` or `evaluate`: its seconds and what was found."""
+        """Return the answer to `update N` or `evaluate`: its seconds and what was computed."""
         assert self._process.stdin is not None
         print(request, file=self._process.stdin, flush=True)
         return self._answer()
@@ -168,9 +156,9 @@ def measure(options: Options) -> Iterator[Row]:
         scale = keys["scale"] or SCALES[task]
         settings = [f"task={task}", f"norm={keys['norm']}", f"scale={scale}", "device=cpu", "threads=1"]
         settings.append(f"data.cache={PROJECT / 'data'}")
-        place = {"task": task, "norm": keys["norm"], "scale": scale, "baseline": _commit(other)}
+        of_all = {"task": task, "norm": keys["norm"], "scale": scale, "baseline": keys["baseline"]}
         for row in _compared({"here": PROJECT, "there": other}, settings, options):
-            yield place | row
+            yield of_all | row
 
 
 def _mirror() -> dict[str, str]:
@@ -191,9 +179,7 @@ def checkout_of(baseline: str) -> Path:
     if not baseline or not (tree / "src").is_dir():
         command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(tree), baseline]
         if not baseline or subprocess.run(command, capture_output=True, check=False).returncode:
-            raise ValueError(
-                f"baseline={baseline}: must be another checkout of this project, or a commit of it"
-            )
+            raise ValueError(f"baseline={baseline}: must be another checkout of this project, or a commit")
     return tree
 
 
@@ -218,57 +204,39 @@ def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Optio
 
 
 def _row(what: str, children: Mapping[str, Child], request: str, rounds: int, *, count: int) -> Row:
-    found: dict[str, list[Any]] = {side: [] for side in children}
+    results: dict[str, list[Any]] = {side: [] for side in children}
 
-    def side(name: str) -> Callable[[], float]:
-        def spent() -> float:
-            answer = children[name].ask(request)
-            found[name].append(answer["found"])
-            return float(answer["seconds"]) / count
+    def turn(side: str) -> float:
+        answer = children[side].ask(request)
+        results[side].append(answer["found"])
+        return float(answer["seconds"]) / count
 
-        return spent
-
-    spent = take_turns({name: side(name) for name in children}, rounds)
-    ratio: Spread = spent.ratio("here", "there")
+    spent = take_turns({side: partial(turn, side) for side in children}, rounds)
     return {
         "what": what,
         "a_turn": count,
         "here_per_second": round(1 / spent.median("here"), 3),
         "there_per_second": round(1 / spent.median("there"), 3),
-        "ratio": ratio,
-        "same_results": found["here"] == found["there"],
+        "ratio": spent.ratio("here", "there"),
+        "same_results": results["here"] == results["there"],
     }
 
 
 def shown(row: Row) -> str:
     """Return a row as it is printed."""
-    found = "the same results" if row["same_results"] else "OTHER RESULTS"
+    results = "the same results" if row["same_results"] else "OTHER RESULTS"
     return (
         f"{row['task']} {row['what']}: {row['here_per_second']:,} a second here, {row['there_per_second']:,}"
-        f" there; time here : there {row['ratio']}; {found}"
+        f" there; time here : there {row['ratio']}; {results}"
     )
-
-
-def _commit(checkout: Path) -> str | None:
-    """Return the commit of a checkout, None where it is no repository."""
-    found = subprocess.run(
-        ["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return found.stdout.strip() or None
 
 
 if __name__ == "__main__":
-    run_benchmark(
-        measure,
-        rounds=21,
-        shown=shown,
-        keys={
-            "baseline": NUMERICS_1,
-            "arithmetic": "",
-            "tasks": ",".join(SCALES),
-            "scale": "",
-            "norm": "adanorm",
-            "seconds": "0.5",
-            "evaluations": "5",
-        },
-    )
+    keys = {
+        "baseline": NUMERICS_1,
+        "arithmetic": "",
+        "tasks": ",".join(SCALES),
+        "scale": "",
+        "norm": "adanorm",
+    }
+    run_benchmark(measure, rounds=21, shown=shown, keys={**keys, "seconds": "0.5", "evaluations": "5"})

@@ -8,7 +8,7 @@ from typing import Any
 
 from adanorm.data.catalogue import SOURCES, File, Source
 
-PAPER = "https://arxiv.org/abs/1911.07013"
+PAPER, TITLE = "https://arxiv.org/abs/1911.07013", "Understanding and Improving Layer Normalization"
 PUBLISHED = "2026-11-22"  # version 0.1.0
 CROISSANT = "http://mlcommons.org/croissant/"
 _TERMS = (
@@ -82,7 +82,7 @@ def croissant(name: str, source: Source) -> dict[str, Any]:
 def _file_object(file: File) -> dict[str, Any]:
     kind, _, checksum = (file.checksum or "").partition(":")
     suffix = next((ending for ending in TYPES if file.name.endswith(ending)), "")
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "@type": "cr:FileObject",
         "@id": file.name,
         "name": file.name,
@@ -90,58 +90,47 @@ def _file_object(file: File) -> dict[str, Any]:
         "encodingFormat": TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "text/plain",
     }
     if file.size is not None:
-        found["contentSize"] = f"{file.size} B"
+        described["contentSize"] = f"{file.size} B"
     if kind in ("sha256", "md5"):
-        found[kind] = checksum
-    return found
+        described[kind] = checksum
+    return described
 
 
 def ro_crate(results: Path) -> dict[str, Any]:
     """Return the RO-Crate 1.1 description of the results, with the parts that are in their folder."""
     parts = [part for part in PARTS if (results / part).exists()]
-    described = [
-        {
-            "@id": part,
-            "@type": "Dataset" if part.endswith("/") else "File",
-            "name": part.rstrip("/"),
-            "description": PARTS[part],
-            **({} if part.endswith("/") else {"encodingFormat": mimetypes.guess_type(part)[0]}),
-        }
-        for part in parts
-    ]
-    return {
-        "@context": "https://w3id.org/ro/crate/1.1/context",
-        "@graph": [
-            {
-                "@id": "ro-crate-metadata.json",
-                "@type": "CreativeWork",
-                "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
-                "about": {"@id": "./"},
-            },
-            {
-                "@id": "./",
-                "@type": "Dataset",
-                "name": "AdaNorm, reproduced: records, tables and figures",
-                "description": "Runs that reproduce 'Understanding and Improving Layer Normalization'"
-                " (Xu et al., NeurIPS 2019), and what is written from them.",
-                "datePublished": PUBLISHED,
-                "author": {"@id": "#authors"},
-                "publisher": {"@id": "#authors"},
-                "license": {"@id": "https://spdx.org/licenses/MIT"},
-                "isBasedOn": {"@id": PAPER},
-                "hasPart": [{"@id": part} for part in parts],
-            },
-            {"@id": "https://spdx.org/licenses/MIT", "@type": "CreativeWork", "name": "MIT License"},
-            {
-                "@id": "#authors",
-                "@type": "Organization",
-                "name": "The authors of the AdaNorm reproduction suite",
-            },
-            {
-                "@id": PAPER,
-                "@type": "ScholarlyArticle",
-                "name": "Understanding and Improving Layer Normalization",
-            },
-            *described,
-        ],
+    mit, authors = "https://spdx.org/licenses/MIT", "#authors"
+    crate = {
+        "@id": "ro-crate-metadata.json",
+        "@type": "CreativeWork",
+        "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
+        "about": {"@id": "./"},
     }
+    whole = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": "AdaNorm, reproduced: records, tables and figures",
+        "description": f"Runs that reproduce '{TITLE}' (Xu et al., NeurIPS 2019), and what is"
+        " written from them.",
+        "datePublished": PUBLISHED,
+        "author": {"@id": authors},
+        "publisher": {"@id": authors},
+        "license": {"@id": mit},
+        "isBasedOn": {"@id": PAPER},
+        "hasPart": [{"@id": part} for part in parts],
+    }
+    named = (
+        (mit, "CreativeWork", "MIT License"),
+        (authors, "Organization", "The authors of the AdaNorm reproduction suite"),
+        (PAPER, "ScholarlyArticle", TITLE),
+    )
+    others = [{"@id": id_, "@type": kind, "name": name} for id_, kind, name in named]
+    graph = [crate, whole, *others, *map(_part, parts)]
+    return {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": graph}
+
+
+def _part(path: str) -> dict[str, Any]:
+    named = {"name": path.rstrip("/"), "description": PARTS[path]}
+    if path.endswith("/"):
+        return {"@id": path, "@type": "Dataset", **named}
+    return {"@id": path, "@type": "File", **named, "encodingFormat": mimetypes.guess_type(path)[0]}
