@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import DataConfig
@@ -94,11 +93,11 @@ def test_a_download_is_verified_and_kept(tmp_path: Path, served: str) -> None:
 def test_a_broken_off_download_goes_on(tmp_path: Path, served: str) -> None:
     folder = tmp_path / "cache" / "numbers"
     folder.mkdir(parents=True)
-    (folder / "numbers.bin.part").write_bytes(CONTENT[:1000])
+    (folder / "part.numbers.bin").write_bytes(CONTENT[:1000])
     path = fetch.fetch("numbers", places(tmp_path, served))["numbers.bin"]
     assert path.read_bytes() == CONTENT
     assert Ranges.asked == ["bytes=1000-"]
-    assert not (folder / "numbers.bin.part").exists()
+    assert not (folder / "part.numbers.bin").exists()
 
 
 @pytest.mark.usefixtures("numbers")
@@ -252,17 +251,3 @@ def test_a_broken_download_without_published_checksum_is_not_kept(
         fetch.fetch("lines", places(tmp_path, served))
     left = [path.name for path in (tmp_path / "cache" / "lines").iterdir() if path.suffix != ".lock"]
     assert left == []
-
-
-@pytest.mark.usefixtures("numbers")
-def test_what_a_killed_download_left_is_swept_once_the_file_is_there(tmp_path: Path, served: str) -> None:
-    folder = tmp_path / "cache" / "numbers"
-    folder.mkdir(parents=True)
-    (folder / "unverified.numbers.bin").write_bytes(CONTENT[:10])
-    (folder / "numbers.bin.part").write_bytes(CONTENT[:10])
-    data = places(tmp_path, str(tmp_path / "served"))
-    with FileLock(folder / "numbers.bin.lock"):  # somebody is getting it
-        fetch.fetch("numbers", data)
-        assert (folder / "numbers.bin.part").exists()
-    fetch.fetch("numbers", data)
-    assert [path.name for path in folder.iterdir()] == ["numbers.bin.lock"]

@@ -7,6 +7,7 @@ from adanorm.cli.values import true_or_false
 from adanorm.config.compose import compose_experiment
 from adanorm.data import addresses
 from adanorm.data.catalogue import SOURCES
+from adanorm.data.fetch import editions_of
 from adanorm.runs.auto_scale import experiment_of
 
 USAGE = Usage(
@@ -41,12 +42,12 @@ def _check(settings: list[str]) -> int:
         if chosen not in SOURCES:
             print(f"data.source={chosen}: nothing of it is downloaded")
             return 0
-        sources = addresses.with_editions(SOURCES[chosen])
-    found = addresses.answers(sources)
+        sources = [SOURCES[chosen], *editions_of(SOURCES[chosen])]
+    answers = addresses.ask_all(sources)
     print("       status       bytes first  address")
-    for line in addresses.table(found):
+    for line in addresses.table(answers):
         print(line)
-    if lacking := addresses.files_without(found):
+    if lacking := addresses.files_without(answers):
         print("no address answers for these: put them so into a mirror folder (ADANORM_MIRROR)")
-        print("\n".join(f"  {place}" for place in lacking))
+        print("\n".join(f"  {path}" for path in lacking))
     return int(bool(lacking))

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from adanorm.data.catalogue import File, Source
 from adanorm.data.download import PATIENCE, Patience, Reply, ask
-from adanorm.data.fetch import editions_of
 
 AT_ONCE = 8
 WIDTH = 80
@@ -26,34 +25,22 @@ class Answer(NamedTuple):
     reply: Reply
 
 
-def answers(sources: Iterable[Source], patience: Patience = PATIENCE) -> list[Answer]:
+def ask_all(sources: Iterable[Source], patience: Patience = PATIENCE) -> list[Answer]:
     """Return what every address of the network of these sources answers, in the catalogue's order."""
-    places = [
-        (source, file, address)
-        for source in sources
-        for file in source.files
-        for address in file.addresses
-        if "://" in address
-    ]
+    asked = [(source, file, a) for source in sources for file in source.files for a in file.addresses]
 
-    def asked(place: tuple[Source, File, str]) -> Answer:
-        _, file, address = place
+    def answer(source: Source, file: File, address: str) -> Answer:
         whole, _, member = address.partition("#")
-        return Answer(*place, ask(whole, None if member else file.size, patience))
+        return Answer(source, file, address, ask(whole, None if member else file.size, patience))
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(asked, places))
+        return list(pool.map(answer, *zip(*(entry for entry in asked if "://" in entry[2]), strict=True)))
 
 
-def with_editions(source: Source) -> list[Source]:
-    """Return a source and the other editions of its corpus."""
-    return [source, *editions_of(source)]
-
-
-def table(found: Iterable[Answer]) -> Iterator[str]:
-    """Yield the lines of a table of answers, within 80 columns: a heading a file, a line an address."""
+def table(answers: Iterable[Answer]) -> Iterator[str]:
+    """Yield the lines of a table of answers, within 80 columns: a heading per file, a line per address."""
     heading = ""
-    for source, file, address, reply in found:
+    for source, file, address, reply in answers:
         if heading != (heading := f"{source.folder}/{file.name}"):
             yield heading
         state, status = ("ok" if reply.problem is None else "FAIL"), str(reply.status or "-")
@@ -66,10 +53,10 @@ def table(found: Iterable[Answer]) -> Iterator[str]:
             yield from textwrap.wrap(reply.problem, WIDTH, initial_indent=" " * 7, subsequent_indent=" " * 7)
 
 
-def files_without(found: Iterable[Answer]) -> list[str]:
+def files_without(answers: Iterable[Answer]) -> list[str]:
     """Return the files that no address answers for, each as the path in a mirror folder to put it at."""
     good: dict[str, bool] = {}
-    for source, file, _, reply in found:
-        place = f"{source.folder}/{file.name}"
-        good[place] = good.get(place, False) or reply.problem is None
-    return [place for place, answered in good.items() if not answered]
+    for source, file, _, reply in answers:
+        path = f"{source.folder}/{file.name}"
+        good[path] = good.get(path, False) or reply.problem is None
+    return [path for path, answered in good.items() if not answered]

@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 import requests
 from requests import codes
+from requests.adapters import HTTPAdapter
 from tqdm import tqdm
+from urllib3.util import Retry
 
 FIRST_BYTES = 64
 CHUNK = 1 << 16
-LONGEST_WAIT = 60.0  # seconds, whatever a server asks for
+LONGEST_WAIT = 60  # seconds, whatever a server asks for
+PASSING = (codes.too_many_requests, *range(500, 600))  # what may pass: the same address is asked again
 
 
 class Patience(NamedTuple):
@@ -25,10 +28,6 @@ class Patience(NamedTuple):
     backoff: float = 1.0
     connect: float = 5.0
     read: float = 60.0
-
-    def wait(self, attempt: int, asked: float | None) -> float:
-        """Return the seconds to wait after an attempt, counted from 1: what the server asked for, or ours."""
-        return min(LONGEST_WAIT, self.backoff * 2 ** (attempt - 1) if asked is None else asked)
 
 
 PATIENCE = Patience()
@@ -43,49 +42,36 @@ class Reply(NamedTuple):
     problem: str | None
 
 
-class _LaterError(OSError):
-    """Something that may pass: the same address is asked again, after `seconds` if the server said so."""
-
-    def __init__(self, problem: str, seconds: float | None = None) -> None:
-        super().__init__(problem)
-        self.seconds = seconds
-
-
 def download(address: str, part: Path, size: int | None, patience: Patience = PATIENCE) -> None:
     """Get what is at an address into `part`, going on from what it holds.
 
     Raises OSError or ValueError, saying what answered instead, where that is not a whole file of `size`
-    bytes; what was got of a file that broke off stays for the next time.
+    bytes; what came of a file that broke off stays for the next time.
     """
-    for attempt in range(1, patience.attempts + 1):
-        before = _size(part)
-        try:
-            return _continue(address, part, size, patience)
-        except (_LaterError, requests.RequestException) as error:
-            problem, seconds = reason(error), getattr(error, "seconds", None)
-            # Where nobody answers, the next address is better than patience.
-            broken = (_LaterError, requests.ReadTimeout, requests.exceptions.ChunkedEncodingError)
-            passing = isinstance(error, broken) or _size(part) > before
-            if not passing:
-                raise OSError(problem) from None
-        if attempt < patience.attempts:
-            time.sleep(patience.wait(attempt, seconds))
-    raise OSError(f"{problem}, {patience.attempts} times")
+    retry = Retry(
+        patience.attempts - 1, status_forcelist=PASSING, raise_on_status=False,
+        connect=0,  # where nobody answers, the next address is better than patience
+        backoff_factor=patience.backoff, backoff_max=LONGEST_WAIT, retry_after_max=LONGEST_WAIT,
+    )  # fmt: skip
+    with requests.Session() as session:
+        session.mount("https://", HTTPAdapter(max_retries=retry))
+        session.mount("http://", HTTPAdapter(max_retries=retry))
+        for attempt in range(patience.attempts):
+            time.sleep(patience.backoff * attempt)
+            problem = _continue(session, address, part, size, patience)
+            if problem is None:
+                return
+        raise OSError(problem)
 
 
 def ask(address: str, size: int | None, patience: Patience = PATIENCE) -> Reply:
     """Return what an address answers to a request for its first bytes; nothing is kept."""
-    headers = {"Accept-Encoding": "identity", "Range": f"bytes=0-{FIRST_BYTES - 1}"}
     try:
-        with requests.get(
-            address, headers=headers, stream=True, timeout=(patience.connect, patience.read)
-        ) as answer:
+        with _answer(requests.Session(), address, f"0-{FIRST_BYTES - 1}", patience) as answer:
             first = next(answer.iter_content(FIRST_BYTES), b"")
-            problem = _refusal(answer, size) or (
-                "an empty file" if not first else _page(answer.headers, first)
-            )
+            problem = _refusal(answer, size) or (_page(answer.headers, first) if first else "an empty file")
             return Reply(answer.status_code, _total(answer), first, problem)
-    except (requests.RequestException, OSError) as error:
+    except OSError as error:
         return Reply(None, None, b"", reason(error))
 
 
@@ -94,88 +80,86 @@ def reason(error: Exception) -> str:
     kinds = requests.exceptions
     words: dict[type[Exception], str] = {  # the first that fits
         requests.Timeout: "no answer in time",
-        kinds.ChunkedEncodingError: "broke off",
         kinds.SSLError: "its certificate is refused",
         requests.TooManyRedirects: "redirects without end",
         requests.ConnectionError: "no answer in time" if "timed out" in str(error) else "no connection",
         FileNotFoundError: "no such file",
     }
-    said = (text for kind, text in words.items() if isinstance(error, kind))
-    return next(said, " ".join(str(error).split()))
+    fitting = (text for kind, text in words.items() if isinstance(error, kind))
+    return next(fitting, " ".join(str(error).split()))
 
 
-def _continue(address: str, part: Path, size: int | None, patience: Patience) -> None:
-    have = _size(part)
-    if size is not None and have >= size:
-        if have == size:
-            return
-        part.unlink()
-        have = 0
+def _answer(session: requests.Session, address: str, span: str, patience: Patience) -> requests.Response:
+    """Return the answer to a request for these bytes, all if empty, before its content is read."""
     headers = {"Accept-Encoding": "identity"}  # the file's own bytes: they are what is counted
-    if have:
-        headers["Range"] = f"bytes={have}-"
-    with requests.get(
-        address, headers=headers, stream=True, timeout=(patience.connect, patience.read)
-    ) as answer:
-        if have and answer.status_code == codes.requested_range_not_satisfiable:
-            if _total(answer) == have:
-                return  # there is no more of it
-            part.unlink()
-            raise _LaterError("refuses to go on where an earlier download broke off", 0)
-        if problem := _refusal(answer, size):
-            if answer.status_code == codes.too_many_requests or answer.status_code >= 500:
-                raise _LaterError(problem, _retry_after(answer.headers))
-            raise ValueError(problem)
+    if span:
+        headers["Range"] = f"bytes={span}"
+    return session.get(address, headers=headers, stream=True, timeout=(patience.connect, patience.read))
+
+
+def _continue(
+    session: requests.Session, address: str, part: Path, size: int | None, patience: Patience
+) -> str | None:
+    """Get the bytes that `part` lacks; return why some are still lacking, or None."""
+    have = part.stat().st_size if part.exists() else 0
+    if have and have == size:
+        return None
+    have = 0 if size is not None and have > size else have
+    with _answer(session, address, f"{have}-" if have else "", patience) as answer:
+        refused = answer.status_code == codes.requested_range_not_satisfiable
+        if have and refused and _total(answer) == have:
+            return None  # there is no more of it
         goes_on = answer.status_code == codes.partial_content
-        if goes_on and _start(answer.headers) not in (have, None):
+        start = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
+        if have and (refused or (goes_on and start and int(start[1]) != have)):
             part.unlink()
-            raise _LaterError("goes on elsewhere than asked", 0)
-        _write(answer, part, have if goes_on else 0, size)
+            return "does not go on where an earlier download broke off"
+        if problem := _refusal(answer, size):
+            raise ValueError(problem)
+        return _write(answer, part, have if goes_on else 0, size)
 
 
-def _write(answer: requests.Response, part: Path, have: int, size: int | None) -> None:
-    """Write the rest of a file whose first `have` bytes are in `part`."""
-    total = _total(answer)
+def _write(answer: requests.Response, part: Path, have: int, size: int | None) -> str | None:
+    """Write the rest of a file whose first `have` bytes are in `part`; return what it lacks, or None."""
+    expected = size if size is not None else _total(answer)
     answer.raw.enforce_content_length = False  # what came of it is kept; its length is checked below
-    with (
-        part.open("ab" if have else "wb") as file,
-        tqdm(
-            total=total or size,
-            initial=have,
-            desc=part.name.removesuffix(".part"),
-            unit="B",
-            unit_scale=True,
-            disable=not sys.stderr.isatty(),
-        ) as bar,
-    ):
-        for chunk in answer.iter_content(CHUNK):
-            if not have and file.tell() == 0 and (problem := _page({}, chunk)):
-                raise ValueError(problem)
-            file.write(chunk)
-            bar.update(len(chunk))
-    got, expected = _size(part), size if size is not None else total
-    if expected is not None and got < expected:
-        raise _LaterError(f"broke off after {got:,} of {expected:,} bytes")
-    if expected is not None and got > expected:
+    bar = tqdm(
+        total=expected,
+        initial=have,
+        desc=part.name,
+        unit="B",
+        unit_scale=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with part.open("ab" if have else "wb") as file, bar:
+        try:
+            for chunk in answer.iter_content(CHUNK):
+                if file.tell() == 0 and (problem := _page({}, chunk)):
+                    raise ValueError(problem)
+                file.write(chunk)
+                bar.update(len(chunk))
+        except requests.RequestException as error:
+            return f"broke off: {reason(error)}"
+    count = part.stat().st_size
+    if expected is not None and count > expected:
         part.unlink()
         raise ValueError(f"sends more than {expected:,} bytes")
+    return f"broke off after {count:,} of {expected:,} bytes" if count < (expected or 0) else None
 
 
 def _refusal(answer: requests.Response, size: int | None) -> str | None:
     """Return what is wrong with an answer before its content is read, or None."""
     status = answer.status_code
-    if status in (codes.not_found, codes.gone):
-        return f"there is no such file any more ({status})"
-    if status == codes.too_many_requests:
-        return "too many requests (429)"
     if not answer.ok:
-        return f"the server answers {status}"
-    if problem := _page(answer.headers, b""):
-        return problem
-    total = _total(answer)
-    if size is not None and total is not None and total != size:
+        return {
+            codes.not_found: "there is no such file any more (404)",
+            codes.gone: "there is no such file any more (410)",
+            codes.too_many_requests: "too many requests (429)",
+        }.get(status, f"the server answers {status}")
+    problem, total = _page(answer.headers, b""), _total(answer)
+    if problem is None and None not in (size, total) and total != size:
         return f"the file there has {total:,} bytes, not {size:,}"
-    return None
+    return problem
 
 
 def _page(headers: Mapping[str, str], first: bytes) -> str | None:
@@ -193,17 +177,3 @@ def _total(answer: requests.Response) -> int | None:
         return int(ranged[1])
     length = answer.headers.get("Content-Length", "")
     return int(length) if length.isdecimal() and answer.status_code == codes.ok else None
-
-
-def _start(headers: Mapping[str, str]) -> int | None:
-    found = re.match(r"bytes (\d+)-", headers.get("Content-Range", ""))
-    return int(found[1]) if found else None
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    asked = headers.get("Retry-After", "")
-    return float(asked) if asked.isdecimal() else None
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

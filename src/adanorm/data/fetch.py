@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import os
 import re
-from collections.abc import Callable
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,20 +46,17 @@ def fetch(source: str, data: DataConfig, patience: Patience = PATIENCE) -> dict[
     had.
     """
     entry = SOURCES[source]
-    found = {file.name: _fetch_file(entry, file, data, patience) for file in entry.files}
-    files: dict[str, list[File]] = {}  # by mirror
+    paths, files, published = {}, Counter[str](), Counter[str]()
     for file in entry.files:
-        if (mirror := found[file.name][1]) is not None:
-            files.setdefault(mirror, []).append(file)
-    for mirror, those in files.items():
-        checked = sum(file.checksum is not None for file in those)
-        _say(f"{source}: {len(those)} file(s) from the mirror {mirror}, {checked} with a published checksum")
-    return {name: path for name, (path, _) in found.items()}
-
-
-def _say(line: str) -> None:
-    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-        print(line, flush=True)
+        paths[file.name], mirror = _fetch_file(entry, file, data, patience)
+        if mirror is not None:
+            files[mirror] += 1
+            published[mirror] += file.checksum is not None
+    for mirror, count in files.items():
+        if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+            checked = f"{published[mirror]} with a published checksum"
+            print(f"{source}: {count} file(s) from the mirror {mirror}, {checked}", flush=True)
+    return paths
 
 
 def availability(source: str, data: DataConfig) -> str | None:
@@ -89,16 +86,14 @@ def _fetch_file(entry: Source, file: File, data: DataConfig, patience: Patience)
     cached = folder / file.name
     problems: list[str] = []
     for address, mirror in ((str(cached), None), *_addresses(entry, file, data)):
+        if address == str(cached) and not cached.exists():
+            continue
         try:
-            path = _local(address) or _downloaded(address, folder, file, patience)
-            problem = _problem(path, file, folder)
-            if problem is None:
-                _sweep(folder, file)
-                return path, mirror
-            problems.append(f"{address}: {problem}")
-        except FileNotFoundError as error:
-            if address != str(cached):  # where it is not yet, mostly
-                problems.append(f"{address}: {reason(error)}")
+            path = _local(address)
+            if path is None:
+                return _downloaded(address, folder, file, patience), mirror
+            _verify(path, file, folder)
+            return path, mirror
         except (OSError, ValueError) as error:
             problems.append(f"{address}: {reason(error)}")
     others = [f"preset={other.preset}" for other in editions_of(entry) if other.preset]
@@ -121,41 +116,33 @@ def is_at_hand(entry: Source, data: DataConfig) -> bool:
 
 def missing_files(entry: Source, data: DataConfig) -> list[File]:
     """Return the files of a source that lie neither in the cache nor in a mirror that is a folder."""
-    places = [cache_of(data), *(Path(mirror) for mirror in mirrors_of(data) if "://" not in mirror)]
-    return [f for f in entry.files if not any((place / entry.folder / f.name).is_file() for place in places)]
+    folders = [cache_of(data), *(Path(mirror) for mirror in mirrors_of(data) if "://" not in mirror)]
+    return [f for f in entry.files if not any((top / entry.folder / f.name).is_file() for top in folders)]
 
 
-def _problem(path: Path, file: File, folder: Path) -> str | None:
-    """Return how a file differs from its published checksum, if it does, or from what it was at first.
+def _verify(path: Path, file: File, folder: Path) -> None:
+    """Raise ValueError where a file differs from its published checksum, or from what it was at first.
 
     One without a published checksum is read to its end the first time, and its own is kept in `folder`.
     """
     kept = folder / f"{file.name}.sha256"
-    known = file.checksum or _read_kept(kept)
+    kept_checksum = kept.read_text("ascii", "replace").strip() if kept.is_file() else ""
+    known = file.checksum or (kept_checksum if re.fullmatch("sha256:[0-9a-f]{64}", kept_checksum) else None)
     algorithm, _, expected = (known or "sha256:").partition(":")
     with path.open("rb") as content:
-        found = hashlib.file_digest(content, _digest_of(algorithm, path)).hexdigest()
+        if algorithm == "git":  # SHA-1 after a header that holds the size
+            digest = hashlib.file_digest(content, lambda: hashlib.sha1(b"blob %d\0" % path.stat().st_size))
+        else:
+            digest = hashlib.file_digest(content, algorithm)
+    checksum = digest.hexdigest()
     if known is None:
         packed.check(path)
         with suppress(OSError):  # where nothing can be kept, it is read to its end every time
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(kept, f"sha256:{found}\n".encode())
-    elif found != expected:
+            write_whole(kept, f"sha256:{checksum}\n".encode())
+    elif checksum != expected:
         hint = "" if file.checksum else f" as when it was first used ({kept} says so)"
-        return f"{algorithm} is {found[:12]}..., not {expected[:12]}...{hint}"
-    return None
-
-
-def _read_kept(path: Path) -> str | None:
-    text = path.read_text("ascii", "replace").strip() if path.is_file() else ""
-    return text if re.fullmatch("sha256:[0-9a-f]{64}", text) else None
-
-
-def _digest_of(algorithm: str, path: Path) -> Callable[[], hashlib._Hash]:
-    """Return what starts a digest; git's is SHA-1 after a header that holds the size."""
-    if algorithm == "git":
-        return lambda: hashlib.sha1(b"blob %d\0" % path.stat().st_size)
-    return lambda: hashlib.new(algorithm)
+        raise ValueError(f"{algorithm} is {checksum[:12]}..., not {expected[:12]}...{hint}")
 
 
 def _local(address: str) -> Path | None:
@@ -183,48 +170,24 @@ def _answers(address: str) -> bool:
 
 
 def _downloaded(address: str, folder: Path, file: File, patience: Patience) -> Path:
-    """Return the path of a file downloaded into a folder; one of wrong bytes does not come there."""
+    """Return the path of a file downloaded into a folder; it lands there verified and whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    part, unverified = _leftovers(folder, file)
+    path, part = folder / file.name, folder / f"part.{file.name}"  # so that its suffix says how to read it
     with FileLock(folder / f"{file.name}.lock"):
-        there = folder / file.name
-        if there.is_file() and _problem(there, file, folder) is None:
-            return there  # another process got it while this one waited
+        with suppress(OSError, ValueError):
+            _verify(path, file, folder)
+            return path  # another process got it while this one waited
         whole, _, member = address.partition("#")
         if member:
-            archive = File(Path(whole).name, None, None, (whole,))
-            packing = _downloaded(whole, folder, archive, patience)
-            unverified.write_bytes(_member(packing, member))
+            archive = _downloaded(whole, folder, File(Path(whole).name, None, None, ()), patience)
+            if member not in (members := packed.tar_members(archive, [member])):
+                raise ValueError(f"{archive.name}: holds no {member}")
+            part.write_bytes(members[member])
         else:
             download(whole, part, file.size, patience)
-            part.replace(unverified)  # wrong bytes must not be taken up again
         try:
-            if problem := _problem(unverified, file, folder):
-                raise ValueError(problem)
-            return unverified.replace(there)
-        finally:
-            unverified.unlink(missing_ok=True)
-
-
-def _member(archive: Path, name: str) -> bytes:
-    found = packed.tar_members(archive, [name])
-    if name not in found:
-        raise ValueError(f"{archive.name}: holds no {name}")
-    return found[name]
-
-
-def _leftovers(folder: Path, file: File) -> tuple[Path, Path]:
-    """Return where a download that was killed leaves what it got: a part, and a whole not yet verified."""
-    return folder / f"{file.name}.part", folder / f"unverified.{file.name}"
-
-
-def _sweep(folder: Path, file: File) -> None:
-    """Remove what downloads that were killed left of a file that is there now, if nobody holds it."""
-    leftovers = [path for path in _leftovers(folder, file) if path.exists()]
-    if leftovers:
-        with (
-            suppress(OSError),
-            FileLock(folder / f"{file.name}.lock", timeout=0),
-        ):  # a Timeout is such an error
-            for path in leftovers:
-                path.unlink(missing_ok=True)
+            _verify(part, file, folder)
+        except ValueError:
+            part.unlink()  # wrong bytes must not be taken up again
+            raise
+        return part.replace(path)
