@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import groupby
 from statistics import fmean
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import CONF, choices
+from adanorm.config.paths import CONF
 from adanorm.config.titles import quantity_title, title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS
@@ -26,8 +24,11 @@ from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 from adanorm.verdicts.variance import Scores
 
-MARKS = ("assumed", "recollected")  # of settings that the paper does not state, in conf/task
 AXES = {"channels": "over the channels", "all": "over all units of a layer", "width": "over rows of pixels"}
+SETTINGS = (
+    "Settings that the paper leaves open are marked *assumed* in `conf/task/`, those that no public source"
+    " confirms *recollected*."
+)
 COMPARABLE = (
     "Verdict on the paper's number, with its percentile in the distribution of one more run (Student's t,"
     " the standard deviation pooled over the norms of the task): *consistent*: within the central 80 %;"
@@ -42,7 +43,7 @@ def notes(table: Table) -> list[str]:
         f" {', '.join(map(str, table.study.seeds))}); `-`: not run. Scale: {table.study.scale}.",
         *_averages(table),
         *_marks(table),
-        *_settings(table),
+        SETTINGS,
         *_tuned(table),
         *_choice(table),
         *_splits(table),
@@ -175,34 +176,6 @@ def _arithmetics(table: Table) -> list[str]:
         "Runs of one column that differ in processor, PyTorch or the norms' code, which shifts scores about"
         f" as much as another seed does (`adanorm trace` names them): {', '.join(mixed)}."
     ]
-
-
-def _settings(table: Table) -> list[str]:
-    """Return how many settings of each task the paper leaves open, by their marks in conf/task."""
-    counts = {
-        mark: ", ".join(
-            f"{title(task)} {count}"
-            for task in table.study.columns
-            if task in choices("task") and (count := marked_lines(task, mark))
-        )
-        for mark in MARKS
-    }
-    if not any(counts.values()):
-        return []
-    text = f"Settings that the paper leaves open, marked *assumed* in `conf/task/`: {counts['assumed']}."
-    if counts["recollected"]:
-        text += f" Settings that no public source confirms, marked *recollected*: {counts['recollected']}."
-    return [text]
-
-
-@cache
-def marked_lines(task: str, mark: str) -> int:
-    """Return how many lines of a task's configuration, and of what it inherits, carry a mark."""
-    files = [CONF / "task" / f"{task}.yaml"]
-    shared = re.findall(r"^  - (shared/\S+)", files[0].read_text("utf-8"), re.MULTILINE)
-    files += [CONF / "task" / f"{name}.yaml" for name in shared]
-    lines = (line for file in files for line in file.read_text("utf-8").splitlines())
-    return sum(bool(re.search(rf"#.*\b{mark}\b", line)) for line in lines if not line.startswith("#"))
 
 
 def _tuned(table: Table) -> list[str]:
