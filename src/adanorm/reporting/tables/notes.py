@@ -11,7 +11,6 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONF
 from adanorm.config.titles import quantity_title, title
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.metrics.table import METRICS
 from adanorm.records.arithmetic import arithmetic
 from adanorm.records.baselines import best_baseline
 from adanorm.records.published import UNCONFIRMED
@@ -58,7 +57,7 @@ def notes(table: Table) -> list[str]:
 def _marks(table: Table) -> list[str]:
     """Return what the marks of a table mean, of those that are in it."""
     study, lines = table.study, []
-    if any(table.metric_of(task) == METRICS["bleu"] for task in study.columns):
+    if any(cell is not None and cell.results and cell.metric == "bleu" for cell in table.cells.values()):
         lines.append(
             "BLEU: on the corpus's own words, without smoothing, as multi-bleu and fairseq-score count it"
             " (sacrebleu: tok:none, smooth:none). `adanorm tables NAME metric=sacrebleu` prints"
