@@ -164,10 +164,12 @@ def test_seeds_that_settings_are_chosen_by_are_no_evidence(runs: list[Experiment
         record(run, **score(accuracy))
     assert cell(runs).scores == [76.0]
     assert cell([chosen_by]).scores == [90.0]
-    last = runs[0].model_copy(update={"seed": 100})
-    record(last, **score(77.0))
-    assert [run.seed for run in runs_on_record(runs[0])] == [1, 100]
-    assert [run.seed for run in runs_on_record(last)] == [1, 100]
+    last, fresh = (runs[0].model_copy(update={"seed": seed}) for seed in (40, 41))
+    for run in (last, fresh):
+        record(run, **score(77.0))
+    assert [run.seed for run in runs_on_record(runs[0])] == [1, 40]
+    assert [run.seed for run in runs_on_record(last)] == [1, 40]
+    assert [run.seed for run in runs_on_record(fresh)] == [41], "what one plan decided is not decided again"
     assert [run.seed for run in runs_on_record(chosen_by)] == [101]
 
 
