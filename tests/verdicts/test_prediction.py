@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adanorm.verdicts.prediction import error_rates, place
+from adanorm.verdicts.prediction import place
 from adanorm.verdicts.variance import Spread
 
 
@@ -30,18 +30,15 @@ def test_a_number_that_was_rounded_is_nearer() -> None:
     assert place(1.07, rounding=0.005, mean=1.115, count=3, spread=spread).p > exact.p
 
 
-@pytest.mark.parametrize("shift", [0.0, 1.5, 3.0])
-def test_the_printed_error_rates_are_those_of_drawn_cells(shift: float) -> None:
+def test_a_number_of_the_same_distribution_differs_once_in_twenty() -> None:
     random = np.random.default_rng(0)
     count, df, draws = 3, 14, 3000
     means = random.normal(0, 1 / math.sqrt(count), draws)
     sds = np.sqrt(random.chisquare(df, draws) / df)
-    numbers = random.normal(shift, 1, draws)
+    numbers = random.normal(0, 1, draws)
     verdicts = [
         place(x, rounding=0, mean=m, count=count, spread=Spread(s, df)).verdict
         for x, m, s in zip(numbers.tolist(), means.tolist(), sds.tolist(), strict=True)
     ]
-    expected = error_rates(count, df, shift)
-    assert sum(expected.values()) == pytest.approx(1)
-    for verdict, rate in expected.items():
+    for verdict, rate in {"consistent": 0.8, "inconclusive": 0.15, "differs": 0.05}.items():
         assert verdicts.count(verdict) / draws == pytest.approx(rate, abs=0.03)

@@ -34,24 +34,3 @@ def place(number: float, *, rounding: float, mean: float, count: int, spread: Sp
     p = 2 * float(t.sf(distance / scale, spread.df))
     verdict: Place = "differs" if p < DIFFERS else "consistent" if p >= CONSISTENT else "inconclusive"
     return Prediction(100 * float(t.cdf((number - mean) / scale, spread.df)), p, verdict)
-
-
-def error_rates(count: int, df: float, shift: float) -> dict[Place, float]:
-    """Return how often each verdict falls if the paper's mean is `shift` standard deviations from ours.
-
-    Of numbers that are not rounded: Student's t, noncentral where shifted.
-    """
-    from scipy.stats import nct, t
-
-    center = shift / math.sqrt(1 + 1 / count)
-
-    def inside(level: float) -> float:
-        reach = float(t.isf(level / 2, df))
-        return float(nct.cdf(reach, df, center) - nct.cdf(-reach, df, center))
-
-    consistent, not_different = inside(CONSISTENT), inside(DIFFERS)
-    return {
-        "consistent": consistent,
-        "inconclusive": not_different - consistent,
-        "differs": 1 - not_different,
-    }
