@@ -9,7 +9,7 @@ from adanorm.verdicts.claims import claim_margin, claimed_pair
 from adanorm.verdicts.comparison import Comparison, compare_gaps
 from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.evidence import evidence
-from adanorm.verdicts.preregistration import Claim, Plan, preregistration
+from adanorm.verdicts.preregistration import Claim, preregistration
 
 FIRST_PLAN = "first"
 
@@ -44,7 +44,7 @@ def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
 
 
 def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
-    later = next((name for name, plan in preregistration().plans.items() if task in plan.tasks), None)
+    later = preregistration().plan_of(task, "small")
     if later is None:
         return _by_first_plan(claim, task, runs)
     answer = _by_plan(claim, task, later, runs)
@@ -63,9 +63,9 @@ def _by_first_plan(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
 def _by_plan(claim: Claim, task: str, name: str, runs: str | None) -> TaskAnswer:
     plan = preregistration().plans[name]
     if plan.folds:
-        comparison, pairs = _over_folds(plan, claim, task, runs)
+        comparison, pairs = _over_folds(name, claim, task, runs)
     else:
-        records = evidence(task, plan.scale, plan.quantity, runs=runs, plan=plan)
+        records = evidence(task, plan.scale, plan.quantity, runs=runs, plan=name)
         both = claimed_pair(claim, records)
         comparison = None if both is None else both.comparison
         pairs = len(records.variance.shared(*claim.norms(task)))
@@ -73,13 +73,13 @@ def _by_plan(claim: Claim, task: str, name: str, runs: str | None) -> TaskAnswer
     return TaskAnswer(task, plan.scale, name, comparison, pairs, following)
 
 
-def _over_folds(plan: Plan, claim: Claim, task: str, runs: str | None) -> tuple[Comparison | None, int]:
+def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[Comparison | None, int]:
     """Return the comparison of the folds' mean gaps at the last look, and how many seeds all folds have."""
-    better, worse = claim.norms(task)
+    plan, (better, worse) = preregistration().plans[name], claim.norms(task)
     by_fold: list[list[float]] = []  # gaps, worse to better, in the order of seeds
     for fold in range(1, (plan.folds or 0) + 1):
         settings = (f"data.fold={fold}",)
-        records = evidence(task, plan.scale, plan.quantity, runs=runs, overrides=settings, plan=plan)
+        records = evidence(task, plan.scale, plan.quantity, runs=runs, overrides=settings, plan=name)
         by_fold.append(records.variance.gaps(worse, better))
     pairs, looks = min(map(len, by_fold)), preregistration().looks_of(plan)
     done = [look for look in plan.looks if look <= pairs]

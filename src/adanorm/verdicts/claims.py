@@ -173,7 +173,9 @@ def _evidence(
     others = tuple(norm for norm in claim.norms(task) if norm not in preregistration().norms)
     overrides = claim.overrides(scale, task)
     plan = preregistration().plan_of(task, scale)
-    read_out: Quantity = plan.quantity if plan and claim.quantity == "test" else claim.quantity
+    read_out: Quantity = claim.quantity
+    if plan and claim.quantity == "test":
+        read_out = preregistration().plans[plan].quantity
     return read(
         task,
         scale=preregistration().scale_of(task, scale),

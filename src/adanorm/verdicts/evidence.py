@@ -41,7 +41,7 @@ def evidence(
     runs: str | None = None,
     norms: Sequence[str] = (),
     overrides: Sequence[str] = (),
-    plan: Plan | None = None,
+    plan: str | None = None,
 ) -> Evidence:
     """Return what the records of a folder say of a task at a scale.
 
@@ -51,7 +51,8 @@ def evidence(
     chosen = tuple(dict.fromkeys([*preregistration().norms, *norms]))
     if task not in choices("task"):
         return Evidence(task, scale, quantity, {}, TaskVariance({}, preregistration().prior_df_at_most))
-    settings = [f"scale={scale}", *overrides, *([f"seed={plan.first}"] if plan else [])]
+    reads = preregistration().plans[plan] if plan else None
+    settings = [f"scale={scale}", *overrides, *([f"seed={reads.first}"] if reads else [])]
     cells = {
         norm: cell_on_record(
             cached_experiment([f"task={task}", f"norm={norm}", *settings], runs=runs),
@@ -59,7 +60,7 @@ def evidence(
         )
         for norm in chosen
     }
-    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), plan)
+    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), reads)
 
 
 def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:

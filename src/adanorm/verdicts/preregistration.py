@@ -143,10 +143,10 @@ class Preregistration(Config):
         plan_or_first = plan or self.stopping
         return Looks(plan_or_first.looks, plan_or_first.spending, self.level, self.power)
 
-    def plan_of(self, task: str, scale: str) -> Plan | None:
-        """Return the plan that reads a task for claims at a scale; None: the first plan."""
-        plans = self.plans.values() if scale == "small" else ()
-        return next((plan for plan in plans if task in plan.tasks), None)
+    def plan_of(self, task: str, scale: str) -> str | None:
+        """Return the name of the plan that reads a task for claims at a scale; None: the first plan."""
+        plans = self.plans.items() if scale == "small" else ()
+        return next((name for name, plan in plans if task in plan.tasks), None)
 
     def margin(self, task: str, quantity: str) -> float | None:
         """Return the smallest difference that matters, or None where the task has none."""

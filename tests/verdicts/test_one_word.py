@@ -1,0 +1,77 @@
+"""Every pair of norms on a task that two pages print has one answer on both."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from adanorm.config.paths import PROJECT
+from adanorm.config.titles import title
+from adanorm.reporting.tables.claims import CLAIM_COLUMNS
+from adanorm.studies.study import load_studies
+
+Printed: TypeAlias = Iterator[tuple[tuple[str, str, str, str], str]]  # (task, scale, norm, other), answer
+MIRRORED = {"better": "worse", "worse": "better"}
+WORDS = "better|worse|equivalent|open"
+
+
+def text(path: str) -> str:
+    return (PROJECT / path).read_text("utf-8")
+
+
+def of_the_guide() -> Printed:
+    for norm, facts in re.findall(
+        r"<!-- facts: (\S+) -->\n(.*?)<!-- /facts -->", text("docs/norms.md"), re.S
+    ):
+        line = rf"^- ([^,]+), `(\w+)`: .* (?:to|beside) LayerNorm: ({WORDS})"
+        for task, scale, word in re.findall(line, facts, re.MULTILINE):
+            yield (task, scale, title(norm), "LayerNorm"), word
+
+
+def of_the_readme() -> Printed:
+    line = rf"^- ([^,]+), at (the paper's size|scale (\w+)), \*\*({WORDS})\*\*: (.+?)'s lead over (\S+) is"
+    for task, _, scale, word, norm, other in re.findall(line, text("README.md"), re.MULTILINE):
+        yield (task, scale or "paper", norm, other), word
+
+
+def of_the_claims() -> Printed:
+    scale = ""
+    for line in text("results/tables/claims.md").splitlines():
+        if found := re.search(r"\. Scale (\w+): ", line):
+            scale = found[1]
+        fields = [field.strip() for field in line.strip("|").split("|")]
+        if len(fields) < 12 or " loss" in fields[1] or "(" in fields[1]:
+            continue  # of a loss, or of other settings than the scale's own
+        if word := re.match(WORDS, fields[CLAIM_COLUMNS.index("answer")]):
+            yield (fields[0], scale, fields[2], fields[3]), word[0]
+
+
+def of_rules() -> Printed:
+    """Studies' own rules, of those studies whose rows the guide shows."""
+    for name, study in load_studies().items():
+        if study.rule is None or "norm-guide" not in study.roles:
+            continue
+        for family in re.findall(
+            r"^By the rule, .*comparisons\)\. (.*)$", text(f"results/tables/{name}.md"), re.M
+        ):
+            for compared in re.findall(r"(\S[^:;]* over [^:;]+): ([^;]+)", family):
+                norm, other = compared[0].split(" over ")
+                for task, word in re.findall(
+                    rf"([\w-]+) [-+\d.]+ \[[^]]*\] p [\d.]+ \*({WORDS})\*", compared[1]
+                ):
+                    yield (task, study.scale, norm, other), word
+
+
+def test_every_pair_of_norms_that_two_pages_print_has_one_answer() -> None:
+    printed: dict[tuple[str, str, str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for page in (of_the_guide, of_the_readme, of_the_claims, of_rules):
+        for (task, scale, norm, other), word in page():
+            printed[task, scale, norm, other][word].add(page.__name__)
+            printed[task, scale, other, norm][MIRRORED.get(word, word)].add(page.__name__)
+    twice = {pair: words for pair, words in printed.items() if len(set.union(*words.values())) > 1}
+    assert {pair: dict(words) for pair, words in twice.items() if len(words) > 1} == {}
+    pages = set.union(*(places for words in twice.values() for places in words.values()))
+    assert pages >= {"of_the_guide", "of_the_claims", "of_rules"}
+    assert len(twice) > 10
