@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -13,6 +13,8 @@ from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.runs.auto_scale import LONGEST_CPU_HOURS, on_cuda
 from adanorm.training.numerics import numerics_version
+
+PARTS = ("data", "model", "training")  # of a run's settings, that say how long it takes
 
 
 def needs_gpu(run: Experiment) -> bool:
@@ -33,6 +35,7 @@ class Durations:
 
     def __init__(self) -> None:
         self._finished: dict[tuple[Path, str], list[Finished]] = {}
+        self._seconds: dict[tuple[tuple[Path, str], str], float | None] = {}
 
     def seconds_left(self, run: Experiment, state: str) -> float:
         """Return about how long a run still takes, in seconds.
@@ -56,22 +59,24 @@ class Durations:
 
     def _recorded(self, run: Experiment) -> float | None:
         """Return the seconds of a whole run by the finished ones; None without any."""
-        own = run.identity()
-        place = run.folder().parents[1], run.scale
-        if place not in self._finished:
-            self._finished[place] = _finished(*place)
-        finished = self._finished[place]
-        alike = [
-            each
-            for each in finished
-            if all(own.get(part) == each.settings.get(part) for part in ("data", "model", "training"))
-        ]
-        compared = alike or finished
-        compared = [each for each in compared if each.is_current] or compared
-        seconds = [
-            each.seconds * _times_as_long(own["training"], each.settings["training"]) for each in compared
-        ]
-        return median(seconds) if seconds else None
+        runs, own = (run.folder().parents[1], run.scale), run.identity()
+        key = runs, repr([own.get(part) for part in PARTS])
+        if key not in self._seconds:
+            if runs not in self._finished:
+                self._finished[runs] = _finished(*runs)
+            self._seconds[key] = _median_seconds(own, self._finished[runs])
+        return self._seconds[key]
+
+
+def _median_seconds(own: Mapping[str, Any], finished: Sequence[Finished]) -> float | None:
+    """Return the median of finished runs' seconds, of those most like a run; None without any."""
+    alike = [other for other in finished if all(own.get(part) == other.settings.get(part) for part in PARTS)]
+    compared = alike or finished
+    compared = [other for other in compared if other.is_current] or compared
+    seconds = [
+        other.seconds * _times_as_long(own["training"], other.settings["training"]) for other in compared
+    ]
+    return median(seconds) if seconds else None
 
 
 def _finished(task: Path, scale: str) -> list[Finished]:
@@ -101,7 +106,8 @@ def _configured_hours(run: Experiment) -> float:
 def _measured(run: Experiment) -> float | None:
     """Return the seconds of a run's updates as `adanorm plan` measured them, where this device is for it."""
     updates = run.training.max_updates
-    nothing_kept = not any((DRY_RUNS / "probes").glob("*.json"))  # which spares importing torch
+    name = f"{run.task.name}-{run.scale}-*.json"
+    nothing_kept = not any((DRY_RUNS / "probes").glob(name))  # which spares importing torch
     if nothing_kept or updates is None or (needs_gpu(run) and not on_cuda(run)):
         return None
     from adanorm.runs.probe import recall

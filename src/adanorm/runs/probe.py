@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing, suppress
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -71,6 +72,7 @@ def _path(experiment: Experiment, device: str) -> Path:
     return DRY_RUNS / "probes" / f"{name}-{words}.json"
 
 
+@cache
 def _device_name(device: torch.device) -> str:
     return str(describe(device=device, precision="", processes=1, threads=1)["device"])
 

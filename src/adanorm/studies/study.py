@@ -174,7 +174,9 @@ def load_study(name: str) -> Study:
         raise ValueError(f"study {name}: {error}") from None
     rows = study.rows.values()
     norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is looked for later
-    known_norms = {*choices("norm"), *outside_norms()}
+    known_norms = {*choices("norm")}
+    if not known_norms.issuperset(norms):  # what is installed is looked through only then
+        known_norms |= {*outside_norms()}
     columns = [task for row in rows for task in (*(row.only or ()), *row.column_overrides)]
     _check(name, "task", study.columns, {*choices("task"), *published_tasks()})
     _check(name, "norm", norms, known_norms)
