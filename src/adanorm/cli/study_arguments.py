@@ -11,7 +11,6 @@ from adanorm.cli.values import folder_of, seed_list, whole_number
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study
-from adanorm.verdicts.rule import check_margins
 
 STUDY_KEYS = {
     "task": Key("one or more of its columns, such as rt,sst5 (default: all)", also=("tasks",)),
@@ -59,7 +58,10 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
     if sorted(tasks) != sorted(study.columns):
         study = _of_tasks(study, tasks)
         table += f"-{'-'.join(study.columns)}"
-    check_margins(study)
+    if study.rule is not None:
+        from adanorm.verdicts.rule import check_margins  # and with it numpy
+
+        check_margins(study)
     if sorted(seeds) == sorted(study.seeds):
         seeds = study.seeds
     else:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import time
 import warnings
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,6 +32,8 @@ SCHEMA = 1
 TICK_NS = 50_000_000
 SERIES = (40, 100)  # the last seed of the first plan, and of the plans after it (conf/claims/paper.yaml)
 
+SEED_LINE = re.compile(r"^seed: (\d+)\n", re.MULTILINE)
+
 
 def seed_series(seed: int) -> int:
     """Return the series of a seed: 0 of the first plan, 1 of fresh seeds, 2 of seeds that choose settings.
@@ -39,6 +42,12 @@ def seed_series(seed: int) -> int:
     decided again by the seeds of another.
     """
     return bisect_left(SERIES, seed)
+
+
+@cache
+def _settings(text: str) -> dict[str, Any]:
+    """Return the settings of a config.yaml without its seed: most runs differ in nothing else."""
+    return dict(read_yaml(text) or {})
 
 
 class Record:
@@ -136,7 +145,10 @@ class Record:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What makes the run the run it is, as config.yaml has it."""
-        return dict(read_yaml(self.text("config.yaml")) or {})
+        text = self.text("config.yaml")
+        if (line := SEED_LINE.search(text)) is None:
+            return dict(read_yaml(text) or {})
+        return {**_settings(text[: line.start()] + text[line.end() :]), "seed": int(line[1])}
 
     @cached_property
     def environment(self) -> dict[str, Any]:
