@@ -77,20 +77,14 @@ def test_forward_and_gradient_follow_the_definition(
 
 def test_layernorm_is_torchs_to_the_bit() -> None:
     ours, theirs = LayerNorm(33), nn.LayerNorm(33)
-    x = torch.randn(5, 33)
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
+    ours.load_state_dict(theirs.state_dict())
+    x, results = torch.randn(5, 33, requires_grad=True), []
     for norm in (ours, theirs):
-        nn.init.normal_(norm.weight, generator=torch.Generator().manual_seed(0))
-        nn.init.normal_(norm.bias, generator=torch.Generator().manual_seed(1))
-    results = []
-    for norm in (ours, theirs):
-        leaf = x.clone().requires_grad_()
-        z = norm(leaf)
-        z.square().sum().backward()
-        results.append((z, leaf.grad, norm.weight.grad, norm.bias.grad))
-    for a, b in zip(*results, strict=True):
-        assert a is not None
-        assert b is not None
-        assert torch.equal(a, b)
+        z = norm(x)
+        results.append([z, *torch.autograd.grad(z.square().sum(), [x, *norm.parameters()])])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_layernorm_simple_is_torchs_layernorm_without_affine() -> None:
@@ -151,31 +145,6 @@ def test_released_numerics_differ_by_the_unbiased_factor(cls: type[nn.Module]) -
     torch.testing.assert_close(ratio, torch.full_like(ratio, (512 / 511) ** 0.5), rtol=1e-4, atol=0)
 
 
-@pytest.mark.parametrize("numerics", ["paper", "released"])
-@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
-def test_constant_rows_have_finite_gradients(cls: type[nn.Module], numerics: str) -> None:
-    x = torch.full((2, 8), 3.0, requires_grad=True)
-    cls(8, numerics=numerics)(x).sum().backward()
-    assert x.grad is not None
-    assert x.grad.isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("settings_", "message"),
-    [
-        ({"k": 1.0}, "k=1.0"),
-        ({"k": -0.1}, "k=-0.1"),
-        ({"C": 0.0}, "C=0.0"),
-        ({"eps": 0.0}, "eps=0.0"),
-        ({"eps": math.inf}, "eps=inf: must be above 0 and finite"),
-        ({"backend": "fast"}, "backend='fast': choose auto, eager or fused"),
-    ],
-)
-def test_adanorm_refuses_values_outside_their_range(settings_: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        AdaNorm(8, **settings_)
-
-
 def test_norms_that_make_the_same_of_a_row_say_so() -> None:
     one, others = AdaNorm(8), [AdaNorm(8, k=0.2), AdaNorm(8, eps=1e-3), LayerNormSimple(8)]
     assert one.row_function is not None
@@ -188,19 +157,8 @@ def test_norms_that_make_the_same_of_a_row_say_so() -> None:
 def test_a_norm_of_another_width_is_refused() -> None:
     with pytest.raises(ValueError, match="the last axis has 7"):
         AdaNorm(8)(torch.zeros(2, 7))
-    assert AdaNorm(1)(torch.ones(2, 1)).tolist() == [[0], [0]]
+    assert not AdaNorm(1)(torch.ones(2, 1)).any()
     with pytest.raises(ValueError, match="released numerics divide by H - 1: H=1 is too small"):
         AdaNorm(1, numerics="released")
-
-
-@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
-def test_other_sizes_of_several_axes_are_refused(cls: type[nn.Module]) -> None:
-    message = rf"{cls.__name__}\(3, 4\): the last axes have \(4, 3\) features"
-    with pytest.raises(ValueError, match=message):
-        cls((3, 4))(torch.randn(2, 4, 3))
-
-
-def test_bfloat16_input_is_computed_in_float32() -> None:
-    x = torch.randn(4, 512).bfloat16()
-    exact = AdaNorm(512)(x.float())
-    assert torch.equal(AdaNorm(512)(x), exact.bfloat16())
+    with pytest.raises(ValueError, match=r"AdaNorm\(3, 4\): the last axes have \(4, 3\) features"):
+        AdaNorm((3, 4))(torch.randn(2, 4, 3))

@@ -1,21 +1,33 @@
-"""Norms of other papers against torch's own modules and their formulas, in float64."""
+"""Norms of other papers against torch's modules, SciPy's functions and formulas of their own, in float64."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from scipy import special
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
-from adanorm.norms.pointwise import DynamicTanh
-from adanorm.norms.rowwise import PartialRmsNorm, RmsNorm, ScaleNorm, WeightNorm
+from adanorm.norms.pointwise import FUNCTIONS, Derf, DynamicTanh, Pointwise
+from adanorm.norms.rowwise import (
+    GatedNorm,
+    PartialRmsNorm,
+    PreAffineRmsNorm,
+    RmsNorm,
+    ScaleNorm,
+    SeeDNorm,
+    SimpleRmsNorm,
+    WeightNorm,
+)
 from tests.norms.cases import assert_same
 
 B, T, H = 3, 5, 12
@@ -24,6 +36,9 @@ GAIN, BIAS = (torch.linspace(0.5, 1.5, H, dtype=torch.float64) + shift for shift
 
 def rows(*shape: int) -> Tensor:
     return 2 * torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+
+
+X = rows(B, T, H)
 
 
 def with_gain(norm: nn.Module) -> nn.Module:
@@ -39,7 +54,7 @@ def with_gain(norm: nn.Module) -> nn.Module:
 def test_layernorm_with_gain_and_bias_each_or_neither(gain: bool, bias: bool) -> None:
     norm = with_gain(LayerNorm(H, gain=gain, bias=bias))
     weight, shift = GAIN if gain else None, BIAS if bias else None
-    assert_same(norm, lambda x: F.layer_norm(x, [H], weight, shift), rows(B, T, H))
+    assert_same(norm, lambda x: F.layer_norm(x, [H], weight, shift), X)
     assert len(list(norm.parameters())) == gain + bias
 
 
@@ -51,12 +66,12 @@ def test_layernorm_of_images_is_over_channels_height_and_width() -> None:
 
 def test_rmsnorm_with_eps_in_the_root_is_torchs() -> None:
     norm = with_gain(RmsNorm(H, eps=1e-2))
-    assert_same(norm, lambda x: F.rms_norm(x, [H], GAIN, 1e-2), rows(B, T, H))
+    assert_same(norm, lambda x: F.rms_norm(x, [H], GAIN, 1e-2), X)
 
 
 def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps() -> None:
     norm = with_gain(RmsNorm(H, eps=0.5, eps_at="outside"))
-    assert_same(norm, lambda x: GAIN * x / (x.square().mean(-1, keepdim=True).sqrt() + 0.5), rows(B, T, H))
+    assert_same(norm, lambda x: GAIN * x / (x.square().mean(-1, keepdim=True).sqrt() + 0.5), X)
     zeros = torch.zeros(2, H, dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(norm(zeros).sum(), zeros)
     torch.testing.assert_close(gradient, (GAIN / 0.5).expand(2, H))
@@ -75,14 +90,9 @@ def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int) -> No
 def test_scalenorm_gives_rows_of_length_g() -> None:
     norm = ScaleNorm(H).double()
     assert norm.gain.item() == pytest.approx(math.sqrt(H))
-    assert_same(norm, lambda x: norm.gain * x / x.square().sum(-1, keepdim=True).sqrt(), rows(B, T, H))
+    assert_same(norm, lambda x: norm.gain * x / x.square().sum(-1, keepdim=True).sqrt(), X)
     shorter = ScaleNorm(H, eps=100.0).double()  # rows than eps
-    assert_same(shorter, lambda x: shorter.gain * x / 100, rows(B, T, H))
-
-
-def test_dynamic_tanh_is_its_formula() -> None:
-    norm = with_gain(DynamicTanh(H, alpha=0.25))
-    assert_same(norm, lambda x: GAIN * (1 - 2 / ((2 * 0.25 * x).exp() + 1)) + BIAS, rows(B, T, H))
+    assert_same(shorter, lambda x: shorter.gain * x / 100, X)
 
 
 @pytest.mark.parametrize("shape", [(B, T, H), (B, 4, T, H), (1, 70, H)])
@@ -108,7 +118,7 @@ def test_groupnorm_is_torchs(groups: int, shape: tuple[int, ...]) -> None:
 
 def test_groupnorm_of_single_positions_is_torchs_of_rows() -> None:
     norm = with_gain(GroupNorm(H, groups=3, over_positions=False))
-    assert_same(norm, lambda x: F.group_norm(x.reshape(-1, H), 3, GAIN, BIAS).view(x.shape), rows(B, T, H))
+    assert_same(norm, lambda x: F.group_norm(x.reshape(-1, H), 3, GAIN, BIAS).view(x.shape), X)
 
 
 @pytest.mark.parametrize("make", [InstanceNorm, partial(GroupNorm, groups=3)])
@@ -156,17 +166,177 @@ def test_adanorms_factor_with_its_gradient_is_the_plain_product() -> None:
         y = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
         return 1.5 * (1 - 0.2 * y) * y
 
-    assert_same(norm, product, rows(B, T, H))
+    assert_same(norm, product, X)
 
 
 def test_adanorm_learns_c_when_told_to() -> None:
     plain, learned = AdaNorm(H, C=1.5).double(), AdaNorm(H, C=1.5, learn_C=True).double()
-    x = rows(B, T, H)
+    x = X
     assert_same(learned, plain, x)
     learned(x).sum().backward()
     (C,) = learned.parameters()
     assert C.grad is not None
     torch.testing.assert_close(C.grad, plain(x).sum() / 1.5)
+
+
+def learned(norm: nn.Module) -> Any:
+    """Return a norm in float64 whose parameters are off their first values."""
+    random = torch.Generator().manual_seed(1)
+    norm = norm.double()
+    with torch.no_grad():
+        for parameter in norm.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=random, dtype=torch.float64))
+    return norm
+
+
+def rms(x: Tensor, eps: float) -> Tensor:
+    """Return the root mean square of rows, (..., 1), one number added after the other."""
+    mean: Any = sum(x[..., i] ** 2 for i in range(H)) / H
+    root: Tensor = (mean + eps).sqrt().unsqueeze(-1)
+    return root
+
+
+def test_seednorm_is_its_formula() -> None:
+    norm = learned(SeeDNorm(H, eps=1e-2))
+
+    def formula(x: Tensor) -> Any:
+        dot: Any = sum(x[..., i] * norm.beta[i] for i in range(H))
+        scale = (1 - 2 / ((2 * dot).exp() + 1)).unsqueeze(-1)
+        return (scale * norm.alpha + norm.weight) * x / rms(x, 1e-2)
+
+    assert_same(norm, formula, X)
+
+
+def test_seednorm_is_rmsnorm_until_beta_is_learned_and_sees_the_scale_of_a_row_from_then_on() -> None:
+    first, later = SeeDNorm(H, eps=1e-12).double(), learned(SeeDNorm(H, eps=1e-12))
+    torch.testing.assert_close(first(X), RmsNorm(H, eps=1e-12).double()(X))
+    torch.testing.assert_close(first(3 * X), first(X))
+    assert (later(3 * X) - later(X)).abs().max() > 0.01
+    # As x grows, tanh saturates: the gain stays between gain - alpha and gain + alpha.
+    limits = (later.weight - later.alpha, later.weight + later.alpha)
+    y = X / rms(X, 1e-12)
+    found = later(1e6 * X) / y
+    for limit in found.unbind(-2):
+        assert all(any(torch.allclose(row, one) for one in limits) for row in limit)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_gatednorm_is_rmsnorm_behind_a_gate_of_low_rank(scale: float) -> None:
+    norm = learned(GatedNorm(H, rank=2, scale=scale, eps=1e-2))
+    assert (norm.down.shape, norm.up.shape) == ((2, H), (H, 2))
+
+    def formula(x: Tensor) -> Any:
+        y = norm.weight * x / rms(x, 1e-2)
+        inner = torch.einsum("bth,rh->btr", y, norm.down)
+        gate = torch.einsum("btr,hr->bth", inner / (1 + (-inner).exp()), norm.up)
+        return scale * y / (1 + (-gate).exp())
+
+    assert_same(norm, formula, X)
+    first = GatedNorm(H, rank=1, scale=2.0).double()  # twice a half
+    torch.testing.assert_close(first(X), RmsNorm(H).double()(X), rtol=0.01, atol=0.01)
+
+
+def test_a_gate_is_drawn_by_torchs_seed_and_takes_none_of_its_random_numbers() -> None:
+    gates = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        gates.append(GatedNorm(H))
+        after = torch.rand(2)
+    torch.manual_seed(3)
+    assert torch.equal(after, torch.rand(2))
+    assert torch.equal(gates[0].down, gates[1].down)
+    assert not torch.equal(gates[0].down, GatedNorm(H).down)  # the seed has moved on
+    with torch.device("meta"):
+        assert GatedNorm(H).up.is_meta
+
+
+def test_preaffine_rmsnorm_scales_before_and_after() -> None:
+    norm = learned(PreAffineRmsNorm(H, eps=1e-2))
+    assert_same(norm, lambda x: norm.weight * norm.scale * x / rms(norm.scale * x, 1e-2), X)
+
+
+def test_simple_rmsnorm_has_no_gain_and_rows_of_mean_square_or_length_one() -> None:
+    assert_same(SimpleRmsNorm(H, eps=1e-2), lambda x: x / rms(x, 1e-2), X)
+    unit = SimpleRmsNorm(H, size="length")
+    assert_same(unit, lambda x: F.normalize(x, dim=-1), X)
+    assert not [*unit.parameters()]
+
+
+def test_derf_is_twice_the_normal_distribution_less_one() -> None:
+    norm = Derf(H)
+    torch.testing.assert_close(norm(X.float()), torch.erf(X.float() / 2))
+    norm = learned(norm)
+
+    def formula(x: Tensor) -> Any:
+        inner = math.sqrt(2) * (norm.alpha * x + norm.shift)
+        return norm.weight * (2 * torch.special.ndtr(inner) - 1) + norm.bias
+
+    assert_same(norm, formula, X)
+
+
+ELSEWHERE: dict[str, Any] = {  # of NumPy's arrays
+    "tanh": lambda u: 2 * special.expit(2 * u) - 1,
+    "erf": special.erf,
+    "arctan": lambda u: np.angle(1 + 1j * u) * 2 / math.pi,
+    "isru": lambda u: u / (1 + u * u) ** 0.5,
+    "expsign": lambda u: u / abs(u) * (1 - math.e ** -abs(u)),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_pointwise_function_is_odd_bounded_and_its_formula(function: str) -> None:
+    norm = learned(Pointwise(H, function=function))
+    u = (norm.alpha * X + norm.shift).detach()
+    value = torch.as_tensor(ELSEWHERE[function](u.numpy()))
+    torch.testing.assert_close(norm(X), norm.weight * value + norm.bias)
+    f, far = FUNCTIONS[function], torch.tensor([50.0, 1e4], dtype=torch.float64)
+    torch.testing.assert_close(f(-u), -f(u))
+    torch.testing.assert_close(f(far), torch.ones(2, dtype=torch.float64), rtol=0.02, atol=0)
+
+
+def test_dynamic_tanh_and_derf_are_pointwise_functions() -> None:
+    for named, general in (
+        (DynamicTanh(H, alpha=0.8), Pointwise(H, function="tanh", alpha=0.8, shift=False)),
+        (Derf(H, alpha=0.8), Pointwise(H, function="erf", alpha=0.8)),
+    ):
+        general.load_state_dict(named.state_dict())
+        assert torch.equal(named(X.float()), general(X.float()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(dtype: torch.dtype) -> None:
+    for cls, name in ((RmsNorm, "rms_norm"), (LayerNorm, "layer_norm")):
+        norm: Any = cls(H, zero_centered=True)
+        plain: Any = cls(H)
+        x = X.to(dtype)
+        assert torch.equal(norm.to(dtype)(x), plain.to(dtype)(x)), name
+        with torch.no_grad():
+            norm.gain_less_one.fill_(2**-9)  # less than half a step of bfloat16 at 1
+            plain.double().weight.fill_(1 + 2**-9)
+            for bias in (one.bias for one in (norm, plain) if one.bias is not None):
+                bias.fill_(0.25)
+        exact = plain(x.double())
+        tolerance = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 2**-8}[dtype]
+        found = norm(x)
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.double(), exact, rtol=tolerance, atol=tolerance)
+
+
+def test_weight_decay_draws_a_zero_centered_gain_to_one() -> None:
+    norm: Any = learned(RmsNorm(H, zero_centered=True)).float()
+    optimizer = torch.optim.AdamW(norm.parameters(), lr=0.1, weight_decay=1.0)
+    for _ in range(100):
+        norm.gain_less_one.grad = torch.zeros(H)
+        optimizer.step()
+    torch.testing.assert_close(norm(X.float()), RmsNorm(H)(X.float()), rtol=1e-4, atol=1e-4)
+
+
+def test_torchs_encoder_layer_does_not_take_a_zero_centered_layernorm_for_its_own() -> None:
+    layer = nn.TransformerEncoderLayer(H, 2, 8, dropout=0.0, batch_first=True).double()
+    zero_centered = copy.deepcopy(layer)
+    zero_centered.norm1, zero_centered.norm2 = (LayerNorm(H, zero_centered=True).double() for _ in "12")
+    with torch.no_grad():
+        torch.testing.assert_close(zero_centered.eval()(X), layer.eval()(X))
 
 
 @pytest.mark.parametrize(
@@ -181,6 +351,31 @@ def test_adanorm_learns_c_when_told_to() -> None:
         ("layernorm", {"bias": 1}, "norm.params.bias=1: must be true or false"),
         ("rmsnorm", {"eps_at": 1}, "norm.params.eps_at=1: must be a word"),
         ("adanorm", {"k": True}, "norm.params.k=True: must be a number"),
+        ("adanorn", {}, "unknown norm 'adanorn': choose from none, layernorm"),
+        ("adanorm", {"K": 0.1}, "norm.params.K: adanorm has no such parameter; it takes k, C"),
+        ("adanorm", {"k": 2}, "k=2: must be at least 0 and below 1"),
+        ("adanorm", {"k": "much"}, "norm.params.k='much': must be a number"),
+        ("none", {"k": 0.1}, "it takes none"),
+        ("batchnorm", {"momentum": 1}, "momentum=1: must be above 0 and below 1"),
+        ("batchnorm", {"momentum": 0}, "momentum=0: must be above 0 and below 1"),
+        ("batchnorm", {"convention": "older"}, "choose new or old"),
+        ("batchnorm", {"running_variance": "true"}, "choose unbiased or biased"),
+        ("batchnorm-noisy", {"largest_spread": 0.5}, "largest_spread=0.5: must be at least 1"),
+        ("powernorm", {"alpha": 0}, "alpha=0: must be above 0"),
+        ("powernorm", {"alpha": 1}, "alpha=1: must be above 0"),
+        ("powernorm", {"warmup": 0.5}, "warmup=0.5: must be a whole number"),
+        ("adanorm", {"k": 1.0}, "k=1.0"),
+        ("adanorm", {"k": -0.1}, "k=-0.1"),
+        ("adanorm", {"C": 0.0}, "C=0.0"),
+        ("adanorm", {"eps": 0.0}, "eps=0.0"),
+        ("adanorm", {"eps": math.inf}, "eps=inf: must be above 0 and finite"),
+        ("seednorm", {"alpha": 0}, "alpha=0: must be above 0 and finite"),
+        ("gatednorm", {"rank": 0}, "rank=0: must be a whole number above 0"),
+        ("gatednorm", {"scale": 0}, "scale=0: must be above 0"),
+        ("pointwise", {"function": "relu"}, "function='relu': choose tanh, erf, arctan, isru, expsign"),
+        ("simple-rmsnorm", {"size": "l1"}, "size='l1': choose rms or length"),
+        ("rmsnorm", {"zero_centered": True, "gain": False}, "zero_centered=True: needs gain=true"),
+        ("layernorm", {"zero_centered": True, "gain": False}, "zero_centered=True: needs gain=true"),
     ],
 )
 def test_mistakes_name_the_setting(name: str, params: dict[str, Any], message: str) -> None:
@@ -188,11 +383,10 @@ def test_mistakes_name_the_setting(name: str, params: dict[str, Any], message: s
         norm_factory(NormChoice(name, params))
 
 
-def test_groups_that_do_not_divide_the_features_are_named() -> None:
+def test_mistakes_that_a_site_or_a_tensor_shows_are_named() -> None:
+    with pytest.raises(ValueError, match="backend='fast': choose auto, eager or fused"):
+        norm_factory(NormChoice("adanorm", backend="fast"))
     with pytest.raises(ValueError, match="groups=8: must be a whole number that divides the 20 features"):
         norm_factory(NormChoice("groupnorm"))(20, site="norms.0")
-
-
-def test_instancenorm_of_rows_without_positions_is_refused() -> None:
     with pytest.raises(ValueError, match="has no positions"):
         InstanceNorm(H)(torch.ones(B, H))

@@ -1,4 +1,4 @@
-"""BatchNorm and its kin against torch's own modules and formulas written out in float64."""
+"""BatchNorm and its kin against torch's own modules, formulas in float64, and what papers say of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import pytest
 import torch
 from torch import Tensor, distributed, nn
 
+from adanorm.config.compose import compose_experiment
+from adanorm.models.norm_compatibility import compatible_norm
+from adanorm.norms import NormChoice, norm_factory
+from adanorm.norms.family import LayerNorm
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 from tests import commands
 
-H = 7
+T, H = 4, 7
 
 
 def batches(count: int, *shape: int) -> list[Tensor]:
@@ -130,6 +134,122 @@ def test_two_synchronized_processes_are_one_batch_over_50_steps(tmp_path: Path) 
         torch.testing.assert_close(found[1], theirs.running_var)
 
 
+def standardized(numbers: list[Tensor]) -> list[Tensor]:
+    mean = sum(numbers, torch.zeros(())) / len(numbers)
+    variance = sum(((number - mean) ** 2 for number in numbers), torch.zeros(())) / len(numbers)
+    return [(number - mean) / (variance + 1e-5) ** 0.5 for number in numbers]
+
+
+def test_layernorm_is_two_nested_loops_over_examples_and_positions() -> None:
+    (x,) = batches(1, 3, 4, 5)
+    z = LayerNorm(5).double()(x)
+    for i in range(3):
+        for j in range(4):
+            torch.testing.assert_close(z[i, j], torch.stack(standardized(list(x[i, j]))))
+
+
+def test_batchnorm_is_a_loop_over_features_whose_rows_are_those_of_all_positions() -> None:
+    (x,) = batches(1, 3, 4, 5)
+    z = BatchNorm(5).double()(x)
+    for j in range(5):
+        torch.testing.assert_close(z[..., j].flatten(), torch.stack(standardized(list(x[..., j].flatten()))))
+
+
+def test_a_gain_of_the_deviation_and_a_bias_of_the_mean_give_x_back() -> None:
+    """Ioffe & Szegedy 2015, section 3: the normalized layer can represent the identity."""
+    (x,) = batches(1, 7, 5)
+    batch, row = BatchNorm(5).double(), LayerNorm(5).double()
+    batch.load_state_dict(
+        {**batch.state_dict(), "weight": (x.var(0, correction=0) + 1e-5).sqrt(), "bias": x.mean(0)}
+    )
+    deviation = (x[0].var(correction=0) + 1e-5).sqrt()
+    row.load_state_dict({"weight": deviation.expand(5), "bias": x[0].mean().expand(5)})
+    torch.testing.assert_close(batch(x), x)
+    torch.testing.assert_close(row(x[0]), x[0])
+
+
+@pytest.mark.parametrize("gain", [0.3, 2.0])
+def test_batchnorm_bounds_the_gradient_as_santurkar_et_al_prove(gain: float) -> None:
+    """Theorem 4.1, of a feature y over m examples, g = dl/dz behind a norm z of gain gamma.
+
+    |dl/dy|^2 <= gamma^2/sigma^2 (|g|^2 - <1, g>^2/m - <g, y_hat>^2/m), with equality where eps is 0.
+    """
+    y, g = batches(2, 9, 5)
+    y.requires_grad_()
+    for eps, close in ((1e-12, True), (1.0, False)):
+        norm = BatchNorm(5, eps=eps).double()
+        norm.load_state_dict({**norm.state_dict(), "weight": torch.full((5,), gain)})
+        (found,) = torch.autograd.grad(norm(y), y, g)
+        variance = y.detach().var(0, correction=0)
+        hat = (y.detach() - y.detach().mean(0)) / (variance + eps).sqrt()
+        removed = g.sum(0) ** 2 / 9 + (g * hat).sum(0) ** 2 / 9
+        bound = gain**2 / variance * (g.square().sum(0) - removed)
+        if close:
+            torch.testing.assert_close(found.square().sum(0), bound)
+        else:
+            assert (found.square().sum(0) < bound).all()
+
+
+def by_position(**settings: object) -> BatchNorm:
+    made = norm_factory(NormChoice("batchnorm", {"over": "examples", **settings}))(H, site="here")
+    assert isinstance(made, BatchNorm)
+    return made
+
+
+def test_it_is_torchs_batchnorm_at_each_position() -> None:
+    torch.manual_seed(0)
+    ours, torchs = by_position(positions=T), [nn.BatchNorm1d(H) for _ in range(T)]
+    for train in (True, True, False):
+        ours.train(train)
+        x = torch.randn(6, T, H) * torch.arange(1.0, T + 1)[:, None] + 2
+        expected = torch.stack([one.train(train)(x[:, t]) for t, one in enumerate(torchs)], 1)
+        torch.testing.assert_close(ours(x), expected)
+    torch.testing.assert_close(
+        ours.by_position.running_var, torch.stack([one.get_buffer("running_var") for one in torchs])
+    )
+
+
+def test_padding_is_in_no_statistic_of_its_position() -> None:
+    torch.manual_seed(0)
+    x, rows = torch.randn(6, T, H), torch.ones(6, T, dtype=torch.bool)
+    rows[2:, 3] = False
+    ours, torchs = by_position(), nn.BatchNorm1d(H)
+    torch.testing.assert_close(ours(x, rows)[:2, 3], torchs(x[:2, 3]))
+    torch.testing.assert_close(ours.by_position.running_mean[3], torchs.get_buffer("running_mean"))
+    torch.testing.assert_close(ours.by_position.running_var[3], torchs.get_buffer("running_var"))
+    assert ours.by_position.seen[3]
+
+
+def test_an_unseen_position_takes_the_running_values_of_the_last_seen_one() -> None:
+    torch.manual_seed(0)
+    ours, rows = by_position(positions=3), torch.ones(6, T, dtype=torch.bool)
+    rows[1:, 2:] = False  # one example has a third and a fourth position: no statistics
+    ours(5 + torch.randn(6, T, H), rows)
+    assert ours.by_position.seen.tolist() == [True, True, False]
+    assert (ours.by_position.running_mean[2] == 0).all()
+    assert (ours.by_position.running_var[2] == 1).all()
+    x = torch.randn(2, 5, H)
+    z = ours.eval()(x)
+    torch.testing.assert_close(by_position(positions=1).eval()(x), x * (1 + 1e-5) ** -0.5)
+    mean, variance = ours.by_position.running_mean[1], ours.by_position.running_var[1]
+    torch.testing.assert_close(z[:, 1:], (x[:, 1:] - mean) * (variance + 1e-5).rsqrt())
+
+
+def test_what_shows_it_no_positions_is_refused_with_the_reason() -> None:
+    with pytest.raises(
+        ValueError, match="statistics are a position's, and the sites show it one row an example"
+    ):
+        compatible_norm(
+            compose_experiment(["task=enwik8-rnn", "norm=batchnorm", "norm.params.over=examples"])
+        )
+    with pytest.raises(ValueError, match="over='features': choose rows or examples"):
+        by_position(over="features")
+    for positions in (0, 2.5):
+        with pytest.raises(ValueError, match=f"positions={positions}: must be a whole number above 0"):
+            by_position(positions=positions)
+    assert compatible_norm(compose_experiment(["task=rt", "norm=batchnorm", "norm.params.over=examples"]))
+
+
 def test_noise_has_a_mean_and_a_spread_of_its_own_in_every_feature_and_step() -> None:
     norm = NoisyBatchNorm(H, jitter=0.0).double()
     (x,) = batches(1, 5000, H)
@@ -208,34 +328,3 @@ def test_powernorm_after_warmup_follows_algorithm_2(B: int, padding: int) -> Non
     torch.testing.assert_close(norm.eval()(x), gain * x / (square + 0.01).sqrt() + bias)
     norm.train()(x[:0])
     torch.testing.assert_close(norm.running_square, square)  # which evaluation and no rows leave as it is
-
-
-def test_powernorms_gradient_is_algorithm_2s_where_its_own_derivative_is_asked_for() -> None:
-    norm = PowerNorm(H, warmup=0).double()
-    first, second = (x.requires_grad_() for x in batches(2, 9, H))
-    norm(first).pow(3).sum().backward()  # which moves nu
-    nu, psi = norm.projection.clone(), (norm.running_square + 1e-5).sqrt()
-    assert nu.abs().min() > 0.1
-    y = (second / psi).detach()
-    (gradient,) = torch.autograd.grad(norm(second).pow(3).sum(), second, create_graph=True)
-    torch.testing.assert_close(gradient, (3 * y * y - nu * y) / psi)
-    (found,) = torch.autograd.grad(gradient.sum(), second)  # though nu has moved
-    assert found.isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("cls", "settings", "message"),
-    [
-        (BatchNorm, {"momentum": 1}, "momentum=1: must be above 0 and below 1"),
-        (BatchNorm, {"momentum": 0}, "momentum=0: must be above 0 and below 1"),
-        (BatchNorm, {"convention": "older"}, "choose new or old"),
-        (BatchNorm, {"running_variance": "true"}, "choose unbiased or biased"),
-        (NoisyBatchNorm, {"largest_spread": 0.5}, "largest_spread=0.5: must be at least 1"),
-        (PowerNorm, {"alpha": 0}, "alpha=0: must be above 0"),
-        (PowerNorm, {"alpha": 1}, "alpha=1: must be above 0"),
-        (PowerNorm, {"warmup": 0.5}, "warmup=0.5: must be a whole number"),
-    ],
-)
-def test_mistakes_name_the_setting(cls: type[nn.Module], settings: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        cls(H, **settings)

@@ -55,21 +55,6 @@ def test_a_configuration_states_the_defaults_of_its_class(name: str) -> None:
     assert torch.equal(*found)
 
 
-@pytest.mark.parametrize(
-    ("name", "params", "message"),
-    [
-        ("adanorn", {}, "unknown norm 'adanorn': choose from none, layernorm"),
-        ("adanorm", {"K": 0.1}, "norm.params.K: adanorm has no such parameter; it takes k, C"),
-        ("adanorm", {"k": 2}, "k=2: must be at least 0 and below 1"),
-        ("adanorm", {"k": "much"}, "norm.params.k='much': must be a number"),
-        ("none", {"k": 0.1}, "it takes none"),
-    ],
-)
-def test_mistakes_name_the_thing_and_the_choices(name: str, params: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        norm_factory(NormChoice(name, params))
-
-
 @pytest.mark.usefixtures("outside_package")
 def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
     norm = compose_experiment(["norm=doubled", "+norm.params.factor=3"]).norm
