@@ -50,8 +50,8 @@ class Spread(NamedTuple):
     def columns(self, name: str) -> dict[str, float]:
         """Return the CSV columns of a number of this name; those of `ratio` have no prefix."""
         prefix = "" if name == "ratio" else f"{name}_"
-        spread = {f"{prefix}{key}": rounded(value) for key, value in list(self._asdict().items())[1:-1]}
-        return {name: rounded(self.median), **spread}
+        numbers = {name: self.median} | {f"{prefix}{key}": getattr(self, key) for key in self._fields[1:-1]}
+        return {key: float(f"{value:.4g}") for key, value in numbers.items()}
 
     def __str__(self) -> str:
         if self.rounds == 1:
@@ -83,8 +83,7 @@ def order_of(sides: Sequence[SideT], round_: int) -> list[SideT]:
 
     Who follows whom shows in the caches, and a machine that slows down would favor who always goes first.
     """
-    first = round_ % len(sides)
-    return [*sides[first:], *sides[:first]]
+    return [*sides[round_ % len(sides) :], *sides[: round_ % len(sides)]]
 
 
 def take_turns(sides: Mapping[SideT, Callable[[], float]], rounds: int, *, warm_up: int = 1) -> Rounds[SideT]:
@@ -120,11 +119,6 @@ def timed(
         return clock() - started
 
     return side
-
-
-def rounded(value: float) -> float:
-    """Return a number with four significant digits."""
-    return float(f"{value:.4g}")
 
 
 def flat(row: Row) -> dict[str, Any]:

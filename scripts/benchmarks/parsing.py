@@ -1,8 +1,7 @@
 """Our parser against plain Python, a sentence at a time: `python -m scripts.benchmarks.parsing`.
 
-Oracle and features of the sample's training trees, and greedy parsing of its test set with one
-model, the two taking turns in one process; and what attaching every word to its neighbor gets. The ratio is
-seconds of plain Python : ours.
+Oracle and features of the sample's training trees, and greedy parsing of its test set with one model, the two
+taking turns in one process. The ratio is seconds of plain Python : ours.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import torch
 from torch import nn
 
 from adanorm.config.compose import compose_experiment
-from adanorm.data.treebanks.trees import Tree
-from adanorm.metrics.attachment import attachment
 from adanorm.runs.setup import prepare
 from adanorm.tasks.parsing import Parsing, transitions
 from scripts.benchmarks.harness import Options, Row, peak_mb, run_benchmark, take_turns, timed
@@ -28,18 +25,8 @@ def measure(options: Options) -> Iterator[Row]:
     """Yield a row for oracle and features and one for greedy parsing."""
     experiment = compose_experiment(["task=ptb", "norm=layernorm", "scale=mini"])
     task = Parsing(experiment)
-    for name, scores in baselines(task.trees["test"]).items():
-        print(f"head = {name} word: UAS {scores:.2f} on the test set, punctuation left out")
     yield _extraction(task, options.rounds)
     yield _parsing(task, prepare(experiment, task).model.eval(), options.rounds)
-
-
-def baselines(trees: list[Tree]) -> dict[str, float]:
-    """Return the UAS of attaching every word to the word before it and to the word after it."""
-    before = [(list(range(len(tree))), ["_"] * len(tree)) for tree in trees]
-    after = [([*range(2, len(tree) + 1), 0], ["_"] * len(tree)) for tree in trees]
-    parses = {"previous": before, "next": after}
-    return {name: attachment(trees, parsed, "penn").metrics["uas"] for name, parsed in parses.items()}
 
 
 def _extraction(task: Parsing, rounds: int) -> Row:

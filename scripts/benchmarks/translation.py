@@ -53,10 +53,6 @@ def _experiment(norm: str) -> Experiment:
     return compose_experiment(["task=de-en", "scale=mini", f"norm={norm}"])
 
 
-def _trainer(experiment: Experiment, task: Translation) -> Trainer:
-    return start_trainer(experiment, prepare(experiment, task))
-
-
 def _train_ours(trainer: Trainer, task: Translation, order: Sequence[Indices]) -> None:
     """Update on each batch, as our loop does; data are collated in this process."""
     pairs = task.corpus.splits["train"]
@@ -73,7 +69,7 @@ def _row(what: str, unit: str, rounds: Rounds[str], ours: str, other: str, *, am
 
 
 def _training(experiment: Experiment, task: Translation, updates: int) -> Row:
-    trainer = _trainer(experiment, task)
+    trainer = start_trainer(experiment, prepare(experiment, task))
     other = FairseqSide(experiment, task, trainer.model.state_dict())
     dataset = task.corpus.splits["train"].dataset
     sides = {
@@ -107,7 +103,7 @@ def _memory(updates: int, rounds: int) -> Row:
 def _peak(name: str, updates: int) -> float:
     experiment = _experiment("layernorm")
     task = Translation(experiment)
-    trainer = _trainer(experiment, task)
+    trainer = start_trainer(experiment, prepare(experiment, task))
     order = task.train_batches(0).order[:updates]
     if name == "ours":
         _train_ours(trainer, task, order)
@@ -118,7 +114,7 @@ def _peak(name: str, updates: int) -> float:
 
 
 def _decoding(experiment: Experiment, task: Translation, rounds: int, *, trained: int) -> Row:
-    trainer = _trainer(experiment, task)
+    trainer = start_trainer(experiment, prepare(experiment, task))
     model = trainer.model
     _train_ours(trainer, task, task.train_batches(0).order[:trained])
     other = FairseqSide(experiment, task, model.state_dict())
@@ -147,7 +143,7 @@ def _norms(task: Translation, updates: int) -> Iterator[Row]:
     """Yield the speed of training under each of the paper's norms against LayerNorm's."""
 
     def side(norm: str) -> Callable[[], float]:
-        trainer = _trainer(_experiment(norm), task)
+        trainer = start_trainer(run := _experiment(norm), prepare(run, task))
         return _batch_by_batch(lambda order: _train_ours(trainer, task, order), task)
 
     found = take_turns({norm: side(norm) for norm in NORMS}, updates, warm_up=WARM_UP)

@@ -3,14 +3,10 @@
     python -m scripts.benchmarks.updates baseline=/path/to/other/checkout tasks=rt,mnist rounds=21
 
 `baseline` may also be a commit, which is checked out under outputs/baselines/; by default it is the last
-whose numbers were PyTorch's own.
-
-A process of each checkout builds task, model and optimizer by its own code and makes updates when it is told
-to; the two take turns, on the same batches, each with one thread, under the allocator's settings of the
-Makefile. A ratio is processor time here : there, so below 1 this checkout is faster. `seconds` is the length
-of a turn, `evaluations` the rounds of validation passes (0: none), `scale` one for all tasks;
-`arithmetic=portable` holds this side to it. It also says whether both computed the same losses and scores.
-Both read the data prepared here.
+whose numbers were PyTorch's own. A process of each checkout makes updates by its own code when it is told to;
+the two take turns, on the same batches, with one thread each. A ratio is processor time here : there, so
+below 1 this checkout is faster. `seconds` is the length of a turn, `evaluations` the rounds of validation
+passes (0: none), `scale` one for all tasks; `arithmetic=portable` holds this side to it.
 """
 
 from __future__ import annotations
@@ -168,19 +164,16 @@ def _mirror() -> dict[str, str]:
 
 
 def checkout_of(baseline: str) -> Path:
-    """Return a checkout of this project, given by its folder or by a commit of this one.
-
-    Raises ValueError where it is neither.
-    """
-    path = Path(baseline).resolve()
-    if baseline and (path / "src" / "adanorm").is_dir():
-        return path
-    tree = PROJECT / "outputs" / "baselines" / baseline
-    if not baseline or not (tree / "src").is_dir():
-        command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(tree), baseline]
-        if not baseline or subprocess.run(command, capture_output=True, check=False).returncode:
-            raise ValueError(f"baseline={baseline}: must be another checkout of this project, or a commit")
-    return tree
+    """Return a checkout, given by its folder or by a commit; raises ValueError where it is neither."""
+    folders = (Path(baseline).resolve(), PROJECT / "outputs" / "baselines" / baseline)
+    if baseline:
+        for folder in folders:
+            if (folder / "src" / "adanorm").is_dir():
+                return folder
+        command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(folders[1]), baseline]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return folders[1]
+    raise ValueError(f"baseline={baseline}: must be another checkout of this project, or a commit of it")
 
 
 def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
@@ -193,13 +186,12 @@ def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Optio
         }
         for child in children.values():
             child.wait()
-        first = [child.ask(f"update {WARM_UP}") for child in children.values()]  # compiles, fills caches
-        first = [child.ask(f"update {WARM_UP}") for child in children.values()]
+        for _ in range(2):  # the first compiles and fills caches
+            first = [child.ask(f"update {WARM_UP}") for child in children.values()]
         slowest = max(answer["seconds"] for answer in first) / WARM_UP
         count = max(1, round(float(options.keys["seconds"]) / slowest))
         yield _row("update", children, f"update {count}", options.rounds, count=count)
-        evaluations = whole_number("evaluations", options.keys["evaluations"], at_least=0)
-        if evaluations:
+        if evaluations := whole_number("evaluations", options.keys["evaluations"], at_least=0):
             yield _row("validation pass", children, "evaluate", evaluations, count=1)
 
 
@@ -222,15 +214,6 @@ def _row(what: str, children: Mapping[str, Child], request: str, rounds: int, *,
     }
 
 
-def shown(row: Row) -> str:
-    """Return a row as it is printed."""
-    results = "the same results" if row["same_results"] else "OTHER RESULTS"
-    return (
-        f"{row['task']} {row['what']}: {row['here_per_second']:,} a second here, {row['there_per_second']:,}"
-        f" there; time here : there {row['ratio']}; {results}"
-    )
-
-
 if __name__ == "__main__":
     keys = {
         "baseline": NUMERICS_1,
@@ -239,4 +222,4 @@ if __name__ == "__main__":
         "scale": "",
         "norm": "adanorm",
     }
-    run_benchmark(measure, rounds=21, shown=shown, keys={**keys, "seconds": "0.5", "evaluations": "5"})
+    run_benchmark(measure, rounds=21, keys={**keys, "seconds": "0.5", "evaluations": "5"})

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from adanorm.reporting.figures.style import STYLE
 
 ACROSS = 3  # panels
-SIDES = {"ours": "as used", "to_eager": "eager", "to_authors": "as published"}
+SIDES = {"": "as used", "to_eager": "eager", "to_authors": "as published"}
 
 
 def draw(costs: Path) -> None:
@@ -25,9 +25,13 @@ def draw(costs: Path) -> None:
         panels = figure.subplots(lines, min(len(cases), ACROSS), sharey=True, squeeze=False).flat
         for panel, case in zip(panels, cases, strict=False):
             of_case = [row for row in rows if _case(row) == case]
-            for place, (side, label) in enumerate(SIDES.items()):
-                heights = {i: times for i, row in enumerate(of_case) if (times := _times(row, side))}
-                panel.bar([i + 0.27 * (place - 1) for i in heights], heights.values(), 0.25, label=label)
+            for shift, (side, label) in zip((-0.27, 0, 0.27), SIDES.items(), strict=True):
+                heights = {
+                    i: float(row["to_layernorm"]) / (float(row[side]) if side else 1)
+                    for i, row in enumerate(of_case)
+                    if not side or row.get(side)
+                }
+                panel.bar([i + shift for i in heights], heights.values(), 0.25, label=label)
             panel.set_xticks(
                 range(len(of_case)), [row["norm"] for row in of_case], rotation=60, ha="right", fontsize=8
             )
@@ -37,14 +41,6 @@ def draw(costs: Path) -> None:
         panels[0].set_ylabel("time : torch's LayerNorm")
         panels[0].legend(fontsize=8)
         figure.savefig(costs.with_suffix(".svg"), metadata={"Date": None})
-
-
-def _times(row: dict[str, str], side: str) -> float | None:
-    """Return the time of a side as a multiple of LayerNorm's, None where the norm has no such side."""
-    ours = float(row["to_layernorm"])
-    if side == "ours":
-        return ours
-    return ours / float(row[side]) if row.get(side) else None
 
 
 def _case(row: dict[str, str]) -> str:

@@ -23,7 +23,6 @@ from adanorm.metrics.attachment import attachment
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.parsing import Parsing
-from scripts.benchmarks.parsing import baselines
 from tests import plain_parser
 from tests.conftest import Command
 from tests.data.treebanks.test_conll import UD
@@ -206,11 +205,6 @@ def test_what_a_sentence_adds_is_of_the_words_that_count_alone() -> None:
     assert sum(words) < sum(map(len, trees)), "some words are punctuation"
     outputs = [" ".join(map(str, tree.heads)) for tree in trees]
     assert task.scored(outputs, "uas") == pytest.approx([100 * n * len(words) / sum(words) for n in words])
-
-
-def test_baselines_attach_to_neighbours() -> None:
-    tree = Tree(("a", "b", "c"), ("X",) * 3, (0, 1, 2), None, (False,) * 3)
-    assert baselines([tree]) == {"previous": 100, "next": 0}
 
 
 def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, command: Command) -> None:
