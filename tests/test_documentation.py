@@ -217,6 +217,9 @@ def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.Ca
         arguments = at_smoke_scale(arguments, workplace)
     if command == "data":
         arguments.pop()
+    if command == "keep":
+        assert dispatch(["open", "/".join(Path(arguments[0]).parts[1:]), "opened"]) == 0
+        arguments.append(f"into={workplace / 'store'}")
     if command == "verify":  # a record of this machine
         assert dispatch(["run", *arguments]) == 0
         arguments.append(f"into={workplace / 'repeated'}")

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from adanorm.config.paths import PROJECT
-from adanorm.records import checkout, environment
+from adanorm.records import environment
 
 
 def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkout, "PROJECT", tmp_path)
-    monkeypatch.setattr(checkout, "IS_CHECKOUT", True)
+    monkeypatch.setattr(environment, "PROJECT", tmp_path)
+    monkeypatch.setattr(environment, "IS_CHECKOUT", True)
 
     def git(*arguments: str) -> None:
         subprocess.run(
@@ -41,7 +41,7 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs
     (tmp_path / "src" / "norm.py").write_text("eps = 1e-6\n")
     assert dirty()
     (tmp_path / "src" / "naïve new.py").write_text("new = True\n")
-    patch = checkout.changes()
+    patch = environment.changes()
     git("stash", "--include-untracked")
     assert not dirty()
     (tmp_path / "changes.patch").write_bytes(patch)
@@ -100,10 +100,10 @@ def test_the_libraries_of_products_are_those_that_torch_says_it_was_built_with(
 
 
 def test_code_in_no_repository_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkout, "PROJECT", tmp_path)
+    monkeypatch.setattr(environment, "PROJECT", tmp_path)
     for is_checkout in (False, True):
-        monkeypatch.setattr(checkout, "IS_CHECKOUT", is_checkout)
-        assert (checkout.commit(), checkout.is_dirty()) == (None, False)
+        monkeypatch.setattr(environment, "IS_CHECKOUT", is_checkout)
+        assert (environment.commit(), environment.is_dirty()) == (None, False)
 
 
 def test_a_record_names_the_model_of_the_processor() -> None:

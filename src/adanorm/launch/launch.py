@@ -21,7 +21,7 @@ from adanorm.files import write_whole
 from adanorm.launch.launchers import Launch
 from adanorm.records import reader
 from adanorm.records.folder import HELD_CODE, is_locked, shown
-from adanorm.records.outcome import outcome
+from adanorm.records.result import outcome
 from adanorm.studies.grid import Planned
 
 SECONDS = 0.2  # between two looks at the jobs

@@ -1,20 +1,22 @@
-"""What a run was computed with."""
+"""What a run was computed with: versions, hardware, the commit and what the code differs from it by."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from adanorm.config.digest import sha256
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import IS_CHECKOUT, PROJECT
 from adanorm.config.portable import HELD, VARIABLE
-from adanorm.records import checkout
+
+if TYPE_CHECKING:
+    import torch
 
 PACKAGES = ("adanorm", "torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
 CONSTRAINTS = PROJECT / "constraints.txt"
@@ -30,9 +32,11 @@ def describe(
     numerics_version: int | None = None,
 ) -> dict[str, Any]:
     """Return commit, versions and hardware as plain values; no path and no host name."""
+    import torch
+
     return {
-        "commit": checkout.commit(),
-        "dirty": checkout.is_dirty(),
+        "commit": commit(),
+        "dirty": is_dirty(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         **({"constraints": sha256(CONSTRAINTS)} if CONSTRAINTS.exists() else {}),
@@ -56,18 +60,21 @@ def _arithmetic() -> dict[str, str]:
 
     And the variables that hold them to fewer, where they are set.
     """
+    import torch
+
     text = torch.__config__.show()
     mkl, blas = re.search(r"Math Kernel Library Version ([\d.]+)", text), re.search(r"BLAS_INFO=(\w+)", text)
     onednn = re.search(r"MKL-DNN v([\d.]+)", text)
-    found = {"instructions": torch.backends.cpu.get_cpu_capability()}
+    libraries = {"instructions": torch.backends.cpu.get_cpu_capability()}
     if mkl or blas:
-        found["BLAS"] = f"MKL {mkl[1]}" if mkl else blas[1] if blas else ""
+        libraries["BLAS"] = f"MKL {mkl[1]}" if mkl else blas[1] if blas else ""
     if onednn:
-        found["oneDNN"] = onednn[1]
+        libraries["oneDNN"] = onednn[1]
     held = {name: os.environ[name] for name in HOLDS if name in os.environ}
-    return {**found, **held}
+    return {**libraries, **held}
 
 
+@cache
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -80,3 +87,46 @@ def _cpu() -> str:
     lines = info.read_text("utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
+
+
+CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numbers depend on
+
+
+def commit() -> str | None:
+    """Return the commit of this checkout; None where it is none, or without git."""
+    return _git("rev-parse", "HEAD")
+
+
+def is_dirty() -> bool:
+    """Return whether the code differs from its commit."""
+    return bool(_git("status", "--porcelain", "--", *CODE))
+
+
+def changes() -> bytes:
+    """Return what the code differs from its commit by, new files too, as a patch for `git apply`."""
+    listed = (_git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE) or "").split("\0")
+    new = [
+        _output("diff", "--no-ext-diff", "--no-index", "--binary", "--", os.devnull, name)
+        for name in listed
+        if name
+    ]
+    return b"".join([_output("diff", "--no-ext-diff", "--binary", "HEAD", "--", *CODE), *new])
+
+
+def _output(*arguments: str) -> bytes:
+    """Return what git prints of a difference; it exits with 1 where two files differ."""
+    settings = ("-c", "core.quotePath=false", "-c", "diff.noprefix=false", "-c", "color.ui=false")
+    return subprocess.run(
+        ["git", *settings, *arguments], cwd=PROJECT, capture_output=True, check=False
+    ).stdout
+
+
+def _git(*arguments: str) -> str | None:
+    if not IS_CHECKOUT:
+        return None
+    try:
+        return subprocess.run(
+            ["git", "-C", str(PROJECT), *arguments], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):  # an unpacked archive, or no git
+        return None

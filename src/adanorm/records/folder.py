@@ -18,7 +18,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.files import as_json, naming, sweep, write_whole
 from adanorm.records import reader
 from adanorm.records.check import PATCH, digests
-from adanorm.records.checkout import changes
+from adanorm.records.environment import changes
 from adanorm.records.result import Ended
 
 OF_A_STUDY = "ADANORM_OF_A_STUDY"  # in the environment of a study's runs

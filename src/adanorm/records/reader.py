@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
+from adanorm.config.portable import VARIABLE
 from adanorm.config.yaml_file import read_yaml
 from adanorm.files import CHECKSUM, checksum_of
 from adanorm.records import store
@@ -154,6 +155,21 @@ class Record:
     def environment(self) -> dict[str, Any]:
         """What the run was computed with: commit, packages, device; empty where nothing says."""
         return dict(json.loads(self.text("environment.json") or "{}"))
+
+    @property
+    def arithmetic(self) -> str | None:
+        """What decided the last digits of the run; None where the record does not say.
+
+        By these a score differs as by another seed: the version of our own numerics (of a record that names
+        none, 1), whether our kernels computed its norms, PyTorch's version, the processor, and whether it was
+        held to portable arithmetic.
+        """
+        if not (facts := self.environment):
+            return None
+        numerics = f"numerics {facts.get('numerics_version', 1)}"
+        kernels = "" if "norm_backend" in facts else " before the norms' kernels"
+        held = f", {held_to} arithmetic" if (held_to := facts.get("arithmetic", {}).get(VARIABLE)) else ""
+        return f"{numerics}{kernels}, torch {facts['packages'].get('torch')}, {facts['device']}{held}"
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a file of JSON lines; raises ValueError naming the line that is none."""

@@ -7,7 +7,9 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from adanorm.config.sections import TaskConfig
 from adanorm.files import as_json, with_checksum
+from adanorm.metrics.table import METRICS
 
 Status = Literal["done", "diverged", "failed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -110,3 +112,13 @@ class AnalysisResult(Ended):
     places: dict[str, dict[str, float]]
     valid: dict[str, float] | None = None  # at the end, where the analysis asks for it
     diverged: str | None = None  # why
+
+
+def outcome(target: TaskConfig, result: Result) -> str:
+    """Return the test score and the validation score of a result, or why there are none."""
+    if result.status != "done":
+        return f"{result.status}: {result.reason}"
+    metric, criterion = target.metric, target.selection_metric
+    validation = f"validation {criterion if criterion != metric else ''}".rstrip()
+    test, valid = result.test_score(metric), result.valid_score(criterion)
+    return f"test {metric} {METRICS[metric].text(test)}, {validation} {METRICS[criterion].text(valid)}"

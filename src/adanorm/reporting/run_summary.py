@@ -7,8 +7,8 @@ import textwrap
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.folder import shown, where
-from adanorm.records.outcome import outcome
 from adanorm.records.published import published
+from adanorm.records.result import outcome
 from adanorm.verdicts.cell import cell, unlike_the_papers
 from adanorm.verdicts.evidence import verdict_of
 

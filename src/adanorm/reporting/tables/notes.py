@@ -11,7 +11,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONF
 from adanorm.config.titles import quantity_title, title
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.records.arithmetic import arithmetic
+from adanorm.records import reader
 from adanorm.records.baselines import best_baseline
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import Table
@@ -167,7 +167,7 @@ def _arithmetics(table: Table) -> list[str]:
         folders = [
             f for (_, column), cell in table.cells.items() if cell and column == task for f in cell.folders
         ]
-        counts[task] = len({*map(arithmetic, folders)} - {None})
+        counts[task] = len({reader.record(folder).arithmetic for folder in folders} - {None})
     mixed = [f"{title(task)} {count} kinds" for task, count in counts.items() if count > 1]
     if not mixed:
         return []
