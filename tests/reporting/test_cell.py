@@ -253,7 +253,6 @@ def test_the_level_stands_beside_the_best_evaluation(table: Table) -> None:
         record(run, rows=rows, **score(99.0))
     after = Table(table.study, table.grid)
     assert "| AdaNorm | 99.00, 97.00 |" in table_markdown(after)
-    assert "AdaNorm & - & - & - & - & - & - & 99.00, 97.00 & -" in table_latex(after)
 
 
 def test_norms_over_channels_are_told_from_those_over_all_units(tmp_path: Path) -> None:

@@ -216,13 +216,6 @@ def table_latex(table: Table) -> str:
     rows = [["Model", *map(title, columns)], *_grid(table, bold=r"\textbf{{{}}}")]
     lines = [" & ".join(map(_escape, row)) + r" \\" for row in rows]
     lines.insert(1, r"\midrule")
-    if tasks := validated_tasks(table):
-        heading = ["Validation: best, level", *("" for _ in columns)]
-        lines += [r"\midrule", " & ".join(heading) + r" \\"]
-        for norm, *fields in validation_rows(table, tasks):
-            by_task = dict(zip(tasks, fields, strict=True))
-            row = [norm, *(by_task.get(task, "-") for task in columns)]
-            lines.append(" & ".join(map(_escape, row)) + r" \\")
     begin = rf"\begin{{tabular}}{{l{'c' * len(columns)}}}"
     return "\n".join(
         [f"% {table.study.title}", begin, r"\toprule", *lines, r"\bottomrule", r"\end{tabular}", ""]
