@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 
-from adanorm.verdicts.claims import claim_margin, claimed_pair
+from adanorm.verdicts.claims import claim_margin, claimed_pair, deciding_evidence
 from adanorm.verdicts.comparison import Comparison, compare_gaps
 from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.evidence import evidence
@@ -44,33 +45,18 @@ def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
 
 
 def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
-    later = preregistration().plan_of(task, "small")
-    if later is None:
-        return _by_first_plan(claim, task, runs)
-    answer = _by_plan(claim, task, later, runs)
-    if answer.comparison is not None or answer.scale != "paper":
-        return answer
-    return _by_first_plan(claim, task, runs)
-
-
-def _by_first_plan(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
-    both = claimed_pair(claim, evidence(task, "paper", runs=runs))
-    pairs = 0 if both is None else len(both.seeds)
-    comparison = None if both is None else both.comparison
-    return TaskAnswer(task, "paper", FIRST_PLAN, comparison, pairs, None)
-
-
-def _by_plan(claim: Claim, task: str, name: str, runs: str | None) -> TaskAnswer:
-    plan = preregistration().plans[name]
-    if plan.folds:
+    name = preregistration().plan_of(task, "small")
+    scale: str = preregistration().scale_of(task, "small")
+    if name and preregistration().plans[name].folds:
         comparison, pairs = _over_folds(name, claim, task, runs)
     else:
-        records = evidence(task, plan.scale, plan.quantity, runs=runs, plan=name)
+        records = deciding_evidence(claim, task, "small", partial(evidence, runs=runs))
         both = claimed_pair(claim, records)
-        comparison = None if both is None else both.comparison
+        name, comparison = records.plan, None if both is None else both.comparison
         pairs = len(records.variance.shared(*claim.norms(task)))
-    following = next((look for look in plan.looks if look > pairs), None)
-    return TaskAnswer(task, plan.scale, name, comparison, pairs, following)
+    looks = preregistration().plans[name].looks if name else ()
+    following = next((look for look in looks if look > pairs), None)
+    return TaskAnswer(task, scale, name or FIRST_PLAN, comparison, pairs, following)
 
 
 def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[Comparison | None, int]:
@@ -81,13 +67,13 @@ def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[C
         settings = (f"data.fold={fold}",)
         records = evidence(task, plan.scale, plan.quantity, runs=runs, overrides=settings, plan=name)
         by_fold.append(records.variance.gaps(worse, better))
-    pairs, looks = min(map(len, by_fold)), preregistration().looks_of(plan)
+    pairs, looks = min(map(len, by_fold)), preregistration().looks_of(name)
     done = [look for look in plan.looks if look <= pairs]
     if not done:
         return None, pairs
     comparison = compare_gaps(
         [fmean(gaps[: done[-1]]) for gaps in by_fold],
-        claim_margin(claim, task, plan),
+        claim_margin(claim, task, name),
         level=looks.level,
         levels=looks.levels(done[-1]),
         overlap=plan.overlap or 0.0,

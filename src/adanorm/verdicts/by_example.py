@@ -53,14 +53,14 @@ def out_of_date(task: str, scale: str, pairs: Sequence[Norms], *, folder: str | 
     Of those that can be compared: two norms with a shared seed whose runs all kept their outputs. `folder`
     is that of the runs.
     """
-    runs, found = _settings(task, scale, pairs, folder), []
+    runs, stale = _settings(task, scale, pairs, folder), []
     for pair in pairs:
         seeds = shared_seeds(runs, pair)
         if seeds and all(_has_outputs(runs[norm], seed) for norm in pair for seed in seeds):
             record = read_comparison(*(runs[norm] for norm in pair))
             if record is None or record.seeds != seeds:
-                found.append(pair)
-    return found
+                stale.append(pair)
+    return stale
 
 
 def bring_up_to_date(
@@ -109,7 +109,7 @@ def compare_by_example(
             factors[norm, seed] = task.score_factors(outputs, metric)
     sign = 1 if METRICS[first.task.metric].higher_is_better else -1
     own = _settings(first.task.name, first.scale, pairs, first.runs)
-    found = []
+    compared = []
     for pair, common in shared.items():
         sides = [np.array([values[norm, seed] for seed in common]) for norm in pair]
         record = _record(first, pair, metric, common, sides)
@@ -120,8 +120,8 @@ def compare_by_example(
             write_comparison(path, record)
         gaps = [sign * float(gap) + 0.0 for gap in (sides[1] - sides[0]).mean(1)]
         parts = factor_gaps([(factors[pair[0], seed], factors[pair[1], seed]) for seed in common])
-        found.append(ByExample(record, gaps, is_whole and is_own, parts))
-    return found
+        compared.append(ByExample(record, gaps, is_whole and is_own, parts))
+    return compared
 
 
 def _settings(task: str, scale: str, pairs: Sequence[Norms], folder: str | None) -> dict[str, Experiment]:
@@ -152,7 +152,7 @@ def factor_gaps(sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]
 def _record(
     run: Experiment, pair: Norms, metric: str, seeds: list[int], sides: Sequence[Values]
 ) -> ComparisonRecord:
-    found = components(sides[1] - sides[0])
+    variances = components(sides[1] - sides[0])
     splits = {norm: seed_split(side) for norm, side in zip(pair, sides, strict=True)}
     return ComparisonRecord(
         task=run.task.name,
@@ -160,13 +160,13 @@ def _record(
         metric=metric,
         norms=pair,
         seeds=seeds,
-        examples=found.examples,
+        examples=variances.examples,
         gap=float((sides[1] - sides[0]).mean()),
-        seed_variance=found.seed,
-        example_variance=found.example,
-        rest_variance=found.rest,
-        seed_error=found.seed_error,
-        example_error=found.example_error,
+        seed_variance=variances.seed,
+        example_variance=variances.example,
+        rest_variance=variances.rest,
+        seed_error=variances.seed_error,
+        example_error=variances.example_error,
         test_set={norm: split.test_set for norm, split in splits.items() if split},
         distribution={norm: split.distribution for norm, split in splits.items() if split},
     )

@@ -18,7 +18,7 @@ from adanorm.verdicts.conjunction import (
 )
 from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.pair import Pair, pair, paper_gap
-from adanorm.verdicts.preregistration import Claim, Plan, preregistration
+from adanorm.verdicts.preregistration import Claim, preregistration
 
 SCALES = ("paper", "small")
 SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
@@ -67,7 +67,7 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim at a scale with what was found on each of its tasks.
+    """A claim at a scale with the results of its tasks.
 
     `family` are p-values of the claim corrected over all claims of the scale: of its holding, of its
     contrary, of no difference that matters.
@@ -117,15 +117,17 @@ class ClaimResult:
 
 
 def claim_results(runs: str | None = None) -> list[ClaimResult]:
-    """Return what the records say of every claim of the paper, at the paper's scale and at mini."""
+    """Return what the records say of every claim of the paper, at each of SCALES."""
     return [result for scale in SCALES for result in evaluated(preregistration().claims, scale, runs=runs)]
 
 
 def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
     """Return what the records of a scale say of claims, each corrected for their number."""
-    read = cache(partial(evidence, runs=runs))  # claims share tasks
+    evidence_of = cache(partial(evidence, runs=runs))  # claims share tasks
     results = [
-        ClaimResult(claim, scale, tuple(_task_result(claim, t, scale, read) for t in claim.tasks_at(scale)))
+        ClaimResult(
+            claim, scale, tuple(_task_result(claim, t, scale, evidence_of) for t in claim.tasks_at(scale))
+        )
         for claim in claims
     ]
     begun = [result for result in results if result.run]
@@ -134,15 +136,14 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
     return [replace(result, family=next(families)) if result.run else result for result in results]
 
 
-def _task_result(claim: Claim, task: str, scale: str, read: Callable[..., Evidence]) -> TaskResult:
-    better, worse = claim.norms(task)
-    result = TaskResult(claim, task, claimed_pair(claim, _evidence(claim, task, scale, read)))
+def _task_result(claim: Claim, task: str, scale: str, evidence_of: Callable[..., Evidence]) -> TaskResult:
+    records = deciding_evidence(claim, task, scale, evidence_of)
+    result = TaskResult(claim, task, claimed_pair(claim, records))
     if claim.quantity != "test":
         return result
-    seen = [_evidence(claim, task, scale, read, quantity) for quantity in SEEN]
-    best_epoch, level = (
-        pair(records, better, worse, margin=claim_margin(claim, task, records.plan)) for records in seen
-    )
+    margin = claim_margin(claim, task, records.plan)
+    seen = [_evidence(claim, task, scale, evidence_of, records.plan, quantity) for quantity in SEEN]
+    best_epoch, level = (pair(records, *claim.norms(task), margin=margin) for records in seen)
     return replace(result, best_epoch=best_epoch, level=level)
 
 
@@ -152,7 +153,7 @@ def claim_evidence(
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
     by_task = {}
     for task in claim.tasks_at(scale):
-        records = _evidence(claim, task, scale, partial(read_evidence, runs=runs))
+        records = deciding_evidence(claim, task, scale, partial(read_evidence, runs=runs))
         both = claimed_pair(claim, records)
         if both is not None and both.answer != "not run":
             by_task[task] = records
@@ -167,28 +168,45 @@ def claimed_pair(claim: Claim, records: Evidence) -> Pair | None:
     return pair(records, better, worse, margin=claim_margin(claim, records.task, records.plan), paper=paper)
 
 
-def _evidence(
-    claim: Claim, task: str, scale: str, read: Callable[..., Evidence], quantity: Quantity | None = None
-) -> Evidence:
-    others = tuple(norm for norm in claim.norms(task) if norm not in preregistration().norms)
-    overrides = claim.overrides(scale, task)
+def deciding_evidence(claim: Claim, task: str, scale: str, evidence_of: Callable[..., Evidence]) -> Evidence:
+    """Return the records that decide a claim on a task: those of the plan that reads it at the scale.
+
+    At the paper's size those of the first plan until the later one's first look.
+    """
     plan = preregistration().plan_of(task, scale)
+    records = _evidence(claim, task, scale, evidence_of, plan)
+    both = claimed_pair(claim, records)
+    has_looked = both is not None and (both.comparison is not None or both.divergence_p is not None)
+    if plan is None or has_looked or records.scale != "paper":
+        return records
+    return _evidence(claim, task, scale, evidence_of, None)
+
+
+def _evidence(
+    claim: Claim,
+    task: str,
+    scale: str,
+    evidence_of: Callable[..., Evidence],
+    plan: str | None,
+    quantity: Quantity | None = None,
+) -> Evidence:
+    registered = preregistration()
     read_out: Quantity = claim.quantity
     if plan and claim.quantity == "test":
-        read_out = preregistration().plans[plan].quantity
-    return read(
+        read_out = registered.plans[plan].quantity
+    return evidence_of(
         task,
-        scale=preregistration().scale_of(task, scale),
+        scale=registered.scale_of(task, scale),
         quantity=quantity or read_out,
-        norms=others,
-        overrides=overrides,
+        norms=tuple(norm for norm in claim.norms(task) if norm not in registered.norms),
+        overrides=claim.overrides(scale, task),
         plan=plan,
     )
 
 
-def claim_margin(claim: Claim, task: str, plan: Plan | None) -> float:
+def claim_margin(claim: Claim, task: str, plan: str | None) -> float:
     """Return the smallest difference that matters to a claim on a task, by the plan that reads it."""
-    own = plan.margins.get(task) if plan and claim.quantity == "test" else None
+    own = preregistration().plans[plan].margins.get(task) if plan and claim.quantity == "test" else None
     margin = own or preregistration().margin(task, claim.quantity)
     assert margin is not None, "checked with the file"
     return margin
@@ -207,7 +225,7 @@ class PaperClaim:
 
 def claims_of_the_paper() -> list[PaperClaim]:
     """Return the claims on test scores tested on the numbers that the paper prints, one seed a number."""
-    found = []
+    tested = []
     for claim in preregistration().claims:
         if claim.quantity != "test":
             continue
@@ -221,5 +239,5 @@ def claims_of_the_paper() -> list[PaperClaim]:
             first, second = (-1e9 * sign if value is None else value for value in values)  # Diverge is worst
             gaps.append(sign * (first - second))
         wins, losses, p = sign_test(gaps)
-        found.append(PaperClaim(claim, wins, losses, len(gaps) - wins - losses, p))
-    return found
+        tested.append(PaperClaim(claim, wins, losses, len(gaps) - wins - losses, p))
+    return tested

@@ -124,19 +124,21 @@ def epoch_choices(runs: str | None = None) -> list[EpochChoice]:
 
     Runs that averaged weights are told apart.
     """
-    found: dict[tuple[str, str, str], dict[Path, dict[int, Run]]] = {}  # by seed, of runs that are alike else
+    by_task: dict[
+        tuple[str, str, str], dict[Path, dict[int, Run]]
+    ] = {}  # by seed, of runs that are alike else
     for study in load_studies().values():
         for plan in study_grid(study, runs=runs).values():
             for candidate in plan.candidates:
                 first = candidate.runs[0]
                 average = first.training.average
                 over = f"{average.of} {average.count}" if average else ""
-                groups = found.setdefault((first.task.name, first.scale, over), {})
+                groups = by_task.setdefault((first.task.name, first.scale, over), {})
                 alike = groups.setdefault(first.model_copy(update={"seed": 0}).folder(), {})
                 alike |= tracked(candidate.runs)
     shown = (
         epoch_choice(task, scale, [list(group.values()) for group in groups.values()], over=over)
-        for (task, scale, over), groups in sorted(found.items())
+        for (task, scale, over), groups in sorted(by_task.items())
     )
     return [choice for choice in shown if choice is not None]
 
@@ -144,7 +146,7 @@ def epoch_choices(runs: str | None = None) -> list[EpochChoice]:
 def tracked(planned: Sequence[Experiment]) -> dict[int, Run]:
     """Return the runs on record, all seeds', of which every evaluation's test score is, by seed."""
     on_record = {run.seed: run for run in [*planned, *reader.runs_on_record(planned[0])]}
-    found = {}
+    by_seed = {}
     for run in on_record.values():
         result, rows = reader.result(run.folder()), reader.test_metrics(run.folder())
         if result is None or result.status != "done" or not rows:
@@ -154,7 +156,7 @@ def tracked(planned: Sequence[Experiment]) -> dict[int, Run]:
         score = sign * result.test_score(run.task.metric)
         if result.averaged:
             best = next(i for i, row in enumerate(rows) if row["update"] == result.best_step)
-            found[run.seed] = Run(curve[best], curve, score)
+            by_seed[run.seed] = Run(curve[best], curve, score)
         else:
-            found[run.seed] = Run(score, curve)
-    return found
+            by_seed[run.seed] = Run(score, curve)
+    return by_seed

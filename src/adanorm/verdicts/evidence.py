@@ -12,7 +12,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.records import reader
 from adanorm.verdicts.cell import Cell, Quantity, cell_on_record
-from adanorm.verdicts.preregistration import Plan, preregistration
+from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import TaskVariance
 
 
@@ -25,7 +25,7 @@ class Evidence:
     quantity: Quantity
     norms: dict[str, Cell]
     variance: TaskVariance
-    plan: Plan | None = None  # that reads the runs; None: the first
+    plan: str | None = None  # that reads the runs; None: the first
 
     def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> Evidence:
         """Return the same with the norms that are named held to some of their seeds."""
@@ -51,8 +51,11 @@ def evidence(
     chosen = tuple(dict.fromkeys([*preregistration().norms, *norms]))
     if task not in choices("task"):
         return Evidence(task, scale, quantity, {}, TaskVariance({}, preregistration().prior_df_at_most))
-    reads = preregistration().plans[plan] if plan else None
-    settings = [f"scale={scale}", *overrides, *([f"seed={reads.first}"] if reads else [])]
+    settings = [
+        f"scale={scale}",
+        *overrides,
+        *([f"seed={preregistration().plans[plan].first}"] if plan else []),
+    ]
     cells = {
         norm: cell_on_record(
             cached_experiment([f"task={task}", f"norm={norm}", *settings], runs=runs),
@@ -60,7 +63,7 @@ def evidence(
         )
         for norm in chosen
     }
-    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), reads)
+    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), plan)
 
 
 def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:

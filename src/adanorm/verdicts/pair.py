@@ -16,7 +16,7 @@ from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
 from adanorm.verdicts.crossed import pooled_example_error
 from adanorm.verdicts.evidence import Evidence
 from adanorm.verdicts.planning import Prospect, prospect
-from adanorm.verdicts.preregistration import Plan, preregistration
+from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sequential import Looks
 from adanorm.verdicts.variance import TaskVariance
 
@@ -166,7 +166,7 @@ def pair(
     )
 
 
-def _read(shared: int, looks: Looks, plan: Plan | None) -> int:
+def _read(shared: int, looks: Looks, plan: str | None) -> int:
     """Return how many of the shared seeds are read: up to the last look that there is."""
     if plan is None:
         return min(shared, looks.after[-1])
@@ -216,7 +216,7 @@ def compared(
     paper: PaperGap | None = None,
     noise: ExampleNoise | None = None,
     goes_on: bool = False,
-    plan: Plan | None = None,
+    plan: str | None = None,
 ) -> Comparison | None:
     """Return a comparison of gaps, one a seed; None with fewer than two, and without a variance.
 

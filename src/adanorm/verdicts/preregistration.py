@@ -138,10 +138,10 @@ class Preregistration(Config):
                     raise ValueError(f"claim {claim.id}: no margin of {claim.quantity} on {task}")
         return self
 
-    def looks_of(self, plan: Plan | None) -> Looks:
+    def looks_of(self, plan: str | None) -> Looks:
         """Return the looks of a plan; of None those of the first, at what has more seeds than planned."""
-        plan_or_first = plan or self.stopping
-        return Looks(plan_or_first.looks, plan_or_first.spending, self.level, self.power)
+        chosen = self.plans[plan] if plan else self.stopping
+        return Looks(chosen.looks, chosen.spending, self.level, self.power)
 
     def plan_of(self, task: str, scale: str) -> str | None:
         """Return the name of the plan that reads a task for claims at a scale; None: the first plan."""

@@ -53,9 +53,9 @@ def repetition(recorded: Experiment, repeated: Experiment) -> Repetition:
     assert before is not None, "the record is complete"
     assert after is not None, "so is its repetition"
     scores = tuple(
-        found.test_score(metric)
+        result.test_score(metric)
         for run in reader.runs_on_record(recorded)
-        if (found := reader.result(run.folder())) is not None and found.status == "done"
+        if (result := reader.result(run.folder())) is not None and result.status == "done"
     )
     was, now = (r.test_score(metric) if r.status == "done" else None for r in (before, after))
     p = _p(now, scores)
@@ -101,15 +101,15 @@ def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return in what two runs' environments differ, a line each: what it was on record, what it is here."""
-    found = []
+    lines = []
     for key, name in FACTS.items():
         was, now = before.get(key), after.get(key)
         if isinstance(was, dict) and isinstance(now, dict):
             parts = [part for part in {**was, **now} if was.get(part) != now.get(part)]
-            found += [f"{part}: {was.get(part)} on record, {now.get(part)} here" for part in parts]
+            lines += [f"{part}: {was.get(part)} on record, {now.get(part)} here" for part in parts]
         elif was != now and not (_is_eager(was) and _is_eager(now)):
-            found.append(f"{name}: {_shown(was)} on record, {_shown(now)} here")
-    return found
+            lines.append(f"{name}: {_shown(was)} on record, {_shown(now)} here")
+    return lines
 
 
 def _is_eager(value: Any) -> bool:

@@ -88,15 +88,15 @@ class ColumnAgreement(NamedTuple):
 
 def agreements(runs: str | None = None) -> list[ColumnAgreement]:
     """Return the agreement of each of the paper's columns with runs at its scale, then of all together."""
-    found = []
+    agreed = []
     for confirmed in (True, False):
         columns = [
             column for task in published_tasks() if (column := _column(task, runs, confirmed=confirmed))
         ]
-        found += columns
+        agreed += columns
         if len(columns) > 1:
-            found.append(_together(columns))
-    return found
+            agreed.append(_together(columns))
+    return agreed
 
 
 def _column(task: str, runs: str | None, *, confirmed: bool) -> ColumnAgreement | None:
@@ -108,8 +108,8 @@ def _column(task: str, runs: str | None, *, confirmed: bool) -> ColumnAgreement 
         if number is not None and number.value is not None and (number.confirmed or not confirmed):
             papers[norm] = sign * number.value
     ours = {norm: fmean(scores[norm].values()) for norm in papers}
-    read = agreement(list(ours.values()), list(papers.values()))
-    return read and ColumnAgreement(task, confirmed, read, own_upheld({n: scores[n] for n in papers}))
+    column = agreement(list(ours.values()), list(papers.values()))
+    return column and ColumnAgreement(task, confirmed, column, own_upheld({n: scores[n] for n in papers}))
 
 
 def own_upheld(scores: Scores) -> float | None:
@@ -128,20 +128,20 @@ def own_upheld(scores: Scores) -> float | None:
 
 def _together(columns: Sequence[ColumnAgreement]) -> ColumnAgreement:
     """Return the orders of all columns, and the mean of their other measures, each column counting once."""
-    read = [column.agreement for column in columns]
+    agreements = [column.agreement for column in columns]
 
     def mean(values: Sequence[float | None]) -> float | None:
         known = [value for value in values if value is not None]
         return fmean(known) if known else None
 
     together = Agreement(
-        norms=sum(found.norms for found in read),
-        upheld=sum(found.upheld for found in read),
-        ordered=sum(found.ordered for found in read),
+        norms=sum(one.norms for one in agreements),
+        upheld=sum(one.upheld for one in agreements),
+        ordered=sum(one.ordered for one in agreements),
         p_upheld=None,  # orders of one column depend on each other
-        spearman=mean([found.spearman for found in read]),
-        pearson=mean([found.pearson for found in read]),
-        variation=fmean(found.variation for found in read),
+        spearman=mean([one.spearman for one in agreements]),
+        pearson=mean([one.pearson for one in agreements]),
+        variation=fmean(one.variation for one in agreements),
     )
     own = mean([column.own_upheld for column in columns])
     return ColumnAgreement("", columns[0].confirmed, together, own)

@@ -30,21 +30,21 @@ def data_sets(number: int) -> str:
     return f"{count(number)} data {'set' if number == 1 else 'sets'}"
 
 
-def claim_sentence(found: ClaimResult) -> str:
+def claim_sentence(result: ClaimResult) -> str:
     """Return what is shown of a claim, in one sentence."""
-    claim = found.claim
-    if not found.run:
+    claim = result.claim
+    if not result.run:
         return "Not run: no task has runs of both norms."
-    names = {claim.norms(task.task) for task in found.tasks}
+    names = {claim.norms(task.task) for task in result.tasks}
     (better, worse) = names.pop() if len(names) == 1 else ("", "")
     better = title(better) if better else "the norm claimed to be better"
     worse = title(worse) if worse else "the other"
     relation = "no worse than" if claim.bound == "no_worse" else "better than"
-    holds = [title(task.task) for task in found.run if task.holds]
-    needed = claim.needed(found.scale)
+    holds = [title(task.task) for task in result.run if task.holds]
+    needed = claim.needed(result.scale)
     first = (
-        f"{found.verdict.capitalize()}: {better} is shown to be {relation} {worse} on"
-        f" {count(len(holds))} of {data_sets(len(found.tasks))}"
+        f"{result.verdict.capitalize()}: {better} is shown to be {relation} {worse} on"
+        f" {count(len(holds))} of {data_sets(len(result.tasks))}"
         f"{f' ({listed(holds)})' if holds else ''}, where"
         f" {count(needed)} {'is' if needed == 1 else 'are'} claimed"
     )
@@ -54,13 +54,13 @@ def claim_sentence(found: ClaimResult) -> str:
         ("equivalent", "equivalent within the margin"),
         ("open", "open"),
     ):
-        where = [title(task.task) for task in found.run if task.answer == answer and not task.holds]
+        where = [title(task.task) for task in result.run if task.answer == answer and not task.holds]
         parts += [f"{words} on {listed(where)}"] if where else []
-    excluded = [title(task.task) for task in found.run if _excluded(task)]
+    excluded = [title(task.task) for task in result.run if _excluded(task)]
     parts += [f"the paper's own gap is excluded on {listed(excluded)}"] if excluded else []
-    missing = len(found.tasks) - len(found.run)
+    missing = len(result.tasks) - len(result.run)
     parts += [f"{count(missing)} without runs"] if missing else []
-    return "; ".join(parts) + "." + conditions(claim, found.scale)
+    return "; ".join(parts) + "." + conditions(claim, result.scale)
 
 
 def conditions(claim: Claim, scale: str) -> str:
@@ -79,12 +79,12 @@ def _excluded(task: TaskResult) -> bool:
     return comparison is not None and comparison.papers_gap == "excluded"
 
 
-def claim_closing(found: ClaimResult) -> str:
+def claim_closing(result: ClaimResult) -> str:
     """Return what would close a claim that is open: seeds and core-hours by task."""
-    if found.verdict in ("supported", "contradicted", "no difference"):
+    if result.verdict in ("supported", "contradicted", "no difference"):
         return ""
-    closing = [closing_of(task.pair) for task in found.run if task.pair and task.answer == "open"]
-    missing = [title(task.task) for task in found.tasks if task.answer == "not run"]
+    closing = [closing_of(task.pair) for task in result.run if task.pair and task.answer == "open"]
+    missing = [title(task.task) for task in result.tasks if task.answer == "not run"]
     return "; ".join([*closing, *([f"runs of {listed(missing)}"] if missing else [])])
 
 
@@ -105,33 +105,35 @@ def lacking(pair: Pair) -> str:
     return ", ".join(parts)
 
 
-def task_sentences(found: TaskResult) -> str:
+def task_sentences(result: TaskResult) -> str:
     """Return what is shown of a claim on a task with runs, in the unit of its score; of a loss in nats.
 
     The answer, by how much the norm that is claimed to be better is, the paper's gap, and what would close
     it.
     """
-    pair = found.pair
+    pair = result.pair
     assert pair is not None, "of tasks with runs"
-    claim, read = found.claim, pair.comparison
-    digits = max(2, 1 - math.floor(math.log10(read.margin))) if read else 2
+    claim, comparison = result.claim, pair.comparison
+    digits = max(2, 1 - math.floor(math.log10(comparison.margin))) if comparison else 2
     seeds = f"{len(pair.seeds)} {'seed' if len(pair.seeds) == 1 else 'seeds'} each"
     parts = []
     if pair.gaps:
         interval = ""
-        if read:
-            low, high = (f"{bound:+.{digits}f}" for bound in (read.interval.low, read.interval.high))
-            looks = "" if read.levels.difference == read.level else " of all looks"
+        if comparison:
+            low, high = (
+                f"{bound:+.{digits}f}" for bound in (comparison.interval.low, comparison.interval.high)
+            )
+            looks = "" if comparison.levels.difference == comparison.level else " of all looks"
             interval = f"95 % interval{looks} {low} to {high}, "
         better, worse = map(title, pair.norms)
         unit = f"nats of the {quantity_title(claim.quantity)}"
-        unit = task_metric(found.task).label if claim.quantity == "test" else unit
+        unit = task_metric(result.task).label if claim.quantity == "test" else unit
         effect = f"{fmean(pair.gaps):+.{digits}f} {unit}"
         parts.append(f"{better}'s lead over {worse} is {effect} ({interval}{seeds})")
     if pair.remark:
         parts.append(pair.remark)
-    of_losses = read.paper if read else None
-    if gap := published_gap(found.task, *pair.norms) if claim.quantity == "test" else of_losses:
+    of_losses = comparison.paper if comparison else None
+    if gap := published_gap(result.task, *pair.norms) if claim.quantity == "test" else of_losses:
         mark = "" if gap.confirmed else UNCONFIRMED
         parts.append(f"in the paper {gap.value + 0.0:+.{digits}f}{mark}")  # no -0.00
     closing = f" What would close it: {lacking(pair)}." if pair.answer == "open" else ""
