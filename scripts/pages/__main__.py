@@ -28,7 +28,7 @@ def pages() -> dict[Path, str]:
     described = {RESULTS / "metadata" / f"{name}.json": entry for name, entry in croissants().items()}
     described[RESULTS / "ro-crate-metadata.json"] = ro_crate(RESULTS)
     return {
-        README: readme(records.judgements, records.tables),
+        README: readme(records.tables),
         GUIDE: guide(records.tables),
         RESULTS / "REPORT.md": reproducibility_report(records.judgements, records.tables),
         **{path: json.dumps(entry, indent=1, ensure_ascii=False) + "\n" for path, entry in described.items()},

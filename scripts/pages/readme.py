@@ -6,25 +6,26 @@ from collections.abc import Mapping, Sequence
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.reporting.answers import answers
+from adanorm.reporting.answers import HEADER, answer_rows, corrections, headline, question
 from adanorm.reporting.tables.formats import markdown_table, tasks_with_runs
 from adanorm.reporting.tables.table import Table
-from adanorm.verdicts.claims import ClaimResult
+from adanorm.verdicts.answers import task_answers
 
 README = PROJECT / "README.md"
 
 
-def readme(judgements: Sequence[ClaimResult], tables: Mapping[str, Table]) -> str:
+def readme(tables: Mapping[str, Table]) -> str:
     """Return README.md with the answers and the table that the records give."""
-    text = _with_part(README.read_text("utf-8"), "answers", answers_markdown(judgements))
+    text = _with_part(README.read_text("utf-8"), "answers", answers_markdown())
     overview = next(table for table in tables.values() if "readme" in table.study.roles)
     return _with_part(text, "overview", summary_table(overview))
 
 
-def answers_markdown(judgements: Sequence[ClaimResult]) -> str:
-    """Return the answers as the README has them: two paragraphs and a list."""
-    said = answers(judgements)
-    return "\n".join([f"**{said.short}**", "", said.claim, "", *(f"- {task}" for task in said.tasks)])
+def answers_markdown() -> str:
+    """Return the answers as the README has them: a sentence, and one row per data set."""
+    answers = task_answers(question())
+    rows = markdown_table(HEADER, answer_rows(answers))
+    return "\n".join([f"**{headline(answers)}**", "", *rows, "", corrections(answers)])
 
 
 def summary_table(table: Table) -> str:

@@ -36,7 +36,7 @@ def reproducibility_report(judgements: Sequence[ClaimResult], tables: Mapping[st
     costs = [_cost(overview, task) for task in overview.study.columns]
     template = Environment(keep_trailing_newline=True).from_string(TEMPLATE.read_text("utf-8"))
     return template.render(
-        answers=answers_markdown(judgements),
+        answers=answers_markdown(),
         overview=summary_table(overview),
         claims="\n".join(markdown_table(CLAIM_COLUMNS, claims)),
         requirements="\n".join(markdown_table(COST_COLUMNS, filter(None, costs))),

@@ -1,76 +1,84 @@
-"""The answers to the question, from records made by hand."""
+"""The answer to the question in words, from comparisons made by hand."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import numpy as np
 
-from adanorm.config.compose import cached_experiment
-from adanorm.reporting.answers import QUESTION, answers, short_answer
-from adanorm.verdicts.claims import SCALES, evaluated
-from adanorm.verdicts.preregistration import Claim
-from tests.reporting.records import record
+from adanorm.reporting.answers import HEADER, answer_rows, corrections, headline, question
+from adanorm.reporting.figures.answer import answer_figure
+from adanorm.verdicts.answers import TaskAnswer
+from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
 
-CLAIM = Claim(
-    id=QUESTION, text="AdaNorm is better.", source="here", better="adanorm", worse="layernorm",
-    tasks=["rt", "sst5", "enwik8"],
-)  # fmt: skip
-LONGER = "training.max_updates=4000"
+SAME = [-0.1, 0.1, 0.0, 0.05, -0.05, 0.02, -0.02, 0.1, -0.1, 0.0]
 
 
-def made(folder: Path, overrides: list[str], *, layernorm: list[float], adanorm: list[float]) -> None:
-    for norm, scores in (("layernorm", layernorm), ("adanorm", adanorm)):
-        first = cached_experiment([*overrides, f"norm={norm}"], runs=str(folder))
-        for seed, score in enumerate(scores, 1):
-            record(first.model_copy(update={"seed": seed}), test={first.task.metric: score}, seconds=360.0)
+def compared(lead: float, *, paper: float | None = None, margin: float = 0.5) -> Comparison:
+    gap = None if paper is None else PaperGap(paper, 0.01, confirmed=True)
+    comparison = compare_gaps([lead + noise for noise in SAME], margin, paper=gap)
+    assert comparison is not None
+    return comparison
 
 
-def test_the_short_answer_names_every_task_once() -> None:
-    found = {"rt": "worse", "sst5": "open"}
-    assert short_answer(CLAIM, found) == (
-        "Better on none of three data sets so far: worse on RT, open on SST5, one without runs."
-        " The paper has it better on three."
+RT = TaskAnswer("rt", "paper", "fresh", compared(0.0, paper=0.29), 12, 20, family_p=1.0)
+DE_EN = TaskAnswer("de-en", "small", "small", compared(-0.8), 10, None, family_p=0.001)
+EN_VI = TaskAnswer("en-vi", "small", "small", compared(0.8), 10, None, family_p=0.001)
+PTB = TaskAnswer("ptb", "small", "folds", None, 1, 3)
+
+
+def test_the_headline_tells_ahead_behind_the_papers_lead_and_what_lacks() -> None:
+    assert headline([RT, DE_EN, EN_VI, PTB]) == (
+        "AdaNorm is ahead of LayerNorm on one of four data sets (En-Vi); the paper reports seven."
+        " It is behind on De-En. The paper's lead is excluded on RT. No answer yet: PTB."
     )
-    found = {"rt": "better", "sst5": "equivalent", "enwik8": "better"}
-    assert short_answer(CLAIM, found) == (
-        "Better on two of three data sets so far (RT and Enwiki8): equivalent on SST5."
-        " The paper has it better on three."
-    )
-    assert short_answer(CLAIM.model_copy(update={"tasks": ["rt"]}), {"rt": "better"}) == (
-        "Better on one of one data set so far (RT). The paper has it better on one."
+    assert headline([RT]).startswith("AdaNorm is ahead of LayerNorm on none of one data set; ")
+
+
+def test_a_row_has_the_lead_the_sign_and_the_size_each_with_the_interval_that_decides_it() -> None:
+    row = dict(zip(HEADER, answer_rows([RT])[0], strict=True))
+    assert RT.comparison is not None
+    low, high = RT.comparison.interval
+    inner = RT.comparison.margin_interval
+    assert row["AdaNorm's lead"] == f"+0.00 ({low:+.2f} to {high:+.2f})"
+    assert row["Size"] == f"within the margin, ±0.5 ({inner.low:+.2f} to {inner.high:+.2f})"
+    assert (row["Sign"], row["The paper's lead"]) == ("not told apart", "+0.29, excluded")
+    assert row["Seeds"] == "10", "those of the last look, not all on record"
+
+
+def test_a_task_without_an_answer_says_how_many_seeds_it_waits_for() -> None:
+    row = dict(zip(HEADER, answer_rows([PTB])[0], strict=True))
+    assert (row["Seeds"], row["AdaNorm's lead"], row["The paper's lead"]) == (
+        "1 of 3",
+        "no answer yet",
+        "+0.11",
     )
 
 
-def test_a_task_is_answered_at_the_papers_size_where_it_has_runs_there(tmp_path: Path) -> None:
-    made(tmp_path, ["task=rt", "scale=paper"], layernorm=[75.0, 75.2, 75.1], adanorm=[78.0, 78.3, 78.1])
-    made(tmp_path, ["task=de-en", "scale=small"], layernorm=[30.0, 30.2, 30.1], adanorm=[25.0, 25.3, 25.1])
-    made(tmp_path, ["task=enwik8", "scale=small"], layernorm=[2.0], adanorm=[])
-    claim = CLAIM.model_copy(update={"tasks": ["rt", "de-en", "enwik8"]})
-    results = [result for scale in SCALES for result in evaluated([claim], scale, runs=str(tmp_path))]
-    found = answers(results)
-    assert found.short == (
-        "Better on one of three data sets so far (RT): worse on De-En, one without runs."
-        " The paper has it better on three. At scale small: De-En."
-    )
-    rt, de_en, enwik8 = found.tasks
-    assert rt.startswith(
-        "RT, at the paper's size, **better**: AdaNorm's lead over LayerNorm is +3.03 accuracy"
-    )
-    assert de_en.startswith("De-En, at scale small, **worse**: AdaNorm's lead over LayerNorm is -4.97 BLEU")
-    assert enwik8 == "Enwiki8: not run."
-    assert found.claim.startswith("At the paper's size: Open: ")
+def test_the_papers_lead_is_not_judged_at_another_size() -> None:
+    assert answer_rows([DE_EN])[0][-1] == "+0.10"
 
 
-def test_runs_of_other_settings_than_the_scales_are_named(tmp_path: Path) -> None:
-    of_longer_runs = {"small": {"overrides": {"enwik8": [LONGER]}}}
-    claim = Claim.model_validate(CLAIM.model_dump() | {"at": of_longer_runs})
-    made(tmp_path, ["task=enwik8", "scale=small"], layernorm=[2.0, 2.01, 2.0], adanorm=[1.0, 1.01, 1.0])
-    short_runs = [result for scale in SCALES for result in evaluated([claim], scale, runs=str(tmp_path))]
-    not_yet = f"Enwiki8: not run yet at scale small with {LONGER}."
-    assert not_yet in answers(short_runs).tasks
-    longer = ["task=enwik8", "scale=small", LONGER]
-    made(tmp_path, longer, layernorm=[2.0, 2.01, 2.0], adanorm=[2.5, 2.51, 2.51])
-    both = [result for scale in SCALES for result in evaluated([claim], scale, runs=str(tmp_path))]
-    (line,) = (task for task in answers(both).tasks if task.startswith("Enwiki8"))
-    assert line.startswith(
-        f"Enwiki8, at scale small, {LONGER}, **worse**: AdaNorm's lead over LayerNorm is -0.50"
-    )
+def test_answers_are_corrected_for_their_number_and_translations_pooled() -> None:
+    text = corrections([RT, DE_EN, EN_VI, PTB])
+    assert text.startswith("Corrected for 4 data sets (Holm), ahead or behind: De-En and En-Vi.")
+    assert "Of two translations together the lead is +0.00 BLEU" in text
+    assert corrections([RT]) == "Corrected for 1 data sets (Holm), ahead or behind: none."
+
+
+def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_side_is_whose() -> None:
+    drawn = answer_figure("answer", [RT, DE_EN, PTB])
+    assert drawn is not None
+    axes = drawn.figure.axes
+    assert [axis.get_yticklabels()[0].get_text().split(",")[0] for axis in axes] == ["RT", "De-En"]
+    assert [axes[0].get_title(side) for side in ("left", "right")] == [
+        "◄ LayerNorm better",
+        "AdaNorm better ►",
+    ]
+    assert RT.comparison is not None
+    lines = [tuple(np.asarray(line.get_xdata()).tolist()) for line in axes[0].get_lines()]
+    assert tuple(RT.comparison.interval) in lines
+    assert tuple(RT.comparison.margin_interval) in lines
+    assert answer_figure("answer", [PTB]) is None
+
+
+def test_the_question_is_the_claim_about_all_eight_data_sets() -> None:
+    assert len(question().tasks) == 8

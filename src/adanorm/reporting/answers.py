@@ -1,72 +1,93 @@
-"""What the records answer to the question of the paper's title claim: in one sentence, and task by task."""
+"""The answer to the question, data set by data set: a sentence and a table, from the records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from adanorm.config.titles import title
-from adanorm.verdicts.claims import SCALES, ClaimResult, TaskResult
-from adanorm.verdicts.preregistration import Claim
-from adanorm.verdicts.sentences import claim_sentence, count, data_sets, listed, task_sentences
+from adanorm.config.titles import task_metric, title
+from adanorm.verdicts.answers import TaskAnswer
+from adanorm.verdicts.comparison import Comparison, Interval
+from adanorm.verdicts.conjunction import pooled
+from adanorm.verdicts.pair import published_gap
+from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.sentences import count, data_sets, listed
 
-QUESTION = "adanorm"  # the claim that answers the README's question
-SIZES = {"paper": "at the paper's size", "small": "at scale small"}
-
-
-class Answers(NamedTuple):
-    """What the records say of the question: in one sentence, of the claim, and task by task."""
-
-    short: str
-    claim: str
-    tasks: list[str]
+QUESTION = "adanorm"  # the claim that answers it
+HEADER = ("Data set", "Trained at", "Seeds", "AdaNorm's lead", "Sign", "Size", "The paper's lead")
+SIZES = {"paper": "the paper's size", "small": "a small size, to the end"}
 
 
-def answers(judgements: Sequence[ClaimResult]) -> Answers:
-    """Return what the records say of the question, as Markdown.
-
-    Each task at the paper's size if it has runs of both norms there, else at scale small.
-    """
-    by_scale = {result.scale: result for result in judgements if result.claim.id == QUESTION}
-    shown: dict[str, tuple[str, TaskResult]] = {}
-    for scale in SCALES:
-        for result in by_scale[scale].run:
-            shown.setdefault(result.task, (scale, result))
-    first = by_scale[SCALES[0]]
-    tasks = []
-    for task, (scale, result) in shown.items():
-        where = ", ".join([title(task), SIZES[scale], *result.claim.overrides(scale, task)])
-        tasks.append(f"{where}, {task_sentences(result)}")
-    missing = [_not_run(first.claim, task) for task in first.claim.tasks if task not in shown]
-    smaller = [task for task, (scale, _) in shown.items() if scale != SCALES[0]]
-    short = short_answer(first.claim, {task: result.answer for task, (_, result) in shown.items()}, smaller)
-    return Answers(short, f"At the paper's size: {claim_sentence(first)}", [*tasks, *missing])
+def question() -> Claim:
+    """Return the claim that AdaNorm beats LayerNorm."""
+    return next(claim for claim in preregistration().claims if claim.id == QUESTION)
 
 
-def _not_run(claim: Claim, task: str) -> str:
-    """Return that a claim's task has no runs; and of which settings, where others than its own are read."""
-    read = [f"{SIZES[scale]} with {listed(claim.overrides(scale, task))}" for scale in SCALES
-            if claim.overrides(scale, task)]  # fmt: skip
-    return f"{title(task)}: not run{' yet ' if read else ''}{listed(read)}."
+def headline(answers: Sequence[TaskAnswer]) -> str:
+    """Return where AdaNorm is ahead or behind, where the paper's lead is excluded, and what is missing."""
+    comparisons = {title(one.task): one.comparison for one in answers if one.comparison is not None}
+    ahead = [task for task, comparison in comparisons.items() if comparison.sign == "ahead"]
+    behind = [task for task, comparison in comparisons.items() if comparison.sign == "behind"]
+    excluded = [task for task, comparison in comparisons.items() if comparison.papers_gap == "excluded"]
+    missing = [title(one.task) for one in answers if one.comparison is None]
+    sentences = [
+        f"AdaNorm is ahead of LayerNorm on {count(len(ahead))} of {data_sets(len(answers))}"
+        f"{f' ({listed(ahead)})' if ahead else ''}; the paper reports {count(question().needed('paper'))}.",
+        f"It is behind on {listed(behind)}." if behind else "",
+        f"The paper's lead is excluded on {listed(excluded)}." if excluded else "",
+        f"No answer yet: {listed(missing)}." if missing else "",
+    ]
+    return " ".join(filter(None, sentences))
 
 
-def short_answer(claim: Claim, by_task: Mapping[str, str], smaller: Sequence[str] = ()) -> str:
-    """Return in one sentence on which of a claim's tasks the norm is better, and what it is on the others.
+def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
+    """Return one row per data set, with the columns of HEADER."""
+    return [_row(one) for one in answers]
 
-    A second one says what the paper has, and a third which tasks are answered at scale small, the `smaller`.
-    """
-    where = {
-        answer: [title(task) for task, of_task in by_task.items() if of_task == answer]
-        for answer in ("better", "worse", "equivalent", "open")
-    }
-    better = where.pop("better")
-    named = f" ({listed(better)})" if better else ""
-    parts = [f"{answer} on {listed(tasks)}" for answer, tasks in where.items() if tasks]
-    missing = len(claim.tasks) - len(by_task)
-    parts += [f"{count(missing)} without runs"] if missing else []
-    others = f": {', '.join(parts)}" if parts else ""
+
+def _row(one: TaskAnswer) -> list[str]:
+    metric, gap = task_metric(one.task), published_gap(one.task, *question().norms(one.task))
+    name = f"{title(one.task)} ({metric.label})"
+    papers = "" if gap is None else f"{gap.value + 0.0:+.2f}"  # no -0.00
+    comparison = one.comparison
+    if comparison is None:
+        next_look = "" if one.next_look is None else f" of {one.next_look}"
+        return [name, SIZES[one.scale], f"{one.pairs}{next_look}", "no answer yet", "", "", papers]
+    is_comparable = comparison.papers_gap != "not comparable"
+    return [
+        name,
+        SIZES[one.scale],
+        str(comparison.seeds),
+        f"{_signed(comparison.gap)} ({between(comparison.interval)})",
+        comparison.sign,
+        f"{comparison.size}, ±{comparison.margin:g} ({between(comparison.margin_interval)})",
+        f"{papers}, {comparison.papers_gap}" if is_comparable else papers,
+    ]
+
+
+def between(interval: Interval) -> str:
+    """Return the bounds of an interval, signed."""
+    return " to ".join(map(_signed, interval))
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.2f}"
+
+
+def corrections(answers: Sequence[TaskAnswer]) -> str:
+    """Return what is left of the answers when they are corrected for their number, and translation pooled."""
+    level = preregistration().level
+    told = [title(one.task) for one in answers if one.comparison is not None and one.family_p < level]
+    left = listed(told) if told else "none"
+    text = f"Corrected for {len(answers)} data sets (Holm), ahead or behind: {left}."
+    translations: list[Comparison] = [
+        one.comparison
+        for one in answers
+        if one.comparison is not None and task_metric(one.task).label == "BLEU"
+    ]
+    if len(translations) < 2:
+        return text
+    all_of_them = pooled(translations)
     return (
-        f"Better on {count(len(better))} of {data_sets(len(claim.tasks))} so far{named}{others}."
-        f" The paper has it better on {count(claim.needed('paper'))}."
-        f"{f' At scale small: {listed([title(task) for task in smaller])}.' if smaller else ''}"
+        f"{text} Of {count(len(translations))} translations together the lead is"
+        f" {_signed(all_of_them.gap)} BLEU ({between(all_of_them.interval)}): {all_of_them.sign}."
     )

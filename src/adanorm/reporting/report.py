@@ -17,13 +17,15 @@ from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import where
 from adanorm.records.result import STATUSES, Result
-from adanorm.reporting.answers import answers
+from adanorm.reporting import answers as answers_in_words
+from adanorm.reporting.answers import question
 from adanorm.reporting.tables import claims, formats, reproducibility
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
 from adanorm.verdicts import sentences
+from adanorm.verdicts.answers import TaskAnswer, task_answers
 from adanorm.verdicts.cell import Cell, cell
 from adanorm.verdicts.claims import ClaimResult, claim_results
 from adanorm.verdicts.reproducibility import ColumnAgreement, agreements
@@ -46,6 +48,7 @@ def report_page(
     judgements: Sequence[ClaimResult],
     figures: Sequence[Figure] = (),
     columns: Sequence[ColumnAgreement] = (),
+    answers: Sequence[TaskAnswer] = (),
 ) -> str:
     """Return the report as HTML that needs no other file than the figures, which it links."""
     # What has no runs stands under what is missing alone.
@@ -58,7 +61,8 @@ def report_page(
     environment.filters["plain"] = lambda text: text.replace("*", "").replace("`", "")
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
         counts={status: counts[status] for status in STATUSES},
-        answers=answers(judgements) if judgements else None,
+        answers=answers,
+        in_words=answers_in_words,
         judgements=judgements,
         claims=claims,
         sentences=sentences,
@@ -218,4 +222,4 @@ def build_report(runs: str | None = None) -> str:
     for path in drawn:
         *_, caption = path.with_suffix(".md").read_text("utf-8").strip().split("\n\n")
         figures.append(Figure(path.stem, f"../figures/{path.name}", caption))
-    return report_page(tables, judgements, figures, agreements(runs))
+    return report_page(tables, judgements, figures, agreements(runs), task_answers(question(), runs=runs))

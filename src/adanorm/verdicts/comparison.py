@@ -13,7 +13,7 @@ from adanorm.verdicts.variance import NO_SPREAD, Spread
 
 Answer = Literal["better", "worse", "equivalent", "open"]
 Sign = Literal["ahead", "behind", "not told apart"]
-Size = Literal["within the margin", "not within the margin"]
+Size = Literal["within the margin", "not shown within the margin"]
 PapersGap = Literal["excluded", "not excluded", "not comparable"]
 SMALLEST_P = 1e-300  # a smaller one could be taken for 0
 
@@ -100,7 +100,7 @@ class Comparison:
     def size(self) -> Size:
         """Whether the difference is smaller than matters; `margin_interval` decides it."""
         is_within = self.margin_interval.within(self.margin)
-        return "within the margin" if is_within else "not within the margin"
+        return "within the margin" if is_within else "not shown within the margin"
 
     @property
     def papers_gap(self) -> PapersGap:

@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, analysis_names, load_analysis
 from adanorm.config.paths import choices
+from adanorm.reporting.answers import question
+from adanorm.reporting.figures.answer import answer_figure
 from adanorm.reporting.figures.claim import claim_effects, evidence_accrual
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.intervals import norm_scores
@@ -18,6 +20,7 @@ from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies
+from adanorm.verdicts.answers import task_answers
 from adanorm.verdicts.claims import SCALES, claim_evidence, claimed_pair
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.preregistration import Claim, preregistration
@@ -61,7 +64,9 @@ def draw_figure(name: str, *, runs: str | None = None) -> NamedFigure | None:
 
 @cache
 def _figures() -> dict[str, Draw]:
-    figures: dict[str, Draw] = {}
+    figures: dict[str, Draw] = {
+        "answer": lambda name, runs: answer_figure(name, task_answers(question(), runs=runs))
+    }
     for name, study in load_studies().items():
         if study.shows == "curves":
             figures |= {f"{name}-{task}": partial(_curves, study, task) for task in study.columns}
