@@ -214,8 +214,8 @@ def test_an_answer_has_a_sign_a_size_and_what_it_says_of_the_papers_gap() -> Non
     }
     assert parts == {
         ("ahead", "within the margin", "not excluded", "equivalent"),
-        ("ahead", "not within the margin", "excluded", "better"),
-        ("not told apart", "not within the margin", "not excluded", "open"),
+        ("ahead", "not shown within the margin", "excluded", "better"),
+        ("not told apart", "not shown within the margin", "not excluded", "open"),
     }
     assert (read(-2.0, sd=0.5).sign, read(-2.0).papers_gap) == ("behind", "not comparable")
 
