@@ -82,8 +82,8 @@ def server() -> Iterator[Server]:
 def rest(ranged: str | None) -> Told:
     """What a server that knows ranges answers."""
     start = int(ranged.removeprefix("bytes=").removesuffix("-")) if ranged else 0
-    place = {"Content-Range": f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}"}
-    return Told(206, place, CONTENT[start:]) if ranged else Told()
+    header = {"Content-Range": f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}"}
+    return Told(206, header, CONTENT[start:]) if ranged else Told()
 
 
 PAGE = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"

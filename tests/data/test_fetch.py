@@ -28,11 +28,11 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
     asked: list[str | None]
 
     def do_GET(self) -> None:
-        found = self.headers.get("Range")
-        type(self).asked.append(found)
+        ranged = self.headers.get("Range")
+        type(self).asked.append(ranged)
         content = Path(self.translate_path(self.path)).read_bytes()
-        start = int(re.fullmatch(r"bytes=(\d+)-", found)[1]) if found else 0  # type: ignore[index]
-        self.send_response(206 if found else 200)
+        start = int(re.fullmatch(r"bytes=(\d+)-", ranged)[1]) if ranged else 0  # type: ignore[index]
+        self.send_response(206 if ranged else 200)
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
         self.wfile.write(content[start:])
@@ -173,10 +173,10 @@ def test_which_mirror_was_used_is_said_and_the_cache_is_none(
 ) -> None:
     folder = str(tmp_path / "served")
     fetch.fetch("numbers", places(tmp_path, folder))
-    said = f"numbers: 1 file(s) from the mirror {folder}, 1 with a published checksum\n"
-    assert capsys.readouterr().out == said
+    line = f"numbers: 1 file(s) from the mirror {folder}, 1 with a published checksum\n"
+    assert capsys.readouterr().out == line
     fetch.fetch("numbers", places(tmp_path, served))
-    assert capsys.readouterr().out == said.replace(folder, served)
+    assert capsys.readouterr().out == line.replace(folder, served)
     fetch.fetch("numbers", places(tmp_path, served))
     assert capsys.readouterr().out == ""
 

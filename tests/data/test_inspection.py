@@ -65,13 +65,13 @@ def test_sentences_of_ones_own_that_leak_are_told_in_one_line(tmp_path: Path) ->
 
 
 def test_copies_one_label_and_less_than_a_batch_are_told(tmp_path: Path) -> None:
-    found = sentences(tmp_path, GOOD[:2] * 8, GOOD[20:30], GOOD[31:40:2])
-    assert found.warnings == (
+    inspection = sentences(tmp_path, GOOD[:2] * 8, GOOD[20:30], GOOD[31:40:2])
+    assert inspection.warnings == (
         "copies of other examples: 14 of 16 in train",
         "test: every example has the label 'pos', so that one answer to all would score 100 %",
         "data.batch_tokens=60: an epoch is one batch of 48, all of train",
     )
-    assert found.counts["copies"] == {"train": 14, "valid": 0, "test": 0}
+    assert inspection.counts["copies"] == {"train": 14, "valid": 0, "test": 0}
 
 
 def write_images(folder: Path, labels: dict[str, list[int]], *, seed: int = 0) -> None:
@@ -112,9 +112,9 @@ def test_labels_of_images_need_not_be_a_range(tmp_path: Path) -> None:
 def test_test_images_that_are_training_images_are_told(tmp_path: Path) -> None:
     write_images(tmp_path, {"train": [0, 1] * 6})
     write_images(tmp_path, {"t10k": [0, 1] * 6})  # the same random numbers
-    found = load_grey_images(own_images(tmp_path)).inspection
-    assert found.counts["overlap"] == {"valid in train": 0, "test in train": 8, "test in valid": 4}
-    assert "8 of 12 of test are also in train, 4 of 12 of test are also in valid" in found.warnings[0]
+    inspection = load_grey_images(own_images(tmp_path)).inspection
+    assert inspection.counts["overlap"] == {"valid in train": 0, "test in train": 8, "test in valid": 4}
+    assert "8 of 12 of test are also in train, 4 of 12 of test are also in valid" in inspection.warnings[0]
 
 
 def own_text(path: Path) -> Inspection:
@@ -127,14 +127,14 @@ def test_lines_and_whole_parts_of_a_text_that_come_again_are_told(tmp_path: Path
     lines = [f"{number:05} is a line of some forty bytes, not less" for number in range(100)]
     path = tmp_path / "text"
     path.write_text("\n".join(lines) + "\n")
-    found = own_text(path)
-    assert found.warnings == ()
-    assert sum(found.counts["lines"].values()) in (98, 99, 100), "a line may be cut in two"
+    inspection = own_text(path)
+    assert inspection.warnings == ()
+    assert sum(inspection.counts["lines"].values()) in (98, 99, 100), "a line may be cut in two"
     path.write_text("\n".join([*lines[:90], *lines[:10]]) + "\n")
-    found = own_text(path)
-    assert found.counts["overlap"]["test in train"] in (4, 5)
-    assert found.warnings[0] == "valid: the whole of it also stands in the training part"
-    assert "of test are also in train" in found.warnings[-1]
+    inspection = own_text(path)
+    assert inspection.counts["overlap"]["test in train"] in (4, 5)
+    assert inspection.warnings[0] == "valid: the whole of it also stands in the training part"
+    assert "of test are also in train" in inspection.warnings[-1]
 
 
 def own_pairs(folder: Path, texts: dict[str, list[str]], *overrides: str) -> ParallelConfig:
@@ -166,9 +166,11 @@ def test_pairs_that_leak_are_told_and_counted_alike_in_a_data_bin(tmp_path: Path
 @pytest.mark.needs("fairseq")
 def test_pairs_too_long_for_a_batch_are_told_and_refused_where_none_is_left(tmp_path: Path) -> None:
     texts = {split: ["x y z", "u v w x y", "a b c"] for split in SPLITS}
-    found = load_pairs(own_pairs(tmp_path, texts, "data.bpe_merges=null", "data.batch_tokens=4")).inspection
-    assert found.counts["too_long"] == {"train": 1}
-    assert "1 of 3 training pairs are longer than a batch and are not trained on" in found.warnings[-1]
+    inspection = load_pairs(
+        own_pairs(tmp_path, texts, "data.bpe_merges=null", "data.batch_tokens=4")
+    ).inspection
+    assert inspection.counts["too_long"] == {"train": 1}
+    assert "1 of 3 training pairs are longer than a batch and are not trained on" in inspection.warnings[-1]
     with pytest.raises(ValueError, match=r"data\.batch_tokens=3: no training pair fits into a batch.* has 4"):
         load_pairs(own_pairs(tmp_path, texts, "data.bpe_merges=null", "data.batch_tokens=3"))
 
@@ -189,9 +191,9 @@ def treebank(folder: Path, labels: dict[str, str], *, root: str = "root") -> Ins
 
 def test_arcs_with_labels_unseen_in_training_are_told(tmp_path: Path) -> None:
     assert treebank(tmp_path, dict.fromkeys(SPLITS, "obj")).warnings == ()
-    found = treebank(tmp_path, {"train": "obj", "valid": "obj", "test": "nsubj"})
-    assert found.counts["unknown_labels"] == {"test": 3}
-    assert found.warnings == (
+    inspection = treebank(tmp_path, {"train": "obj", "valid": "obj", "test": "nsubj"})
+    assert inspection.counts["unknown_labels"] == {"test": 3}
+    assert inspection.warnings == (
         "test: 3 of 6 arcs have a label that training lacks, such as 'nsubj': a parser cannot give it",
     )
     with pytest.raises(ValueError, match="valid: label 'other' and all others are not among the training"):
@@ -213,8 +215,8 @@ def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
         with gzip.open(mirror / "sst5" / f"stsa.fine.{split}.gz", "rt") as file:
             others[split] = [line.split(" ", 1)[1].strip() for line in file]
     for split, name in (("test", "test"), ("valid", "dev")):
-        found = sum(line in set(others["train"]) for line in others[name])
-        assert sst5.counts["overlap"][f"{split} in train"] == found == 2
+        shared = sum(line in set(others["train"]) for line in others[name])
+        assert sst5.counts["overlap"][f"{split} in train"] == shared == 2
     data = compose_experiment(["task=ptb", "scale=mini", f"data.mirror={mirror}"]).data
     assert isinstance(data, TreebankConfig)
     trees = inspect_trees(load_treebank(data)[0], own=False)

@@ -32,8 +32,8 @@ def test_english_vietnamese_validates_on_2012_and_tests_on_2013(tmp_path: Path) 
         for language in ("en", "vi"):
             files[f"{stem}.{language}"] = tmp_path / f"{stem}.{language}"
             files[f"{stem}.{language}"].write_text(f"{stem}\n")
-    found = first_words(corpus("en-vi", "iwslt15-en-vi", files))
-    assert found == {"train": "train", "valid": "tst2012", "test": "tst2013"}
+    words = first_words(corpus("en-vi", "iwslt15-en-vi", files))
+    assert words == {"train": "train", "valid": "tst2012", "test": "tst2013"}
 
 
 @pytest.mark.parametrize("source", ["wmt16-en-de", "wmt16-en-de-parts", "wmt14-en-de"])
@@ -74,10 +74,10 @@ def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, sour
         }
         parts |= {"test.tgz": news("newstest2013"), "test-full.tgz": news("newstest2014-deen")}
         files = {name: archive(tmp_path / name, members) for name, members in parts.items()}
-    found = first_words(corpus("en-de", source, files))
-    assert found["valid"].startswith("newstest2013")
-    assert found["test"].startswith("newstest2014")
-    assert found["train"].startswith("train")
+    words = first_words(corpus("en-de", source, files))
+    assert words["valid"].startswith("newstest2013")
+    assert words["test"].startswith("newstest2014")
+    assert words["train"].startswith("train")
 
 
 def test_pairs_taken_out_for_validation_are_trained_on_no_more(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def sample_of_the_penn_treebank(folder: Path) -> Path:
 
 
 def test_the_sample_of_the_penn_treebank_is_split_by_file_number(tmp_path: Path) -> None:
-    found = read_sample(sample_of_the_penn_treebank(tmp_path))
-    numbers = {split: [int(tree.words[0]) for tree in trees] for split, trees in found.items()}
+    splits = read_sample(sample_of_the_penn_treebank(tmp_path))
+    numbers = {split: [int(tree.words[0]) for tree in trees] for split, trees in splits.items()}
     bounds = {"train": (1, 159), "valid": (160, 179), "test": (180, 199)}
     assert numbers == {split: list(range(a, b + 1)) for split, (a, b) in bounds.items()}
 

@@ -60,21 +60,21 @@ class Segments:
     length: int
 
     def __len__(self) -> int:
-        return math.ceil(self._each / self.length)
+        return math.ceil(self._longest / self.length)
 
     @property
-    def _each(self) -> int:
+    def _longest(self) -> int:
         """Targets of the longest stream."""
         return math.ceil(len(self.text) / self.streams)
 
     def __iter__(self) -> Iterator[SegmentBatch]:
-        each = self._each
-        missing = self.streams * each - len(self.text)
+        longest = self._longest
+        missing = self.streams * longest - len(self.text)
         padding = torch.full((missing,), IGNORED)
-        target = torch.cat([self.text.long(), padding]).view(self.streams, each)
+        target = torch.cat([self.text.long(), padding]).view(self.streams, longest)
         context = torch.cat([torch.tensor([self.before]), self.text.long(), torch.zeros_like(padding)])
-        segment = context[:-1].view(self.streams, each)
-        for start in range(0, each, self.length):
+        segment = context[:-1].view(self.streams, longest)
+        for start in range(0, longest, self.length):
             part = slice(start, start + self.length)
             units = int((target[:, part] != IGNORED).sum())
             yield SegmentBatch(segment[:, part], target[:, part], start == 0, units)
@@ -95,7 +95,7 @@ class Corpus:
         lines = {
             split: [line for line in part.split(b"\n") if len(line) >= LINE] for split, part in parts.items()
         }
-        counts, sizes = count_overlaps(lines), {split: len(found) for split, found in lines.items()}
+        counts, sizes = count_overlaps(lines), {split: len(part) for split, part in lines.items()}
         counts["lines"] = sizes
         if not self.own:
             return Inspection(counts)
@@ -158,9 +158,9 @@ def _first_million(data: ByteTextConfig) -> bytes:
             content = _enwik8(data)[:1_000_000]
         except ValueError as error:
             raise ValueError(f"{error}; nor {missing}") from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != MILLION:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != MILLION:
         raise ValueError(
-            f"the first million bytes of enwik8: sha256 is {found[:12]}..., not {MILLION[:12]}..."
+            f"the first million bytes of enwik8: sha256 is {digest[:12]}..., not {MILLION[:12]}..."
         )
     return content

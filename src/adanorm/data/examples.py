@@ -57,7 +57,7 @@ class ArrayExamples:
 class PixelExamples(ArrayExamples):
     """Images (N, C, H, W) kept as bytes, a quarter of the memory: a batch's are made numbers.
 
-    Those are pixels in [0, 1], shifted by `mean` and divided by `std`, a number a channel each.
+    Those are pixels in [0, 1], shifted by `mean` and divided by `std`, one number per channel.
     """
 
     mean: Tensor
@@ -129,7 +129,7 @@ BatchT_co = TypeVar("BatchT_co", covariant=True)
 
 
 class Batchable(Protocol[BatchT_co]):
-    """Examples that some of which make a batch."""
+    """Examples of which some make a batch."""
 
     def batch(self, indices: Indices) -> BatchT_co:
         """Return these examples as a batch."""

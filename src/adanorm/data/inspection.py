@@ -21,7 +21,7 @@ def too_long(words: int) -> str | None:
 
 
 class Inspection(NamedTuple):
-    """Counts for the record, and a line for each thing that a user should know of their own data."""
+    """Counts for the record, and a line for each thing that users should know about their own data."""
 
     counts: Counts
     warnings: tuple[str, ...] = ()
@@ -30,21 +30,21 @@ class Inspection(NamedTuple):
 def count_overlaps(splits: Mapping[str, Iterable[bytes]]) -> Counts:
     """Return how many examples of a later split are also in an earlier one, and copies within a split.
 
-    The splits come in the order train, valid, test; an example is what a model is given of it, as
-    bytes. `overlap` has "valid in train", "test in train" and "test in valid", `copies` a number a split.
+    The splits come in the order train, valid, test; an example is the bytes that a model sees.
+    `overlap` has "valid in train", "test in train" and "test in valid", `copies` a number per split.
     """
     return count_key_overlaps({split: keys_of(examples) for split, examples in splits.items()})
 
 
 def count_key_overlaps(keys: Mapping[str, Keys]) -> Counts:
     """Return what `count_overlaps` does of the examples whose keys these are."""
-    ordered = {split: np.sort(found) for split, found in keys.items()}
+    ordered = {split: np.sort(part) for split, part in keys.items()}
     return {
         "overlap": {
             f"{later} in {earlier}": _count_found(ordered[later], ordered[earlier])
             for earlier, later in combinations(ordered, 2)
         },
-        "copies": {split: int((found[1:] == found[:-1]).sum()) for split, found in ordered.items()},
+        "copies": {split: int((part[1:] == part[:-1]).sum()) for split, part in ordered.items()},
     }
 
 
@@ -71,13 +71,13 @@ def inspect_labeled(
     counts = count_overlaps(examples)
     if not own:
         return Inspection(counts)
-    sizes = {split: len(found) for split, found in labels.items()}
+    sizes = {split: len(part) for split, part in labels.items()}
     lines = (*overlap_warnings(counts, sizes), *_label_warnings(labels), *batch_warnings(available, *batch))
     return Inspection(counts, lines)
 
 
 def keys_of(examples: Iterable[bytes]) -> Keys:
-    """Return 64 bits of digest an example: two of millions that differ share theirs once in a million."""
+    """Return a digest of 64 bits per example: two of millions that differ share theirs once in a million."""
     digests = b"".join(hashlib.blake2b(example, digest_size=8).digest() for example in examples)
     return np.frombuffer(digests, np.uint64)
 
@@ -103,9 +103,9 @@ def overlap_warnings(counts: Counts, sizes: Mapping[str, int]) -> list[str]:
 def _label_warnings(labels: Mapping[str, Sequence[Hashable]]) -> list[str]:
     """Return a line for each split whose examples all have one label."""
     return [
-        f"{split}: every example has the label {found[0]!r}, so that one answer to all would score 100 %"
-        for split, found in labels.items()
-        if len(found) and len(set(found)) == 1
+        f"{split}: every example has the label {part[0]!r}, so that one answer to all would score 100 %"
+        for split, part in labels.items()
+        if len(part) and len(set(part)) == 1
     ]
 
 
@@ -114,8 +114,8 @@ def _check_labels(labels: Mapping[str, Sequence[Hashable]], what: str) -> None:
     known = set(labels["train"])
     if len(known) < 2:
         raise ValueError(f"the training {what} have one label, {labels['train'][0]!r}: nothing to learn")
-    for split, found in labels.items():
-        if unknown := sorted(set(found) - known, key=str):
+    for split, part in labels.items():
+        if unknown := sorted(set(part) - known, key=str):
             raise ValueError(f"{split}: label {unknown[0]!r} is not among the training labels")
 
 

@@ -41,7 +41,7 @@ def load_sentences(data: TextConfig) -> Splits:
         corpora, paths = _synthetic(), []
     elif data.source == full_size.FULL_SIZE:
         drawn = full_size.sentences()
-        corpora, paths = {split: [Sentence(*found) for found in rows] for split, rows in drawn.items()}, []
+        corpora, paths = {split: [Sentence(*row) for row in rows] for split, rows in drawn.items()}, []
     elif data.source == "rt":
         files = fetch("rt", data)
         paths = list(files.values())
@@ -84,15 +84,15 @@ def _lines(path: Path) -> Iterable[tuple[int, str]]:
 
 
 def _parse(line: str, separator: str, path: Path, number: int) -> Sentence:
-    label, found, sentence = line.partition(separator)
+    label, separated, sentence = line.partition(separator)
     words = sentence.split()
     if "\r" in line:
         raise ValueError(f"{path}, line {number}: a carriage return within a line; a line feed ends one")
-    if not found or not label.strip() or not words or (separator == "\t" and "\t" in sentence):
+    if not separated or not label.strip() or not words or (separator == "\t" and "\t" in sentence):
         name = "<TAB>" if separator == "\t" else " "
         raise ValueError(f"{path}, line {number}: expected `label{name}sentence`, found {line[:40]!r}")
-    if found_long := too_long(len(words)):
-        raise ValueError(f"{path}, line {number}: {found_long}")
+    if reason := too_long(len(words)):
+        raise ValueError(f"{path}, line {number}: {reason}")
     return Sentence(label.strip(), words)
 
 

@@ -19,9 +19,7 @@ from adanorm.runs.duration import Durations
 from adanorm.runs.probe import Probe
 from adanorm.runs.setup import choose_device
 
-PAIR_BYTES = (
-    900  # of a pair on the disk while a corpus is prepared: words, subwords and token ids, text of 27 words
-)
+PAIR_BYTES = 1200  # of a pair of 27 words on the disk while a corpus is prepared: text, words, subwords, ids
 LINES = 200  # that are split into words to see how long it takes
 OTHER_STEPS = 1.6  # what subwords, counting and token ids add to splitting into words
 

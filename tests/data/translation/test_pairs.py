@@ -111,15 +111,15 @@ def test_what_cleaning_drops_is_said_with_line_and_reason(tmp_path: Path) -> Non
     outlier = "wort " * 2000
     german = f"ein Haus\n\nkurz\n{outlier}\nzwei Worte\n"
     english = "a house\nnothing there\none two three four\nword\ntwo words\n"
-    said: list[str] = []
+    lines: list[str] = []
     data = data_of(*own(tmp_path, train_de=german, train_en=english, valid_de="\nx\n"), "data.ratio=3")
-    corpus = load_pairs(data, said.append)
+    corpus = load_pairs(data, lines.append)
     assert len(corpus.splits["train"]) == 2
-    assert any("1 pairs with an empty side, the first in line 1" in line for line in said)
+    assert any("1 pairs with an empty side, the first in line 1" in line for line in lines)
     dropped = "train.de, train.en: dropped 1 of 5 pairs, "
-    assert f"{dropped}a side is empty (the first: line 2, 0 and 2 words)" in said
-    assert any("longer than 175 words (the first: line 4, 2,000 and 1 words)" in line for line in said)
-    assert any("over 3 times the other's words (the first: line 3, 1 and 4 words)" in line for line in said)
+    assert f"{dropped}a side is empty (the first: line 2, 0 and 2 words)" in lines
+    assert any("longer than 175 words (the first: line 4, 2,000 and 1 words)" in line for line in lines)
+    assert any("over 3 times the other's words (the first: line 3, 1 and 4 words)" in line for line in lines)
     again: list[str] = []
     load_pairs(data, again.append)
     assert again == [], "a prepared corpus is found again"
@@ -182,30 +182,17 @@ def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(
     assert {"codes", "dict.de.txt", "train.de-en.de.bin", "test.text.en", "report.json"} < written.keys()
     for name in sorted(written):
         corrupt(folder / name)
-        said: list[str] = []
-        assert prepared_corpus(data, said.append)[0] == folder
+        lines: list[str] = []
+        assert prepared_corpus(data, lines.append)[0] == folder
         # Of the list of checksums itself any file may seem the wrong one.
-        assert [line.endswith(": not what was written: the corpus is prepared again") for line in said] == [
+        assert [line.endswith(": not what was written: the corpus is prepared again") for line in lines] == [
             True
         ]
-        assert name == "checksums.json" or f"{folder.name}/{name}: " in said[0]
+        assert name == "checksums.json" or f"{folder.name}/{name}: " in lines[0]
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == written
         again: list[str] = []
         prepared_corpus(data, again.append)
         assert again == []
-
-
-@pytest.mark.needs("fairseq")
-def test_what_a_kill_left_beside_a_finished_preparation_is_removed(tmp_path: Path) -> None:
-    data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
-    folder, _ = prepared_corpus(data)
-    part = folder.with_suffix(".part")
-    (part / "words").mkdir(parents=True)
-    with FileLock(folder.with_suffix(".lock")):
-        prepared_corpus(data)
-        assert part.exists(), "a process is at it"
-    prepared_corpus(data)
-    assert not part.exists()
 
 
 @pytest.mark.needs("fairseq")
@@ -265,9 +252,9 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
     assert all((part / name).exists() for name in written)
     first, moment = [name for name in written if not name.startswith("raw")], -1
     written.clear()
-    said: list[str] = []
-    folder, _ = prepared_corpus(data, said.append, processes=1)
-    assert said[0].endswith("goes on from what an interrupted preparation had finished")
+    lines: list[str] = []
+    folder, _ = prepared_corpus(data, lines.append, processes=1)
+    assert lines[0].endswith("goes on from what an interrupted preparation had finished")
     steps_of_shards = [name.partition(".")[0] for name in (*first, *written) if not name.startswith("raw")]
     assert steps_of_shards == ["words"] * 5 + ["codes"] + ["subwords"] * 5, "each shard once in all"
     assert not list(tmp_path.rglob("*.part"))
@@ -283,10 +270,10 @@ def test_published_numbers_of_pairs_are_compared_recorded_and_said(
     monkeypatch.setitem(
         catalogue.SOURCES, "synthetic", Source("x", "none", (), counts=(401, 32, 32), tolerance=0.9)
     )
-    said: list[str] = []
-    corpus = load_pairs(data_of(f"data.cache={tmp_path}"), said.append)
+    lines: list[str] = []
+    corpus = load_pairs(data_of(f"data.cache={tmp_path}"), lines.append)
     size = len(corpus.splits["train"])
-    assert said == [f"synthetic: {size:,} pairs for train, published are 401 ({size - 401:+,})"]
+    assert lines == [f"synthetic: {size:,} pairs for train, published are 401 ({size - 401:+,})"]
     assert corpus.inspection.counts["published"] == {"train": 401, "valid": 32, "test": 32}
     assert corpus.inspection.counts["pairs"]["train"] == size
 

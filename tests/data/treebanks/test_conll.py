@@ -129,9 +129,9 @@ def test_of_several_crossing_arcs_the_shortest_is_lifted_first() -> None:
     for seed in range(60):
         tree = any_tree(9, seed)
         heads = tree.heads
-        while found := crossing(heads):
-            _, word = min(found)
-            other_order += max(found)[0] > min(found)[0]
+        while arcs := crossing(heads):
+            _, word = min(arcs)
+            other_order += max(arcs)[0] > min(arcs)[0]
             heads = (*heads[: word - 1], heads[heads[word - 1] - 1], *heads[word:])
         assert projectivized(tree).heads == heads
     assert other_order > 60
@@ -172,7 +172,7 @@ def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the
     folder = penn(tmp_path / "wsj")
     chosen = parser(f"data.path={folder}", "data.conversion=stanford-3.3.0", *scale)
     trees, checksums = load_treebank(chosen.data)  # type: ignore[arg-type]
-    assert {split: len(found) for split, found in trees.items()} == {"train": 2, "valid": 1, "test": 1}
+    assert {split: len(part) for split, part in trees.items()} == {"train": 2, "valid": 1, "test": 1}
     assert list(checksums) == ["penn, train, 2 files", "penn, valid, 1 files", "penn, test, 1 files"]
     assert not chosen.own_data, "it stands beside the paper's number"
     digest = chosen.digest()
@@ -213,8 +213,8 @@ def test_a_treebank_that_cannot_be_had_is_one_line(
 def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("2 3\nthe 1 2 3\nof -1 0.5 2e-1\n")
-    found = read_vectors(path, {"of": 7, "a": 8}, 3)
-    assert {index: vector.tolist() for index, vector in found.items()} == {7: pytest.approx([-1, 0.5, 0.2])}
+    vectors = read_vectors(path, {"of": 7, "a": 8}, 3)
+    assert {index: vector.tolist() for index, vector in vectors.items()} == {7: pytest.approx([-1, 0.5, 0.2])}
     with pytest.raises(ValueError, match=r"vectors.txt, line 2: 3 numbers, model.embedding_dim is 50"):
         read_vectors(path, {"of": 7}, 50)
     path.write_text("the x y z\n")

@@ -180,13 +180,18 @@ _SEGMENT = re.compile(r"<seg id=\"[^\"]*\">\s*(.*?)\s*</seg>", re.IGNORECASE)
 def _segments(lines: Iterable[str]) -> Iterator[str]:
     """Yield the segments of a TED or WMT test set."""
     for line in lines:
-        if found := _SEGMENT.search(line):
-            yield found[1]
+        if segment := _SEGMENT.search(line):
+            yield segment[1]
 
 
-def _plain_apostrophes(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines with plain apostrophes, as fairseq's recipes take them."""
-    return (line.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") for line in lines)
+def _marked_up(archive: Archive, *names: str, plain: bool = False) -> Lines:
+    """Return the segments of members, perhaps with plain apostrophes, as fairseq's recipes take them."""
+    segments = Lines(lambda: chain(*(_segments(archive.lines(name)) for name in names)))
+    return (
+        Lines(lambda: (s.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") for s in segments))
+        if plain
+        else segments
+    )
 
 
 def _talks(lines: Iterable[str]) -> Iterator[str]:
@@ -206,7 +211,7 @@ def _iwslt14(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
 
     def test(language: str) -> Lines:
         names = [f"IWSLT14.{part}.de-en.{language}.xml" for part in parts]
-        return Lines(lambda: _plain_apostrophes(chain(*(_segments(archive.lines(name)) for name in names))))
+        return _marked_up(archive, *names, plain=True)
 
     first, second = languages
     return {
@@ -226,12 +231,8 @@ def _iwslt15_30k(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
 def _wmt16(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
     """Google's pre-processed corpus: words and subwords are made already."""
     archive = Archive(paths["wmt16_en_de.tar.gz"])
-    patterns = {
-        "train": "train.tok.clean.bpe.32000.{}",
-        "valid": "newstest2013.tok.bpe.32000.{}",
-        "test": "newstest2014.tok.bpe.32000.{}",
-    }
-    return {split: archive.pairs(pattern, languages) for split, pattern in patterns.items()}
+    names = {"train": "train.tok.clean", "valid": "newstest2013.tok", "test": "newstest2014.tok"}
+    return {split: archive.pairs(f"{name}.bpe.32000.{{}}", languages) for split, name in names.items()}
 
 
 def _wmt16_parts(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
@@ -248,11 +249,7 @@ def _wmt16_parts(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
     return {
         "train": joined([Archive(paths[file]).pairs(form, languages) for file, form in corpora.items()]),
         "valid": news.pairs("newstest2013.{}", languages),
-        "test": aligned(
-            Lines(lambda: _segments(news.lines(first))),
-            Lines(lambda: _segments(news.lines(second))),
-            (first, second),
-        ),
+        "test": aligned(_marked_up(news, first), _marked_up(news, second), (first, second)),
     }
 
 
@@ -263,20 +260,18 @@ def _wmt14(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
         "training-parallel-commoncrawl.tgz": "commoncrawl.de-en.{}",
         "training-parallel-nc-v9.tgz": "news-commentary-v9.de-en.{}",
     }
+
+    def news(file: str, pattern: str) -> ParallelText:
+        first, second = pattern.format("src", languages[0]), pattern.format("ref", languages[1])
+        archive = Archive(paths[file])
+        source, target = (_marked_up(archive, name, plain=True) for name in (first, second))
+        return aligned(source, target, (first, second))
+
     return {
         "train": joined([Archive(paths[file]).pairs(form, languages) for file, form in corpora.items()]),
-        "valid": _news(Archive(paths["test.tgz"]), "newstest2013-{}.{}.sgm", languages),
-        "test": _news(Archive(paths["test-full.tgz"]), "newstest2014-deen-{}.{}.sgm", languages),
+        "valid": news("test.tgz", "newstest2013-{}.{}.sgm"),
+        "test": news("test-full.tgz", "newstest2014-deen-{}.{}.sgm"),
     }
-
-
-def _news(archive: Archive, pattern: str, languages: tuple[str, str]) -> ParallelText:
-    first, second = pattern.format("src", languages[0]), pattern.format("ref", languages[1])
-    return aligned(
-        Lines(lambda: _plain_apostrophes(_segments(archive.lines(first)))),
-        Lines(lambda: _plain_apostrophes(_segments(archive.lines(second)))),
-        (first, second),
-    )
 
 
 def _texts(patterns: dict[str, str], paths: dict[str, Path], languages: tuple[str, str]) -> Splits:

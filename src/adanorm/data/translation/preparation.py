@@ -54,45 +54,34 @@ def prepared_corpus(
     identity = json.dumps([VERSION, settings, list(checksums.values())], sort_keys=True)
     name = f"{'-'.join(data.languages)}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     folder = cache_of(data) / "prepared" / name
-    part = folder.with_suffix(".part")
     if folder.exists() and _broken_file(folder) is None:
-        if part.exists():  # killed when all was done
-            _remove(part)
         return folder, checksums  # without a lock: the folder may be one that cannot be written
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder.parent)
     with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
-        broken = _broken_file(folder) if folder.exists() else None
-        if broken is not None:
+        if folder.exists() and (broken := _broken_file(folder)) is not None:
             say(f"{folder / broken}: not what was written: the corpus is prepared again")
             shutil.rmtree(folder)
         if not folder.exists():
-            goes_on = part.exists()
-            if goes_on:
-                say(f"{part}: goes on from what an interrupted preparation had finished")
-            try:
-                out = _prepared(data, files, part, say, processes)
-            except (FileNotFoundError, ValueError):
-                # The corpus's fault, which a second start would find again, or that of what was left.
-                shutil.rmtree(part, ignore_errors=True)
-                if not goes_on:
-                    raise
-                say(f"{part}: was not what had been written: the corpus is prepared from the start")
-                out = _prepared(data, files, part, say, processes)
-            out.rename(folder)
-            shutil.rmtree(part, ignore_errors=True)
+            _prepare(data, files, folder, say, processes or cores())
     return folder, checksums
 
 
-def _prepared(
-    data: ParallelConfig, files: dict[str, Path], part: Path, say: Say, processes: int | None
-) -> Path:
-    """Return the folder in `part` of the finished files, with their checksums."""
+def _prepare(data: ParallelConfig, files: dict[str, Path], folder: Path, say: Say, processes: int) -> None:
+    """Prepare a corpus in `<folder>.part`, which becomes the folder when it is finished."""
+    part = folder.with_suffix(".part")
+    if part.exists():
+        say(f"{part}: goes on from what an interrupted preparation had finished")
     (part / "out").mkdir(parents=True, exist_ok=True)
-    with naming(part):
-        out = prepare(read_corpus(data, files), data, part, say, processes or cores())
+    try:
+        with naming(part):
+            out = prepare(read_corpus(data, files), data, part, say, processes)
+    except (FileNotFoundError, ValueError):
+        shutil.rmtree(part, ignore_errors=True)  # a second start would find the same fault
+        raise
     write_whole(out / CHECKSUMS, json.dumps(_checksums(out), indent=1).encode())
-    return out
+    out.rename(folder)
+    shutil.rmtree(part, ignore_errors=True)
 
 
 def _checksums(folder: Path) -> dict[str, str]:
@@ -109,8 +98,8 @@ def _broken_file(folder: Path) -> str | None:
     """Return the name of a file of a prepared corpus that is not what was written, or None."""
     try:
         written = json.loads((folder / CHECKSUMS).read_bytes())
-        found = _checksums(folder)
-        return next((name for name in {**written, **found} if written.get(name) != found.get(name)), None)
+        there = _checksums(folder)
+        return next((name for name in {**written, **there} if written.get(name) != there.get(name)), None)
     except (OSError, ValueError, TypeError, AttributeError):
         return CHECKSUMS
 
@@ -118,12 +107,9 @@ def _broken_file(folder: Path) -> str | None:
 def _sweep(folder: Path) -> None:
     """Remove preparations that nobody is at and nobody has gone on with for a while."""
     for part in folder.glob("*.part"):
-        with suppress(OSError):  # another process may have removed it
+        with suppress(
+            OSError
+        ):  # another process may have removed it, or is at it: a Timeout is such an error
             if time.time() - part.stat().st_mtime > KEPT_DAYS * 86400:
-                _remove(part)
-
-
-def _remove(part: Path) -> None:
-    """Remove what a preparation left, unless a process is at it."""
-    with suppress(OSError), FileLock(part.with_suffix(".lock"), timeout=0):  # a Timeout is such an error
-        shutil.rmtree(part, ignore_errors=True)
+                with FileLock(part.with_suffix(".lock"), timeout=0):
+                    shutil.rmtree(part, ignore_errors=True)

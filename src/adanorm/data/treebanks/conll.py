@@ -119,8 +119,8 @@ def _tree(lines: str, tags: str) -> Tree:
         return _tree_of_columns(rows)
     columns = {len(row) for row in rows if not row[0].startswith("#")}
     if columns != {len(DEFAULT_FIELDS)}:
-        found = ", ".join(map(str, sorted(columns)))
-        raise ValueError(f"has {found} columns: CoNLL has 10, `word tag head [label]` has 3 or 4")
+        numbers = ", ".join(map(str, sorted(columns)))
+        raise ValueError(f"has {numbers} columns: CoNLL has 10, `word tag head [label]` has 3 or 4")
     words = list(words_of(parse_sentence(lines)))
     labels = tuple(str(word["deprel"]) for word in words)
     tree = Tree(

@@ -132,7 +132,7 @@ def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tens
 
     Raises ValueError naming the line that has not `dim` finite numbers, and where there is none.
     """
-    found: dict[int, Tensor] = {}
+    vectors: dict[int, Tensor] = {}
     for number, line in enumerate(packed.text_lines(packed.content(path), path.name), 1):
         word, *values = line.rstrip().split(" ")
         if number == 1 and len(values) == 1:
@@ -148,7 +148,7 @@ def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tens
         if not vector.isfinite().all():
             raise ValueError(f"{path.name}, line {number}: a number that is not finite")
         if word in wanted:
-            found[wanted[word]] = vector
-    if not found:
+            vectors[wanted[word]] = vector
+    if not vectors:
         raise ValueError(f"{path.name}: holds no vector of a word of the training data")
-    return found
+    return vectors

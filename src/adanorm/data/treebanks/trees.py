@@ -30,8 +30,8 @@ class Tree:
 def problem(heads: Sequence[int]) -> str | None:
     """Return why these heads, counted from 1, make no tree with one root, or None."""
     count = len(heads)
-    if found := too_long(count):
-        return found
+    if reason := too_long(count):
+        return reason
     for word, head in enumerate(heads, 1):
         if not 0 <= head <= count:
             return f"word {word} has the head {head}, out of range in a sentence of {count} words"
