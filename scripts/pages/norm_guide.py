@@ -51,7 +51,7 @@ def _invariance(changes: Sequence[str]) -> str:
 
 
 def _times(path: Path) -> dict[str, str]:
-    """Return a line a norm on its time beside LayerNorm's, from the bench's CSV."""
+    """Return one line per norm on its time beside LayerNorm's, from the bench's CSV."""
     rows = list(csv.DictReader(path.read_text("utf-8").splitlines())) if path.exists() else []
     cases: dict[str, list[str]] = {}
     for row in rows:
@@ -65,7 +65,7 @@ def _times(path: Path) -> dict[str, str]:
 
 
 def _scores(tables: Sequence[Table], norm: str) -> list[str]:
-    """Return a line a task and scale with runs: the score, and how it differs from LayerNorm's."""
+    """Return one line per task and scale with runs: the score, and how it differs from LayerNorm's."""
     lines: dict[tuple[str, str], str] = {}
     for table in tables:
         for task, line in _of_table(table, norm).items():

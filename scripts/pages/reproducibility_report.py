@@ -23,15 +23,9 @@ def reproducibility_report(judgements: Sequence[ClaimResult], tables: Mapping[st
     """Return the report as Markdown: scope, methodology, a result for each claim with runs, and costs."""
     overview = tables["overview"]
     claims = [
-        [
-            found.claim.text,
-            found.claim.source,
-            found.scale,
-            claim_sentence(found),
-            claim_closing(found) or "-",
-        ]
-        for found in judgements
-        if found.run
+        [c.claim.text, c.claim.source, c.scale, claim_sentence(c), claim_closing(c) or "-"]
+        for c in judgements
+        if c.run
     ]
     costs = [_cost(overview, task) for task in overview.study.columns]
     template = Environment(keep_trailing_newline=True).from_string(TEMPLATE.read_text("utf-8"))

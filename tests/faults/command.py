@@ -65,7 +65,7 @@ def watch_writes(folder: str, kill_at: int | None) -> list[int]:
         if path.startswith(results):
             os.write(2, f"Traceback: wrote {path}\n".encode())
             os._exit(99)
-        if path.startswith(folder) and "/composed/" not in path:
+        if path.startswith(folder):
             count[0] += 1
             if count[0] == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -25,8 +25,6 @@ def spoil_any(folder: Path, random: Random) -> Path | None:
         for path in folder.rglob("*")
         if path.is_file() and path.parent != folder and path.suffix != ".lock"
     )
-    composed = [path for path in files if "composed" in path.parts]
-    files = [path for path in files if path not in composed[1:]]
     if not files:
         return None
     path = random.choice(files)
