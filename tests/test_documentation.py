@@ -35,7 +35,7 @@ WRITES_RESULTS = (
     "report",
     "baselines",
 )  # their committed outputs have tests of their own
-TAKES_MANY_SEEDS = "until=decided"  # tests/verdicts/test_until_decided.py follows such a plan
+TAKES_MANY_SEEDS = "until=decided"  # tests/launch/test_until.py follows such a plan
 TAKES_A_BUDGET = "scorecard"  # tests/scorecards has one made in an empty folder
 NEEDS_A_CLUSTER = ("launcher=ray", "launcher=slurm")
 REPLACED = ("scale", "runs", "workers", "gpus")

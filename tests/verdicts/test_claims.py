@@ -189,15 +189,6 @@ def test_a_claim_is_read_where_a_scale_can_show_it_and_of_the_settings_that_it_n
     assert elsewhere == {"all": "not run", "rt": "not run", "sst5": "not run", "enwik8": "not run"}
 
 
-def test_the_evidence_of_a_claim_is_of_tasks_on_which_both_norms_have_runs(tmp_path: Path) -> None:
-    for task, norms in (("rt", ("adanorm", "layernorm")), ("sst5", ("adanorm",))):
-        for norm in norms:
-            made(tmp_path, task, norm, [70.0])
-    found = claim_evidence(ADANORM, "paper", str(tmp_path))
-    assert [*found] == ["rt"]
-    assert found["rt"].norms["adanorm"].by_seed == {1: 70.0}
-
-
 def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, -3.0)
     found = judged(ADANORM, tmp_path)
@@ -302,26 +293,6 @@ def test_equal_gaps_have_a_p_above_0(tmp_path: Path) -> None:
     assert found is not None
     assert found.comparison is None, "no spread, and no resolution on record"
     assert (found.remark, lacking(found)) == ("equal gaps, and no variance", "more seeds")
-
-
-def test_a_look_at_equal_gaps_is_open_however_the_other_norms_scatter(tmp_path: Path) -> None:
-    column(tmp_path, "rt", 75.0, 0.0)
-    for norm, lead in (("layernorm", 0.0), ("adanorm", 0.5)):
-        made(tmp_path, "rt", norm, [75.0 + lead, 76.0 + lead, 75.5 + lead, 74.0 + lead])
-    task = judged(ADANORM, tmp_path).tasks[0]
-    assert task.pair is not None
-    assert (task.answer, task.pair.comparison, task.pair.prospect) == ("open", None, None)
-
-
-def test_two_norms_alone_are_planned_by_their_own_spread(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "layernorm", [75.0, 75.0, 75.0])
-    made(tmp_path, "rt", "adanorm", [75.1, 75.5, 75.9])
-    found = judged(ADANORM, tmp_path).tasks[0].pair
-    assert found is not None
-    own = prospect(preregistration().looks_of(None), sd=0.4, margin=1.0, paper=0.29)
-    assert found.prospect == own
-    assert own.to_equate is not None
-    assert 4 < own.to_equate < 12
 
 
 def test_seeds_beyond_the_plan_are_read_and_held_to_a_stricter_level(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import StudyGrid, study_grid
 from adanorm.studies.rule import Rule
 from adanorm.studies.study import Study, load_study
-from adanorm.verdicts.comparison import Interval, compare_gaps
+from adanorm.verdicts.comparison import compare_gaps
 from adanorm.verdicts.rule import Column, check_margins, decide, improvement, not_worse
 from tests.conftest import Command
 from tests.reporting.records import record, score
@@ -200,32 +200,9 @@ def test_a_conclusion_is_drawn_from_what_a_family_compares() -> None:
         )
 
 
-def interval_of_folds(gaps: list[float]) -> Interval:
-    comparison = compare_gaps(gaps, overlap=0.288)
-    assert comparison is not None
-    return comparison.interval
-
-
-def test_folds_are_paired_with_a_variance_for_the_training_data_that_they_share(tmp_path: Path) -> None:
-    study = load_study("ptb-folds")
-    grid = study_grid(study, runs=str(tmp_path))
-    folds = {"adanorm": (86.1, 87.0, 85.2, 86.6, 86.9), "layernorm": (85.9, 86.2, 85.3, 86.0, 86.6)}
-    for (row, _), cell in grid.items():
-        norm, at = study.rows[row].norm, study.rows[row].at
-        if norm in folds and at is not None:
-            uas = folds[norm][int(at) - 1]
-            record(cell.runs[0], valid={"uas": uas}, test={"uas": uas})
-    _, said = rule_notes(Table(study, grid))
-    gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
-    read = compare_gaps(gaps, overlap=1 / 4)
-    assert read is not None
-    assert read.seed_error**2 == pytest.approx(variance(gaps) * (1 / 5 + 1 / 4))  # Nadeau & Bengio's (9)
-    low, high = interval_of_folds(gaps)
-    assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
-    assert "LayerNorm: PTB no scores to compare" in said
-
-
-def test_the_score_of_a_fold_is_the_mean_over_its_seeds(tmp_path: Path) -> None:
+def test_folds_are_paired_by_their_means_over_seeds_with_a_variance_for_shared_training_data(
+    tmp_path: Path,
+) -> None:
     study = load_study("ptb-folds").model_copy(update={"seeds": [1, 2]})
     grid = study_grid(study, runs=str(tmp_path))
     folds = {"adanorm": (86.1, 87.0, 85.2, 86.6, 86.9), "layernorm": (85.9, 86.2, 85.3, 86.0, 86.6)}
@@ -235,10 +212,14 @@ def test_the_score_of_a_fold_is_the_mean_over_its_seeds(tmp_path: Path) -> None:
             for run in cell.runs:
                 uas = folds[norm][int(at) - 1] + at * (run.seed - 1.5) * (1 if norm == "adanorm" else -1)
                 record(run, valid={"uas": uas}, test={"uas": uas})
+    _, notes = rule_notes(Table(study, grid))
     gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
-    low, high = interval_of_folds(gaps)
-    _, said = rule_notes(Table(study, grid))
-    assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in said
+    comparison = compare_gaps(gaps, overlap=0.288)
+    assert comparison is not None
+    assert comparison.seed_error**2 == pytest.approx(variance(gaps) * (1 / 5 + 0.288))  # their equation 9
+    low, high = comparison.interval
+    assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in notes
+    assert "LayerNorm: PTB no scores to compare" in notes
 
 
 def test_a_norm_that_diverged_on_a_fold_is_not_compared_by_the_others(tmp_path: Path) -> None:

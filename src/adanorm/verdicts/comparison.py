@@ -152,11 +152,6 @@ class Comparison:
         """The p against *not better by the margin*, one-sided."""
         return self._one_sided(self.margin - self.gap)
 
-    @property
-    def p_equivalent(self) -> float:
-        """The p against *equivalent*: the larger of two one-sided tests (Schuirmann 1987)."""
-        return max(self.p_not_inferior, self.p_not_superior)
-
     def _one_sided(self, distance: float) -> float:
         # Nominal equivalence levels are two-sided: half of one belongs to a side.
         return self._corrected(self._tail(distance), self.levels.equivalence / 2)
