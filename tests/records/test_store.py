@@ -174,6 +174,8 @@ def test_a_line_that_has_changed_counts_nowhere(
     file.write_bytes(change(whole.removesuffix(b"\n")) + b"\n")
     with pytest.warns(UserWarning, match=reason):
         assert reader.result(moved.folder()) is None
+    record(moved, test={"accuracy": 75.0})
+    assert reader.is_complete(moved.folder()), "it was made again"
     file.write_bytes(file.read_bytes() + whole)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -53,7 +53,7 @@ def kept(name: str) -> Record:
     Raises ValueError where the store has none of that name.
     """
     for folder in (Path(name).resolve(), RUNS / name, ANALYSES / name):
-        if (one := record(folder)).file is not None:
+        if (one := record(folder)).is_line:
             return one
     raise ValueError(f"{name}: the store has no such record; name one as rt/adanorm/paper-seed1-09951176")
 

@@ -66,6 +66,11 @@ class Record:
         """The file of the store that has a kept record's line; None of a live record."""
         return None if self._line is None else self._line.file
 
+    @property
+    def is_line(self) -> bool:
+        """Whether the record is a line of the store that is what was written."""
+        return self._line is not None and self._line.is_whole
+
     def names(self) -> list[str]:
         """Return the names of the record's files."""
         if self._line is not None:
@@ -209,13 +214,13 @@ _live: dict[Path, tuple[list[State], Record]] = {}
 
 
 def record(folder: Path) -> Record:
-    """Return the record of a run's or an analysis' folder, which need not exist; a kept one comes first."""
+    """Return the record of a run's or an analysis' folder, which need not exist; a whole line comes first."""
     kept = _kept(folder.parent).get(folder.name)
-    if kept is not None:
+    if kept is not None and kept.is_line:
         return kept
     state = [_state(folder / "result.json")]
     if state == [None]:
-        return Record(folder)
+        return kept or Record(folder)
     state += [_state(folder / name) for name in FILES]
     if (known := _live.get(folder)) is None or known[0] != state:
         _live[folder] = known = state, Record(folder)
