@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import comb
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import pytest
@@ -39,7 +38,6 @@ from adanorm.verdicts.sentences import (
     lacking,
     listed,
     more,
-    task_sentences,
 )
 from adanorm.verdicts.variance import TaskVariance
 from tests.reporting.records import record
@@ -107,52 +105,6 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     assert claim_sentence(found).startswith(
         "Supported: AdaNorm is shown to be better than LayerNorm on three of three"
     )
-
-
-def test_the_sentences_of_a_task_have_the_answer_the_lead_its_interval_and_the_papers(tmp_path: Path) -> None:
-    column(tmp_path, "rt", 75.0, 3.0)
-    column(tmp_path, "enwik8", 1.1, 0.05)
-    rt, _, enwik8 = judged(ADANORM, tmp_path).tasks
-    assert rt.pair is not None
-    assert rt.pair.comparison is not None
-    low, high = rt.pair.comparison.interval
-    assert task_sentences(rt) == (
-        f"**better**: AdaNorm's lead over LayerNorm is {fmean(rt.pair.gaps):+.2f} accuracy (95 % interval"
-        f" {low:+.2f} to {high:+.2f}, 3 seeds each); in the paper +0.29."
-    )
-    assert re.fullmatch(
-        r"\*\*worse\*\*: AdaNorm's lead over LayerNorm is -0\.0\d\d [\w ]+ \(95 % interval -0\.\d{3} to"
-        r" -0\.\d{3}, 3 seeds each\); in the paper \+0\.000†?\.",
-        task_sentences(enwik8),
-    ), "more bits, with a digit more than the margin of 0.01"
-    made(tmp_path, "sst5", "adanorm", [40.0])
-    made(tmp_path, "sst5", "layernorm", [40.5])
-    sst5 = judged(ADANORM, tmp_path).tasks[1]
-    assert task_sentences(sst5) == (
-        "**open**: AdaNorm's lead over LayerNorm is -0.50 accuracy (1 seed each); one seed;"
-        " in the paper +1.31. What would close it: a second seed."
-    )
-
-
-def test_the_sentences_of_a_loss_are_in_nats_and_quote_no_gap_of_scores(tmp_path: Path) -> None:
-    claim = next(claim for claim in preregistration().claims if claim.quantity == "last_valid_loss")
-    for norm, losses in (("adanorm", (0.24, 0.23, 0.26)), ("layernorm", (0.25, 0.25, 0.27))):
-        first = cached_experiment(["task=ptb", f"norm={norm}", "scale=mini"], runs=str(tmp_path))
-        for seed, loss in enumerate(losses, 1):
-            run = first.model_copy(update={"seed": seed})
-            scores = {"uas": 87.0, "las": 85.0}
-            record(run, rows=[{"valid_loss": loss}], status="done", test=scores, seconds=360.0)
-    (ptb,) = evaluated([claim], "mini", runs=str(tmp_path))[0].run
-    lead = "AdaNorm's lead over LayerNorm is +0.0133 nats of the last validation loss (95 % interval "
-    assert re.fullmatch(
-        r"\*\*\w+\*\*: " + re.escape(lead) + r"[-+.\d to]+, 3 seeds each\)\..*", task_sentences(ptb)
-    )
-
-
-def test_an_interval_with_seeds_beyond_the_plan_says_that_it_is_of_all_looks(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "adanorm", [75.0, 76.0, 75.5, 76.5])
-    made(tmp_path, "rt", "layernorm", [75.5, 75.0, 76.0, 75.0])
-    assert "(95 % interval of all looks -" in task_sentences(judged(ADANORM, tmp_path).tasks[0])
 
 
 def test_a_claim_on_two_of_three_survives_one_task(tmp_path: Path) -> None:
@@ -384,9 +336,6 @@ def test_a_norm_is_not_compared_by_the_better_of_its_seeds(tmp_path: Path, lost:
     pair = found.tasks[0].pair
     assert pair is not None
     assert (pair.answer, pair.gaps, pair.comparison) == ("open", (), None)
-    said = task_sentences(found.tasks[0])
-    assert "lead" not in said
-    assert said.endswith(f"What would close it: {'runs that learn' if lost else 'more seeds'}.")
 
 
 def test_examples_on_record_widen_the_interval(tmp_path: Path) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from statistics import fmean
 
-from adanorm.config.titles import quantity_title, task_metric, title
-from adanorm.records.published import UNCONFIRMED
+from adanorm.config.titles import title
 from adanorm.verdicts.claims import ClaimResult, TaskResult
-from adanorm.verdicts.pair import Pair, published_gap
+from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import Claim
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
@@ -103,41 +100,6 @@ def lacking(pair: Pair) -> str:
     if pair.comparison.papers_gap == "not excluded":
         parts.append(f"to find the paper's gap {more(pair, pair.prospect.to_find)}")
     return ", ".join(parts)
-
-
-def task_sentences(result: TaskResult) -> str:
-    """Return what is shown of a claim on a task with runs, in the unit of its score; of a loss in nats.
-
-    The answer, by how much the norm that is claimed to be better is, the paper's gap, and what would close
-    it.
-    """
-    pair = result.pair
-    assert pair is not None, "of tasks with runs"
-    claim, comparison = result.claim, pair.comparison
-    digits = max(2, 1 - math.floor(math.log10(comparison.margin))) if comparison else 2
-    seeds = f"{len(pair.seeds)} {'seed' if len(pair.seeds) == 1 else 'seeds'} each"
-    parts = []
-    if pair.gaps:
-        interval = ""
-        if comparison:
-            low, high = (
-                f"{bound:+.{digits}f}" for bound in (comparison.interval.low, comparison.interval.high)
-            )
-            looks = "" if comparison.levels.difference == comparison.level else " of all looks"
-            interval = f"95 % interval{looks} {low} to {high}, "
-        better, worse = map(title, pair.norms)
-        unit = f"nats of the {quantity_title(claim.quantity)}"
-        unit = task_metric(result.task).label if claim.quantity == "test" else unit
-        effect = f"{fmean(pair.gaps):+.{digits}f} {unit}"
-        parts.append(f"{better}'s lead over {worse} is {effect} ({interval}{seeds})")
-    if pair.remark:
-        parts.append(pair.remark)
-    of_losses = comparison.paper if comparison else None
-    if gap := published_gap(result.task, *pair.norms) if claim.quantity == "test" else of_losses:
-        mark = "" if gap.confirmed else UNCONFIRMED
-        parts.append(f"in the paper {gap.value + 0.0:+.{digits}f}{mark}")  # no -0.00
-    closing = f" What would close it: {lacking(pair)}." if pair.answer == "open" else ""
-    return f"**{pair.answer}**: {'; '.join(parts)}.{closing}"
 
 
 def more(pair: Pair, seeds: int | None) -> str:
