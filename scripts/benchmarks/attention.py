@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from adanorm.models.norm_sites import PlacedNorms
@@ -20,6 +19,7 @@ from adanorm.models.relative_attention import relative_attention
 from adanorm.models.transformer_xl import TransformerXl
 from adanorm.norms import NormChoice, norm_factory
 from scripts.benchmarks.harness import Options, Row, fresh_process, peak_mb, run_benchmark, take_turns, timed
+from tests.plain_attention import straightforward
 
 STREAMS = 2
 PEAKS = 3  # processes whose peak memory is taken, at most
@@ -30,24 +30,6 @@ ALLOCATORS: dict[str, dict[str, str | None]] = {
     "kept": {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"},
 }
 SIZES: dict[str, Any] = {"layers": 12, "dim": 512, "heads": 8, "head_dim": 64, "ffn_dim": 2048}
-
-
-def straightforward(
-    query: Tensor, key: Tensor, value: Tensor, distance: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
-) -> Tensor:
-    """Return what relative_attention does, as Dai et al. 2019, section 3.3 and appendix B write it.
-
-    Time leads, as it does in their formulation: scores are (T, S, B, N).
-    """
-    q, k, values = (tensor.permute(2, 0, 1, 3) for tensor in (query, key, value))
-    content = torch.einsum("ibnd,jbnd->ijbn", q + u, k)
-    position = torch.einsum("ibnd,jnd->ijbn", q + v, distance.transpose(0, 1))
-    time_, keys, streams, heads = position.shape
-    padded = torch.cat([position.new_zeros(time_, 1, streams, heads), position], 1)
-    position = padded.view(keys + 1, time_, streams, heads)[1:].view_as(position)
-    scores = (content + position) / query.shape[-1] ** 0.5
-    p = scores.masked_fill(forbidden[:, :, None, None], -torch.inf).softmax(1)
-    return torch.einsum("ijbn,jbnd->ibnd", p, values).permute(1, 2, 0, 3)
 
 
 def measure(options: Options) -> Iterator[Row]:

@@ -49,11 +49,9 @@ PARTS = {
 
 def croissants() -> dict[str, dict[str, Any]]:
     """Return the Croissant description of every data source that has an address, by the source's name."""
-    return {name: croissant(name, source) for name, source in SOURCES.items() if _has_addresses(source)}
-
-
-def _has_addresses(source: Source) -> bool:
-    return all("://" in address for file in source.files for address in file.addresses[:1] or ("none",))
+    firsts = {name: [(*file.addresses, "")[0] for file in source.files] for name, source in SOURCES.items()}
+    described = [name for name, addresses in firsts.items() if all("://" in address for address in addresses)]
+    return {name: croissant(name, SOURCES[name]) for name in described}
 
 
 def croissant(name: str, source: Source) -> dict[str, Any]:

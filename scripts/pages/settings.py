@@ -26,7 +26,8 @@ def settings() -> str:
     """Return the tables of all settings, one for each section, and the files of the tasks as they are."""
     lines = ["## The run", "", *_table("", Experiment, skip={key for key, _ in sections()})]
     for key, section in sections():
-        chosen = [name for field in ("reader", "name") for name in _choice(section, field)]
+        fields = [section.model_fields[name] for name in ("reader", "name") if name in section.model_fields]
+        chosen = [name for field in fields for name in get_args(field.annotation)]
         lines += [
             "",
             f"## {key}{f': {chosen[0]}' if len(chosen) == 1 else ''}",
@@ -50,10 +51,6 @@ def sections() -> Iterator[tuple[str, type[Config]]]:
         for kind in (field.annotation, *get_args(field.annotation)):
             if isinstance(kind, type) and issubclass(kind, Config):
                 yield name, kind
-
-
-def _choice(section: type[Config], field: str) -> tuple[str, ...]:
-    return get_args(section.model_fields[field].annotation) if field in section.model_fields else ()
 
 
 def _table(prefix: str, section: type[Config], skip: set[str] | None = None) -> list[str]:

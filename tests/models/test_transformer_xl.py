@@ -17,8 +17,8 @@ from adanorm.models.norm_sites import PlacedNorms, build_with_norms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import NormChoice, norm_factory
-from scripts.benchmarks.attention import straightforward
 from tests.defined import norms_of
+from tests.plain_attention import straightforward
 
 
 def reference_formula(
