@@ -1,1 +1,1 @@
-"""Reporting: tables and comparisons from records alone, without torch."""
+"""Tables, figures and the report, from records alone and without torch."""

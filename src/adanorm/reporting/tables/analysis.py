@@ -23,7 +23,7 @@ def _grid(analysis: Analysis, grid: AnalysisGrid, task: str) -> list[list[str]]:
 
 
 def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
-    """Return the table of an analysis in Markdown: a part a task, a line a norm."""
+    """Return the table of an analysis in Markdown: one part per task, one row per norm."""
     lines = [f"# {analysis.title}", ""]
     header = ["Model", *(quantity.label.replace("|", r"\|") for quantity in analysis.shown)]
     for task in analysis.tasks or [""]:
@@ -49,7 +49,7 @@ def _how(analysis: Analysis) -> str:
 
 
 def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
-    """Return what was observed as CSV: a line a record, place and quantity, unrounded."""
+    """Return the observations as CSV, unrounded: one line per record, place and quantity."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["task", "norm", "scale", "seed", "status", "place", "quantity", "mean"])

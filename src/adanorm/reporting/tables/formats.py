@@ -80,7 +80,7 @@ def baseline_text(table: Table, task: str) -> str:
 
 
 def validated_tasks(table: Table) -> list[str]:
-    """Return the tasks of which some norm has a validation curve."""
+    """Return the tasks on which some norm has a validation curve."""
     return [
         task
         for task in tasks_with_runs(table)
@@ -165,7 +165,7 @@ def table_markdown(table: Table) -> str:
 
 
 def tasks_with_runs(table: Table) -> list[str]:
-    """Return the tasks of which some run has ended."""
+    """Return the tasks on which some run has ended."""
     ended = {task for (_, task), cell in table.cells.items() if cell is not None and cell.results}
     return [task for task in table.study.columns if task in ended]
 

@@ -60,7 +60,7 @@ class Table:
     def tries(self) -> dict[tuple[str, str], dict[str, Tried]]:
         """Return what was tried, by row and setting of the budget and then by task.
 
-        Settings of which no run has ended are left out.
+        Settings without a run that has ended are left out.
         """
         tries: dict[tuple[str, str], dict[str, Tried]] = {}
         for row in self.study.rows:
