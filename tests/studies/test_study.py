@@ -219,6 +219,12 @@ def test_a_mistake_in_a_study_is_named(
         (("table1", "+norm=layernorm"), "+norm=layernorm: may not change the norm of a run"),
         (("table1", "norm@data=layernorm"), "may not change the norm of a run"),
         (("table1", "workers=0"), "workers=0: must be a whole number of at least 1"),
+        (("table4", "until=foo"), "until=foo: must be decided"),
+        (("table4", "most=5"), "most=5: only with until=decided"),
+        (("table4", "until=decided", "most=41"), "most=41: must be one of 4 to 40"),
+        (("table4", "until=decided", "most=many"), "most=many: must be a whole number"),
+        (("table4", "until=decided", "seeds=1,2"), "seeds=1,2: until=decided chooses the seeds"),
+        (("ablation-c", "until=decided"), "no claim compares two norms of the study"),
         ((), "study needs STUDY: choose from"),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 import time
 from collections import Counter
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,11 +40,6 @@ class RunProgress(NamedTuple):
     state: str
     left: float
 
-    @property
-    def waits_for_gpu(self) -> bool:
-        """Whether it is yet to be made and needs a GPU."""
-        return self.left > 0 and needs_gpu(self.run)
-
 
 Progress = dict[Path, RunProgress]  # by the runs' folders
 
@@ -57,18 +53,17 @@ def main(arguments: Arguments) -> None:
     name, study, _ = chosen_study(arguments)
     grid = study_grid(study, runs=runs_of(arguments))
     progress = _progress(grid, Durations())
-    print(f"{name}, {study.scale}: {len(progress)} runs, {_counts(progress)}")
+    print(f"{name}, {study.scale}: {len(progress)} runs, {_counts(progress.values())}")
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
         if not cells:
             continue
         print(f"{title(task):<{LABEL}}" + "".join(f"{state:>{FIELD}}" for state in STATES))
         for row, cell in cells.items():
-            count = Counter(progress[run.folder()].state for run in cell)
             label = f"  {title(row)}"
             label = label if len(label) <= LABEL else f"{label[: LABEL - 3]}..."
-            print(f"{label:<{LABEL}}" + _fields(count))
-    _show_time_left(progress, workers)
+            print(f"{label:<{LABEL}}" + _fields(progress[run.folder()] for run in cell))
+    _show_time_left(progress.values(), workers)
 
 
 def _show_all(arguments: Arguments, workers: int) -> None:
@@ -79,39 +74,41 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     durations, whole = Durations(), Progress()
     for name in study_names():
         progress = _progress(study_grid(load_study(name), runs=runs_of(arguments)), durations)
-        seconds, slow = _left(progress)
-        words = [*([in_words(seconds / 3600 / workers)] if seconds else []), *(["GPU"] if slow else [])]
-        print(f"{name:<{NAME}}{_fields(_total(progress))}{' + '.join(words) or '-':>{HOURS}}")
+        here, on_gpu = _left(progress.values())
+        seconds = sum(run.left for run in here)
+        words = [*([in_words(seconds / 3600 / workers)] if seconds else []), *(["GPU"] if on_gpu else [])]
+        print(f"{name:<{NAME}}{_fields(progress.values())}{' + '.join(words) or '-':>{HOURS}}")
         whole |= progress
-    text = f"all: {len(whole)} runs, those of several studies once: {_counts(whole)}"
+    text = f"all: {len(whole)} runs, those of several studies once: {_counts(whole.values())}"
     print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
-    _show_time_left(whole, workers)
+    _show_time_left(whole.values(), workers)
 
 
 def _progress(grid: StudyGrid, durations: Durations) -> Progress:
     """Return where a study's runs stand."""
-    found = Progress()
-    for planned in plan_runs(grid):
-        run = planned.experiment
-        now = state(run)
-        found[run.folder()] = RunProgress(run, now, durations.seconds_left(run, now))
-    return found
+    runs = [planned.experiment for planned in plan_runs(grid)]
+    states = [state(run) for run in runs]
+    return {
+        run.folder(): RunProgress(run, now, durations.seconds_left(run, now))
+        for run, now in zip(runs, states, strict=True)
+    }
 
 
-def _left(progress: Progress) -> tuple[float, list[RunProgress]]:
-    """Return how many seconds the runs without a GPU still take, one at a time, and those that need one."""
-    here = sum(each.left for each in progress.values() if not each.waits_for_gpu)
-    return here, [each for each in progress.values() if each.waits_for_gpu]
+def _left(runs: Iterable[RunProgress]) -> tuple[list[RunProgress], list[RunProgress]]:
+    """Return the runs that are yet to be made, those without and those with need of a GPU."""
+    left = [run for run in runs if run.left > 0]
+    return [run for run in left if not needs_gpu(run.run)], [run for run in left if needs_gpu(run.run)]
 
 
-def _show_time_left(progress: Progress, workers: int) -> None:
-    seconds, slow = _left(progress)
-    if seconds:
-        print(f"time left: about {in_words(seconds / 3600 / workers)} with {workers} worker(s)")
-    if slow:
-        counts = Counter(title(each.run.task.name) for each in slow)
+def _show_time_left(runs: Collection[RunProgress], workers: int) -> None:
+    here, on_gpu = _left(runs)
+    if here:
+        span = in_words(sum(run.left for run in here) / 3600 / workers)
+        print(f"time left: about {span} with {workers} worker(s)")
+    if on_gpu:
+        counts = Counter(title(run.run.task.name) for run in on_gpu)
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        span = in_words(sum(each.left for each in slow) / 3600)
+        span = in_words(sum(run.left for run in on_gpu) / 3600)
         text = f"need a GPU: {listed} runs, about {span} on one"
         print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
 
@@ -123,27 +120,22 @@ def state(run: Experiment) -> str:
     checkpoint is younger than two intervals between checkpoints.
     """
     folder = run.folder()
-    checkpoint = RunFolder(folder).checkpoint
-    # Asked before the result, which is written while the folder is locked.
-    held = is_locked(folder)
+    held = is_locked(folder)  # asked before the result, which is written while the folder is locked
     result = reader.result(folder)
     if result is not None and (result.is_complete or not held):
         return result.status
     try:
-        age = time.time() - checkpoint.stat().st_mtime
+        age = time.time() - RunFolder(folder).checkpoint.stat().st_mtime
     except FileNotFoundError:
         return "running" if held else "missing"
     return "running" if held or age < 2 * 60 * run.checkpoint_minutes else "missing"
 
 
-def _total(progress: Progress) -> Counter[str]:
-    return Counter(each.state for each in progress.values())
-
-
-def _fields(count: Counter[str]) -> str:
+def _fields(runs: Iterable[RunProgress]) -> str:
+    count = Counter(run.state for run in runs)
     return "".join(f"{count[state] or '-':>{FIELD}}" for state in STATES)
 
 
-def _counts(progress: Progress) -> str:
-    total = _total(progress)
-    return ", ".join(f"{total[state]} {state}" for state in STATES if total[state])
+def _counts(runs: Iterable[RunProgress]) -> str:
+    count = Counter(run.state for run in runs)
+    return ", ".join(f"{count[state]} {state}" for state in STATES if count[state])

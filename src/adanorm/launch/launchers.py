@@ -63,7 +63,7 @@ class Launch:
         chosen = [f"launcher={self.launcher}", f"workers={self.workers}", f"gpus={self.gpus}"]
         given = {setting.partition("=")[0].removeprefix("launcher.") for setting in self.settings}
         numbers = {"workers": self.workers, "gpus": self.gpus if self.devices else 0}
-        chosen += [each.set.format(**numbers) for each in self.facts.overrides if each.unless not in given]
+        chosen += [x.set.format(**numbers) for x in self.facts.overrides if x.unless not in given]
         return [*chosen, *(f"hydra.{setting}" for setting in self.settings)]
 
 
@@ -106,9 +106,9 @@ def choose_launch(
         with initialize_config_dir(str(CONF), version_base="1.3"):
             compose("job", [*launch.overrides(), "plan=nowhere", "index=0"], return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
-        said = one_line(error).replace("hydra.launcher.", "launcher.")
-        said = said.partition(": ")[0] if said.startswith("unknown key") else said
-        raise ValueError(f"{said}: conf/launcher/{launcher}.yaml has the settings") from None
+        problem = one_line(error).replace("hydra.launcher.", "launcher.")
+        problem = problem.partition(": ")[0] if problem.startswith("unknown key") else problem
+        raise ValueError(f"{problem}: conf/launcher/{launcher}.yaml has the settings") from None
     return launch
 
 

@@ -33,15 +33,6 @@ class Column(NamedTuple):
     hours: float
 
 
-class Gradients(NamedTuple):
-    """What passes the norms of a task's model in its first updates: means by norm and quantity."""
-
-    column: Column
-    steps: int
-    labels: dict[str, str]  # by quantity
-    norms: dict[str, dict[str, float]]
-
-
 class Observed(NamedTuple):
     """What is seen of a norm before any score.
 
@@ -72,7 +63,6 @@ class Card(NamedTuple):
     identity: str  # digest of the norms' settings and code
     checks: Sequence[str]  # of the contract, all of which hold
     observed: Observed
-    gradients: Gradients | None
     scores: Sequence[Score]
     not_run: Sequence[str]  # what the budget has no room for, or no data, and why
     budget: float

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from adanorm.config.compose import cached_experiment
 from adanorm.config.sections import NormConfig
 from adanorm.norms import MakeNorm, norm_factory
 
@@ -31,22 +29,6 @@ def computed_alike(norm: NormConfig, others: Mapping[str, NormConfig]) -> list[s
         if own and len(own) == len(beside) and all(map(_is_close, own, beside)):
             alike.append(name)
     return alike
-
-
-def alike_on(task: str, norm: str, alike: Sequence[str]) -> list[str]:
-    """Return which of the norms that compute what a norm does compute it on a task.
-
-    That was seen of the norms as they come: one that the task sets otherwise is another norm there.
-    """
-    return [] if set_by(task, norm) else [other for other in alike if not set_by(task, other)]
-
-
-def set_by(task: str, norm: str) -> dict[str, Any]:
-    """Return the parameters of a norm that a task sets otherwise than they come; none of one from outside."""
-    if ":" in norm:
-        return {}
-    usual, here = (cached_experiment([*on, f"norm={norm}"]).norm.params for on in ([], [f"task={task}"]))
-    return {key: value for key, value in here.items() if usual.get(key) != value}
 
 
 def _is_close(first: Tensor, second: Tensor) -> bool:

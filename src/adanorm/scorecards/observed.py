@@ -1,4 +1,4 @@
-"""What is seen of a norm before any score: what it is blind to, what it costs, what it does to gradients."""
+"""What is seen of a norm before any score: what it computes, what it is blind to, and what it costs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from collections.abc import Sequence
 import torch
 
 from adanorm.analyses.observers.invariance import differences
-from adanorm.analyses.registry import ANALYSES
-from adanorm.analyses.spec import analysis_grid, load_analysis
+from adanorm.analyses.spec import load_analysis
 from adanorm.config.compose import UNTUNED, compose_experiment
 from adanorm.config.sections import NormConfig
 from adanorm.norms import NORMS
-from adanorm.records import environment, reader
+from adanorm.records import environment
 from adanorm.runs.setup import choose_device
-from adanorm.scorecards.card import Column, Gradients, Observed
+from adanorm.scorecards.card import Observed
 from adanorm.scorecards.cost import costs
 from adanorm.scorecards.likeness import computed_alike
-
-STEPS, EVERY = 40, 10  # of the updates whose gradients are looked at
 
 
 def norm_configs(norms: Sequence[str]) -> dict[str, NormConfig]:
@@ -47,17 +44,3 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
             device=device, precision=run.precision, processes=1, threads=run.threads
         ),
     )
-
-
-def observe_gradients(norms: Sequence[str], column: Column, runs: str) -> Gradients:
-    """Return what reaches and leaves the norms in the first updates of a task, from records that are kept."""
-    changes = {"tasks": f"[{column.task}]", "norms": f"[{','.join(norms)}]", "scale": column.scale}
-    analysis = load_analysis("gradients", {**changes, "steps": str(STEPS), "every": str(EVERY)})
-    means = {}
-    for (norm, _), records in analysis_grid(analysis, runs=runs).items():
-        for record in records:
-            if not reader.is_complete(record.folder()):
-                ANALYSES["gradients"](record)
-            result = reader.analysis_result(record.folder())
-            means[norm] = result.summary if result is not None else {}
-    return Gradients(column, STEPS, {quantity.name: quantity.label for quantity in analysis.shown}, means)

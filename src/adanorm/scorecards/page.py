@@ -15,9 +15,8 @@ from markupsafe import Markup, escape
 
 from adanorm.config.paths import choices
 from adanorm.config.titles import task_metric, title
-from adanorm.scorecards.card import Card, Cost, Gradients, Score, short
+from adanorm.scorecards.card import Card, Cost, Score, short
 from adanorm.scorecards.columns import span
-from adanorm.scorecards.likeness import set_by
 from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.comparison import Interval
 from adanorm.verdicts.pair import Pair
@@ -61,7 +60,7 @@ def _facts(card: Card) -> dict[str, Any]:
     """Return what both templates show, in words."""
     observed, stopping = card.observed, preregistration().stopping
     norms = [card.norm, *card.against]
-    scores = [_score(card, score) for score in card.scores]
+    scores = [_score(score) for score in card.scores]
     machine = observed.environment["device"]
     return {
         "title": _name(card.norm),
@@ -76,7 +75,6 @@ def _facts(card: Card) -> dict[str, Any]:
         ],
         "invariances": _invariances(card),
         "costs": [{**_cost(cost), "is_own": cost.norm == card.norm} for cost in observed.costs],
-        "gradients": _gradients(card.gradients) if card.gradients else None,
         "scores": scores,
         "undecided": [
             *(
@@ -148,26 +146,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
     }
 
 
-def _gradients(gradients: Gradients) -> dict[str, Any]:
-    factors = []
-    for norm, means in gradients.norms.items():
-        before, after = means.get("variance_before"), means.get("variance_after")
-        if before is not None and after:
-            factors.append(f"{_name(norm)} by {before / after:.3g}")
-    where = f"{title(gradients.column.task)} {gradients.column.scale}, {gradients.steps} updates"
-    return {
-        "where": where,
-        "text": f"On its way back through a norm ({where}) the gradient's variance is multiplied:"
-        f" {listed(factors)}.",
-        "columns": list(gradients.labels.values()),
-        "rows": [
-            (_name(norm), [f"{means[name]:.3g}" if name in means else "-" for name in gradients.labels])
-            for norm, means in gradients.norms.items()
-        ],
-    }
-
-
-def _score(card: Card, score: Score) -> dict[str, Any]:
+def _score(score: Score) -> dict[str, Any]:
     metric = task_metric(score.column.task)
     sign = 1 if metric.higher_is_better else -1
     scale = score.column.scale
@@ -176,7 +155,9 @@ def _score(card: Card, score: Score) -> dict[str, Any]:
         "metric": f"{metric.label}{'' if metric.higher_is_better else ', lower is better'}",
         "sides": [(_name(norm), *_side(runs, sign)) for norm, runs in score.runs.items()],
         "verdicts": [
-            _verdict(card, score, other, pair) for other, pair in score.pairs.items() if scale != "smoke"
+            _verdict(other, pair, is_same=other in score.alike)
+            for other, pair in score.pairs.items()
+            if scale != "smoke"
         ],
     }
 
@@ -196,24 +177,16 @@ def _side(runs: Cell, sign: int) -> tuple[str, str]:
     return ", ".join(parts) or "no runs", by_seed
 
 
-def _verdict(card: Card, score: Score, other: str, pair: Pair) -> dict[str, Any]:
+def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, Any]:
     verdict = {"other": _name(other), "numbers": "", "plot": None, "closing": ""}
-    if other in score.alike:
+    if is_same:
         return {**verdict, "answer": SAME, "remark": ALIKE}
-    otherwise = ""
-    if other in card.observed.alike:  # but not here
-        set_values = {norm: set_by(score.column.task, norm) for norm in (card.norm, other)}
-        otherwise = ", ".join(
-            f"{title(norm)} has {', '.join(f'{key} = {value}' for key, value in values.items())} on this task"
-            for norm, values in set_values.items()
-            if values
-        )
     closes = pair.answer == "open" and len(pair.seeds) >= preregistration().stopping.planned
     return {
         **verdict,
         "answer": pair.answer,
         "numbers": _numbers(pair),
-        "remark": "; ".join(filter(None, [pair.remark, otherwise])),
+        "remark": pair.remark,
         "closing": lacking(pair) if closes else "",
         "plot": _plot(pair.comparison.gap, pair.comparison.interval, pair.comparison.margin)
         if pair.comparison

@@ -13,9 +13,9 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from adanorm.config.compose import compose_experiment
+from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.digest import digest_of
 from adanorm.config.titles import title
 from adanorm.files import write_whole
@@ -27,8 +27,8 @@ from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.scorecards.card import Card, Column, Score, short
 from adanorm.scorecards.columns import START_SECONDS, choose_columns, span
-from adanorm.scorecards.likeness import alike_on
-from adanorm.scorecards.observed import observe, observe_gradients
+from adanorm.scorecards.likeness import computed_alike
+from adanorm.scorecards.observed import observe
 from adanorm.scorecards.page import card_page, summary
 from adanorm.studies.grid import Planned, plan_runs, study_grid
 from adanorm.studies.study import Study
@@ -73,49 +73,48 @@ class Trial:
 
     def __post_init__(self) -> None:
         seeds = list(range(1, preregistration().stopping.most + 1))
-        norms, self._planned = self.request.norms, dict[Run, Planned]()
+        norms: Any = self.request.norms  # a list of norms is a mapping of rows too
+        self._planned = dict[Run, Planned]()
         for column in self.columns:
-            study = Study.model_validate(
-                {"title": "a scorecard", "rows": norms, "columns": [column.task], "scale": column.scale,
-                 "seeds": seeds}
-            )  # fmt: skip
+            study = Study(title="-", rows=norms, columns=[column.task], scale=column.scale, seeds=seeds)
             for planned in plan_runs(study_grid(study, runs=self.request.runs)):
                 self._planned[Run(column.task, planned.row, planned.experiment.seed)] = planned
 
-    def run(self, alike: Sequence[str]) -> str:
+    def run(self) -> str:
         """Make the runs that are lacking, and return why there are no more of them.
 
         Columns get their planned seeds; those that have them get seeds where they decide most. No seed
         is added to tell apart norms that compute the same.
         """
         whole = [column for column in self.columns if self._has_planned_seeds(column)]
-        lacking = len(whole) < len(self.columns)
         seeds = range(1, preregistration().stopping.planned + 1)
         comparisons = [
             Followed(column.task, self.request.norm, other)
             for column in whole
             for other in self.request.against
-            if column.scale != "smoke" and other not in alike_on(column.task, self.request.norm, alike)
+            if column.scale != "smoke" and other not in self.alike(column)
         ]
         plan = Plan(comparisons, seeds, preregistration().stopping.most, self.request.launch.workers)
         records = partial(on_record, scales=self.scales, runs=self.request.runs, norms=self.request.norms)
-        ended = (
-            run_until_decided(plan, self._make, records, affordable=self._fits, say=say)
-            if plan.comparisons
-            else None
-        )
+        is_spent = run_until_decided(plan, self._make, records, affordable=self._fits, say=say).is_spent
         if self.failed:
             return f"a run failed on {', '.join(self.failed)}"
-        if ended is not None and not ended.is_spent and not lacking:
-            return "every comparison is decided, or has all seeds of the plan"
-        if ended is not None or lacking:
+        if is_spent or len(whole) < len(self.columns):
             return "the next seed would take more than is left of the budget"
-        return "every planned seed is run"
+        if not comparisons:
+            return "every planned seed is run"
+        return "every comparison is decided, or has all seeds of the plan"
 
     @property
     def scales(self) -> dict[str, str]:
         """The scale of each column by its task."""
         return {column.task: column.scale for column in self.columns}
+
+    def alike(self, column: Column) -> list[str]:
+        """Return the norms that compute what the norm does, with the settings that the column's task has."""
+        chosen = [f"task={column.task}", f"scale={column.scale}"]
+        configs = {norm: cached_experiment([*chosen, f"norm={norm}"]).norm for norm in self.request.norms}
+        return computed_alike(configs.pop(self.request.norm), configs)
 
     def _has_planned_seeds(self, column: Column) -> bool:
         """Make the planned runs of a column where they fit the budget; return whether all are made.
@@ -210,8 +209,7 @@ def conduct(trial: Trial, checks: Sequence[str]) -> Card:
     request = trial.request
     say("what the norms compute and cost")
     observed = observe(request.norm, request.against)
-    gradients = observe_gradients(request.norms, trial.columns[0], request.runs)
-    ended = trial.run(observed.alike)
+    ended = trial.run()
     planned = preregistration().stopping.planned
     lacking = [
         f"{title(column.task)}, scale {column.scale}: the planned seeds that are lacking take about"
@@ -221,7 +219,7 @@ def conduct(trial: Trial, checks: Sequence[str]) -> Card:
     ]
     card = Card(
         norm=request.norm, against=request.against, identity=trial.identity, checks=checks,
-        observed=observed, gradients=gradients, scores=score(trial, observed.alike),
+        observed=observed, scores=score(trial),
         not_run=[*lacking, *trial.left_out], budget=request.budget, spent=trial.spent, ended=ended,
     )  # fmt: skip
     request.path.parent.mkdir(parents=True, exist_ok=True)
@@ -230,8 +228,8 @@ def conduct(trial: Trial, checks: Sequence[str]) -> Card:
     return card
 
 
-def score(trial: Trial, alike: Sequence[str]) -> list[Score]:
-    """Return what is on record of each column that has begun; `alike` are norms that compute the same."""
+def score(trial: Trial) -> list[Score]:
+    """Return what is on record of each column that has begun."""
     request = trial.request
     comparisons = [
         Followed(column.task, request.norm, other) for column in trial.columns for other in request.against
@@ -243,7 +241,7 @@ def score(trial: Trial, alike: Sequence[str]) -> list[Score]:
         pairs = {other: pair_of(record, request.norm, other) for other in request.against}
         runs = {norm: record.norms[norm] for norm in request.norms}
         if any(side.runs for side in runs.values()):
-            scores.append(Score(column, runs, pairs, alike_on(column.task, request.norm, alike)))
+            scores.append(Score(column, runs, pairs, trial.alike(column)))
     return scores
 
 
