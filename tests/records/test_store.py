@@ -196,6 +196,17 @@ def test_a_line_of_another_name_is_none(run: Experiment, tmp_path: Path) -> None
     assert one.problem(one.ended), "its digest is another's, and it has no outputs"
 
 
+def test_a_file_that_would_leave_the_folder_is_not_laid_out(run: Experiment, tmp_path: Path) -> None:
+    keep(run.folder(), into=tmp_path / "store")
+    file = tmp_path / "store" / "rt" / "adanorm.jsonl"
+    values = json.loads(file.read_text(errors="surrogateescape"))
+    values["files"]["../../../../left.py"] = "x = 1"
+    file.write_text(json.dumps(with_checksum({k: v for k, v in values.items() if k != "checksum"})) + "\n")
+    with pytest.raises(ValueError, match="would lie elsewhere"):
+        lay_out(next(reader.records(tmp_path / "store")), tmp_path / "opened")
+    assert not (tmp_path / "left.py").exists()
+
+
 def test_two_processes_that_keep_at_once_lose_nothing(run: Experiment, tmp_path: Path) -> None:
     into = tmp_path / "store"
     runs = [run.model_copy(update={"seed": seed}) for seed in range(1, 7)]

@@ -89,12 +89,12 @@ def compare(
     settings than claims are of it is not recorded. The other norms' runs, where there are some, tell of the
     variance. Raises ValueError where a run is missing or has no outputs.
     """
-    found = compare_by_example(runs, pairs, seeds=seeds, metric=metric)
+    comparisons = compare_by_example(runs, pairs, seeds=seeds, metric=metric)
     cells = {norm: cell_on_record(run) for norm, run in runs.items()}
     variance = variance_of({norm: cell for norm, cell in cells.items() if cell.runs})
     first = next(iter(runs.values()))
     lines = [f"{first.task.name} {first.scale}, test {METRICS[metric or first.task.metric].label}"]
-    for one in found:
+    for one in comparisons:
         record, (worse, better) = one.record, one.record.norms
         margin = preregistration().margin(first.task.name, "test")
         read = compared(

@@ -75,27 +75,27 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
     from adanorm.records import reader
     from adanorm.verdicts.repetition import differences, repetition
 
-    found = repetition(recorded, repeated)
+    repeat = repetition(recorded, repeated)
     metric = METRICS[recorded.task.metric]
     name = f"{recorded.task.name} {recorded.norm.name} {recorded.scale}, seed {recorded.seed}"
     numbers = [
         "no score" if score is None else f"{score:.{metric.decimals(score) + 2}f}"
-        for score in (found.recorded, found.repeated)
+        for score in (repeat.recorded, repeat.repeated)
     ]
     lines = [f"{name}: test {metric.label} {numbers[0]} on record, {numbers[1]} here"]
-    if len(found.seeds) > 1:
-        mean, digits = fmean(found.seeds), metric.decimals(fmean(found.seeds))
+    if len(repeat.seeds) > 1:
+        mean, digits = fmean(repeat.seeds), metric.decimals(fmean(repeat.seeds))
         lines.append(
-            f"seeds on record: {len(found.seeds)}, {mean:.{digits}f} ± {stdev(found.seeds):.{digits}f}"
+            f"seeds on record: {len(repeat.seeds)}, {mean:.{digits}f} ± {stdev(repeat.seeds):.{digits}f}"
         )
-    p = "" if found.p is None else f", p = {found.p:.3f} among the seeds on record"
+    p = "" if repeat.p is None else f", p = {repeat.p:.3f} among the seeds on record"
     verdict = {
         "to the bit": "reproduced to the bit",
         "within rounding": "reproduced within rounding",
         "within the seeds' spread": f"not the same run, but within the seeds' spread{p}",
         "open": "not the same run, and one seed on record: whether it is within their spread is open",
         "differs": f"not reproduced{p}",
-    }[found.agreement]
+    }[repeat.agreement]
     lines.append(verdict)
     unlike = differences(reader.environment(recorded.folder()), reader.environment(repeated.folder()))
     lines += ["computed otherwise:", *unlike] if unlike else ["computed alike"]
@@ -103,4 +103,4 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
         indent = "  " if line in unlike else ""
         print(textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent="    "))
     sys.stdout.flush()
-    return int(found.agreement == "differs")
+    return int(repeat.agreement == "differs")

@@ -34,27 +34,27 @@ def data_digest(run: Experiment) -> str:
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
     """Return what is recorded by data set; raises ValueError for what is not what was written."""
-    found = {}
+    by_data = {}
     for entry in _listed():
         try:
             values = whole(entry)
         except ValueError as error:
-            said = entry if isinstance(entry, dict) else {}
-            settings = f"task={said.get('task')} scale={said.get('scale')}"
+            shown = entry if isinstance(entry, dict) else {}
+            settings = f"task={shown.get('task')} scale={shown.get('scale')}"
             raise ValueError(f"{_path()}: {settings}: {error}; `adanorm baselines` makes it again") from None
-        found[values["data"]] = values
-    return found
+        by_data[values["data"]] = values
+    return by_data
 
 
 def _listed() -> list[Any]:
     path = _path()
     try:
-        found = json.loads(path.read_bytes()) if path.exists() else []
+        entries = json.loads(path.read_bytes()) if path.exists() else []
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list):
+        entries = None
+    if not isinstance(entries, list):
         raise ValueError(f"{path}: it is no list in JSON; without it `adanorm baselines` makes it again")
-    return found
+    return entries
 
 
 def _path() -> Path:
@@ -72,21 +72,21 @@ def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]
     entry: dict[str, Any] = {"task": run.task.name, "scale": run.scale, "data": data_digest(run), **splits}
     others = [other for other in _listed() if _is_whole(other) and other["data"] != entry["data"]]
     entries = [*others, with_checksum(entry)]
-    ordered = sorted(entries, key=lambda found: (found["task"], found["scale"], found["data"]))
+    ordered = sorted(entries, key=lambda entry: (entry["task"], entry["scale"], entry["data"]))
     write_whole(PATH, as_json(ordered))
     _entries.cache_clear()
 
 
 def baselines(run: Experiment, split: str = "test") -> dict[str, dict[str, float]]:
     """Return the recorded baselines of a run's data set, {name: metrics}; empty where there are none."""
-    found: dict[str, dict[str, float]] = _entries().get(data_digest(run), {}).get(split, {})
-    return found
+    by_name: dict[str, dict[str, float]] = _entries().get(data_digest(run), {}).get(split, {})
+    return by_name
 
 
 def best_baseline(run: Experiment, metric: str, split: str = "test") -> Baseline | None:
     """Return the best recorded baseline of a run's data set; None where none has the metric."""
     sign = 1 if METRICS[metric].higher_is_better else -1
-    scores = {name: found[metric] for name, found in baselines(run, split).items() if metric in found}
+    scores = {name: values[metric] for name, values in baselines(run, split).items() if metric in values}
     if not scores:
         return None
     name = max(scores, key=lambda name: sign * scores[name])

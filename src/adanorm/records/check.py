@@ -127,7 +127,7 @@ def _of_scores(identity: Identity, result: Result) -> str | None:
 
 
 def _of_rows(identity: Identity, rows: Rows, result: Result) -> str | None:
-    """Return what the rows, one an evaluation, lack."""
+    """Return what the rows lack, which are one per evaluation."""
     updates = [row.get("update") for row in rows]
     if not rows or not all(isinstance(update, int) for update in updates):
         return "metrics.jsonl has no row of an update"
@@ -143,10 +143,10 @@ def _of_rows(identity: Identity, rows: Rows, result: Result) -> str | None:
 def _follow(identity: Identity, rows: Rows) -> bool:
     """Return whether the rows are of one evaluation after the other; the last may come early, at the end."""
     every = identity["training"].get("evaluate_every")
-    *found, last = (row.get("update" if every else "epoch", math.inf) for row in rows)
+    *updates, last = (row.get("update" if every else "epoch", math.inf) for row in rows)
     expected = [(every or 1) * count for count in range(1, len(rows) + 1)]
     grows = all(a["update"] < b["update"] for a, b in pairwise(rows))
-    return grows and found == expected[:-1] and last <= expected[-1]
+    return grows and updates == expected[:-1] and last <= expected[-1]
 
 
 def _of_the_best(rows: Rows, result: Result) -> str | None:

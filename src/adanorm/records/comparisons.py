@@ -45,15 +45,10 @@ def comparison_path(first: Experiment, second: Experiment) -> Path:
     return folder / first.task.name / name
 
 
-def write_comparison(path: Path, found: ComparisonRecord) -> None:
+def write_comparison(path: Path, record: ComparisonRecord) -> None:
     """Write a comparison."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, comparison_text(found))
-
-
-def comparison_text(found: ComparisonRecord) -> bytes:
-    """Return a comparison as the text of its file."""
-    return as_json(with_checksum(found.model_dump(mode="json")))
+    write_whole(path, as_json(with_checksum(record.model_dump(mode="json"))))
 
 
 def comparison_of(content: bytes) -> ComparisonRecord:

@@ -140,7 +140,7 @@ class RunFolder:
         _add_line(self.rows, row)
 
     def write_outputs(self, outputs: list[str]) -> None:
-        """Write the test set's outputs, a line an example; the same outputs give the same bytes."""
+        """Write the test set's outputs, one line per example; the same outputs give the same bytes."""
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / "predictions.txt.gz", gzip.compress(text, mtime=0))
 

@@ -72,6 +72,8 @@ def lay_out(one: Record, into: Path) -> Path:
     names = sorted(one.names(), key=lambda name: name == "result.json")  # which ends a record
     for name in names:
         path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"{shown(folder)}: its file {name} would lie elsewhere")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, one.content(name) or b"")
     if reason := Record(folder).problem(ended):

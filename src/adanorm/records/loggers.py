@@ -86,6 +86,6 @@ def check(experiment: Experiment) -> None:
     name = experiment.logger.name
     if name == "files":
         return
-    found = importlib.util.find_spec(name)
-    if found is None or found.origin is None:  # of no file: a folder of that name, as loggers write one
+    package = importlib.util.find_spec(name)
+    if package is None or package.origin is None:  # of no file: a folder of that name, as loggers write one
         raise ValueError(f"logger={name}: the package {name} is not installed (pip install {name})")

@@ -187,7 +187,7 @@ class Record:
         return {}
 
     def outputs(self, *, examples: int | None = None) -> list[str]:
-        """Return the test set's outputs, one an example.
+        """Return the test set's outputs, one per example.
 
         Raises ValueError, naming the file, where they cannot be read or are not of so many examples.
         """
@@ -315,7 +315,7 @@ def environment(folder: Path) -> dict[str, Any]:
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
-    """Return the rows of a run's metrics.jsonl, one an evaluation; none if it broke off before the first.
+    """Return the rows of a run's metrics.jsonl, one per evaluation; none if it broke off before the first.
 
     Raises ValueError naming the file and a line that is none.
     """
@@ -323,15 +323,12 @@ def metrics(folder: Path) -> list[dict[str, float]]:
 
 
 def test_metrics(folder: Path) -> list[dict[str, float]]:
-    """Return the rows of a run's test_metrics.jsonl, one an evaluation, none if test scores were not tracked.
-
-    Raises ValueError as `metrics` does.
-    """
+    """Return the rows of a run's test_metrics.jsonl, none if test scores were not tracked; as `metrics`."""
     return record(folder).rows("test_metrics.jsonl")
 
 
 def observations(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of an analysis' rows.jsonl, one an observation; raises ValueError as `metrics` does."""
+    """Return the rows of an analysis' rows.jsonl, one per observation, as `metrics` does."""
     return record(folder).rows("rows.jsonl")
 
 
@@ -341,7 +338,7 @@ def has_outputs(folder: Path) -> bool:
 
 
 def outputs(folder: Path, *, examples: int | None = None) -> list[str]:
-    """Return the test set's outputs, one an example; raises ValueError as `Record.outputs` does."""
+    """Return the test set's outputs, one per example; raises ValueError as `Record.outputs` does."""
     return record(folder).outputs(examples=examples)
 
 
