@@ -110,7 +110,7 @@ def keys_of(line: str) -> set[str]:
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with the files that the pages name: a norm, and data of every format."""
     (tmp_path / "my").mkdir()
-    for page in ("README.md", "docs/tutorial.md"):
+    for page in ("docs/howto/your-norm.md", "docs/tutorial.md"):
         text = (PROJECT / page).read_text()
         ((name, norm),) = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         (tmp_path / name).write_text(norm)

@@ -59,9 +59,9 @@ def test_the_papers_lead_is_not_judged_at_another_size() -> None:
 
 def test_answers_are_corrected_for_their_number_and_translations_pooled() -> None:
     text = corrections([RT, DE_EN, EN_VI, PTB])
-    assert text.startswith("Corrected for 4 data sets (Holm), ahead or behind: De-En and En-Vi.")
+    assert text.startswith("Corrected for four data sets (Holm), ahead or behind: De-En and En-Vi.")
     assert "Of two translations together the lead is +0.00 BLEU" in text
-    assert corrections([RT]) == "Corrected for 1 data sets (Holm), ahead or behind: none."
+    assert corrections([RT]) == "Corrected for one data set (Holm), ahead or behind: none."
 
 
 def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_side_is_whose() -> None:

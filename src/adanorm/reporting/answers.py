@@ -40,8 +40,8 @@ def headline(answers: Sequence[TaskAnswer]) -> str:
 
 
 def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
-    """Return one row per data set, with the columns of HEADER."""
-    return [_row(one) for one in answers]
+    """Return one row per data set, with the columns of HEADER; those without an answer come last."""
+    return [_row(one) for one in sorted(answers, key=lambda one: one.comparison is None)]
 
 
 def _row(one: TaskAnswer) -> list[str]:
@@ -78,7 +78,7 @@ def corrections(answers: Sequence[TaskAnswer]) -> str:
     level = preregistration().level
     told = [title(one.task) for one in answers if one.comparison is not None and one.family_p < level]
     left = listed(told) if told else "none"
-    text = f"Corrected for {len(answers)} data sets (Holm), ahead or behind: {left}."
+    text = f"Corrected for {data_sets(len(answers))} (Holm), ahead or behind: {left}."
     translations: list[Comparison] = [
         one.comparison
         for one in answers
