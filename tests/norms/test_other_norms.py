@@ -17,10 +17,13 @@ from torch.nn import functional as F
 
 from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
-from adanorm.norms.pointwise import FUNCTIONS, Derf, DynamicTanh, Pointwise
 from adanorm.norms.rowwise import (
+    FUNCTIONS,
+    Derf,
+    DynamicTanh,
     GatedNorm,
     PartialRmsNorm,
+    Pointwise,
     PreAffineRmsNorm,
     RmsNorm,
     ScaleNorm,
@@ -372,7 +375,7 @@ def test_torchs_encoder_layer_does_not_take_a_zero_centered_layernorm_for_its_ow
         ("seednorm", {"alpha": 0}, "alpha=0: must be above 0 and finite"),
         ("gatednorm", {"rank": 0}, "rank=0: must be a whole number above 0"),
         ("gatednorm", {"scale": 0}, "scale=0: must be above 0"),
-        ("pointwise", {"function": "relu"}, "function='relu': choose tanh, erf, arctan, isru, expsign"),
+        ("pointwise", {"function": "relu"}, "function='relu': choose tanh, erf, arctan, isru or expsign"),
         ("simple-rmsnorm", {"size": "l1"}, "size='l1': choose rms or length"),
         ("rmsnorm", {"zero_centered": True, "gain": False}, "zero_centered=True: needs gain=true"),
         ("layernorm", {"zero_centered": True, "gain": False}, "zero_centered=True: needs gain=true"),

@@ -12,11 +12,13 @@ from adanorm.norms.family import (
 )
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
-from adanorm.norms.pointwise import Derf, DynamicTanh, Pointwise
 from adanorm.norms.registry import NORMS, MakeNorm, NormChoice, NormFactory, NormSettings, norm_factory
 from adanorm.norms.rowwise import (
+    Derf,
+    DynamicTanh,
     GatedNorm,
     PartialRmsNorm,
+    Pointwise,
     PreAffineRmsNorm,
     RmsNorm,
     ScaleNorm,

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,14 +27,12 @@ def _missing(device: str) -> str | None:
     package = COMPILERS[device]
     if find_spec(package) is None:
         return f"{package} is not installed"
+    if package == "numba":
+        return None
     headers = Path(sysconfig.get_paths()["include"], "Python.h")
     # Triton has its launcher compiled by the machine's C compiler.
     can_compile = headers.exists() and (os.environ.get("CC") or which("gcc") or which("clang"))
-    return (
-        "triton finds no C compiler with Python's headers"
-        if package == "triton" and not can_compile
-        else None
-    )
+    return None if can_compile else "triton finds no C compiler with Python's headers"
 
 
 MISSING = {device: _missing(device) for device in COMPILERS}
@@ -63,12 +61,6 @@ def is_fused(backend: Backend, x: Tensor) -> bool:
     if backend == "eager" or x.dtype not in DTYPES or device not in COMPILERS:
         return False
     return (backend == "fused" or MISSING[device] is None) and is_plain(x)
-
-
-def check(backend: str) -> None:
-    """Raise ValueError for a backend that does not exist."""
-    if backend not in get_args(Backend):
-        raise ValueError(f"backend={backend!r}: choose auto, eager or fused")
 
 
 def describe(norm: Norm, backend: str, device: str, dtype: torch.dtype = torch.float32) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from functools import reduce
 from typing import Any
 
 import torch
@@ -16,10 +17,17 @@ def check_floating_point(x: Tensor) -> None:
         raise NotImplementedError(f"no norm is implemented for {x.dtype}: x must be floating-point")
 
 
-def check_eps(eps: float) -> None:
-    """Raise ValueError unless eps is above 0."""
-    if not 0 < eps < float("inf"):
-        raise ValueError(f"eps={eps}: must be above 0 and finite")
+def check_positive(**settings: float) -> None:
+    """Raise ValueError, with its name, for a setting that is not above 0 and finite."""
+    for name, value in settings.items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}={value}: must be above 0 and finite")
+
+
+def check_choice(name: str, value: str, *choices: str) -> None:
+    """Raise ValueError, with the choices, for a setting that is none of them."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: choose {', '.join(choices[:-1])} or {choices[-1]}")
 
 
 def upcast(x: Tensor) -> Tensor:
@@ -131,12 +139,8 @@ class Affine(Norm):
         return (y if bias is None else y + upcast(bias)).to(self.type_with(x))
 
     def type_with(self, x: Tensor) -> torch.dtype:
-        """Return the type of x, or the wider one of gain and bias."""
-        dtype = x.dtype
-        for parameter in (self.weight, self.gain_less_one, self.bias):
-            if parameter is not None:
-                dtype = torch.promote_types(dtype, parameter.dtype)
-        return dtype
+        """Return the type of x, or the wider one of what is learned."""
+        return reduce(torch.promote_types, (one.dtype for one in self.parameters(recurse=False)), x.dtype)
 
     def check_features(self, x: Tensor) -> None:
         """Raise ValueError where the last axis of x is not H."""

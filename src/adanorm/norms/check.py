@@ -101,8 +101,8 @@ def gradient_is_right(make_norm: MakeNorm) -> None:
     # Copies are called: what a norm with a running state has seen must not tell calls apart.
     if copy.deepcopy(norm).reference(x) is not None:
         reference: Callable[[Tensor], Any] = copy.deepcopy(norm).reference
-        for found, expected in zip(_gradient(copy.deepcopy(norm), x), _gradient(reference, x), strict=True):
-            torch.testing.assert_close(found, expected, atol=1e-10, rtol=1e-10)
+        for part, expected in zip(_gradient(copy.deepcopy(norm), x), _gradient(reference, x), strict=True):
+            torch.testing.assert_close(part, expected, atol=1e-10, rtol=1e-10)
     else:
         assert torch.autograd.gradcheck(
             lambda rows: _value(copy.deepcopy(norm), rows), (x.requires_grad_(),), raise_exception=False
@@ -132,12 +132,12 @@ def rows_are_independent(make_norm: MakeNorm) -> None:
         padded = torch.cat([x, 100 + _inputs(6, 4, H)], 1)
         plain, masked = copy.deepcopy(norm), copy.deepcopy(norm)  # each with its own state
         # Where noise is drawn, a longer row has other noise: what is learned of the rows is compared.
-        found = _value(masked, padded, counted)[:, :5]
+        z = _value(masked, padded, counted)[:, :5]
         expected = _value(plain, x)
         for name, state in plain.named_buffers():
             torch.testing.assert_close(masked.get_buffer(name), state)
         if not _draws(copy.deepcopy(norm)):
-            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(z, expected)
     else:
         x = _inputs(6, H)
         padded = torch.cat([x, torch.zeros(3, H, dtype=x.dtype)])

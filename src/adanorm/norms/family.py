@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.norms import backends
 from adanorm.norms.backends import Backend
-from adanorm.norms.base import Norm, check_eps, gain_less_one, upcast
+from adanorm.norms.base import Norm, check_choice, check_positive, gain_less_one, upcast
 from adanorm.norms.closed_form import Member, Numerics, closed_form, definition
 
 
@@ -44,7 +44,7 @@ class LayerNorm(nn.LayerNorm, Norm):
         bias: bool = True,
         zero_centered: bool = False,
     ) -> None:
-        check_eps(eps)
+        check_positive(eps=eps)
         super().__init__(dim if isinstance(dim, int) else list(dim), eps=eps, bias=bias)
         self.gain_less_one = gain_less_one(*self.normalized_shape, gain=gain) if zero_centered else None
         if not gain or zero_centered:
@@ -84,12 +84,11 @@ class ClosedFormNorm(Norm):
         backend: Backend = "auto",
     ) -> None:
         super().__init__()
-        backends.check(backend)
+        check_positive(eps=eps)
+        check_choice("backend", backend, *get_args(Backend))
+        check_choice("numerics", numerics, *get_args(Numerics))
         self.normalized_shape = (dim,) if isinstance(dim, int) else tuple(dim)
         features = math.prod(self.normalized_shape)
-        check_eps(eps)
-        if numerics not in ("paper", "released"):
-            raise ValueError(f"numerics={numerics!r}: choose paper or released")
         if numerics == "released" and features < 2:
             raise ValueError(f"released numerics divide by H - 1: H={features} is too small")
         self.backend = backend
@@ -181,8 +180,7 @@ class AdaNorm(ClosedFormNorm):
     ) -> None:
         if not 0 <= k < 1:
             raise ValueError(f"k={k}: must be at least 0 and below 1")
-        if not 0 < C < float("inf"):
-            raise ValueError(f"C={C}: must be above 0 and finite")
+        check_positive(C=C)
         super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
         self._set(self.member._replace(k=k, C=C))
         self.phi_gradient = phi_gradient

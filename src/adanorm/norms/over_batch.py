@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms.base import Affine, check_eps, upcast
+from adanorm.norms.base import Affine, check_choice, check_positive, upcast
 from adanorm.norms.statistics import masked_moments
 
 
@@ -46,28 +46,19 @@ class BatchNorm(Affine):
         positions: int = 256,
     ) -> None:
         super().__init__(dim, gain=gain, bias=bias)
-        check_eps(eps)
-        if over not in ("rows", "examples"):
-            raise ValueError(f"over={over!r}: choose rows or examples")
+        check_positive(eps=eps)
+        check_choice("over", over, "rows", "examples")
+        check_choice("convention", convention, "new", "old")
+        check_choice("running_variance", running_variance, "unbiased", "biased")
         if not 0 < momentum < 1:
             raise ValueError(f"momentum={momentum}: must be above 0 and below 1")
-        if convention not in ("new", "old"):
-            raise ValueError(f"convention={convention!r}: choose new or old, the value that momentum weighs")
-        if running_variance not in ("unbiased", "biased"):
-            raise ValueError(f"running_variance={running_variance!r}: choose unbiased or biased")
         self._eps, self.synchronized = eps, synchronized
         self.new_share = momentum if convention == "new" else 1 - momentum
         self.unbiased = running_variance == "unbiased"
         self.needs_positions = over == "examples"
         if self.needs_positions:
-            self.by_position = ByPosition(
-                dim,
-                positions,
-                eps=eps,
-                new_share=self.new_share,
-                unbiased=self.unbiased,
-                synchronized=synchronized,
-            )
+            choices = {"unbiased": self.unbiased, "synchronized": synchronized}
+            self.by_position = ByPosition(dim, positions, eps=eps, new_share=self.new_share, **choices)
             return
         self.register_buffer("running_mean", torch.zeros(dim))
         self.register_buffer("running_var", torch.ones(dim))
@@ -113,10 +104,6 @@ class BatchNorm(Affine):
             variance = variance * (rows / (rows - 1))
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.new_share)
         self.running_var.lerp_(variance.to(self.running_var.dtype), self.new_share)
-
-    def extra_repr(self) -> str:
-        """Return what sets it apart in a printed model."""
-        return f"{self.dim}, eps={self._eps}, new_share={self.new_share}, synchronized={self.synchronized}"
 
 
 class NoisyBatchNorm(BatchNorm):
@@ -179,7 +166,7 @@ class PowerNorm(Affine):
 
     def __init__(self, dim: int, *, alpha: float = 0.9, warmup: int = 100, eps: float = 1e-5) -> None:
         super().__init__(dim, gain=True, bias=True)
-        check_eps(eps)
+        check_positive(eps=eps)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha}: must be above 0 and below 1")
         if warmup < 0 or warmup != int(warmup):
@@ -271,7 +258,7 @@ class ByPosition(nn.Module):
         if self.training and len(x):
             counted = None if rows is None else rows.flatten(1)
             own = masked_moments(broad, (0,), counted, synchronized=self.synchronized)
-            own_mean, own_variance, count = (each[0] for each in own)
+            own_mean, own_variance, count = (moment[0] for moment in own)
             mean = torch.where(count >= 2, own_mean, mean)
             variance = torch.where(count >= 2, own_variance, variance)
             self._move(own_mean, own_variance, count)

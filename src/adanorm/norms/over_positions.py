@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from adanorm.norms.base import Affine, check_eps, upcast
+from adanorm.norms.base import Affine, check_positive, upcast
 from adanorm.norms.statistics import masked_moments
 
 
@@ -18,6 +18,8 @@ class GroupNorm(Affine):
     Wu & He 2018, equation 2: of one example, over its positions too unless `over_positions` is false;
     each position then stands alone. Raises ValueError unless `groups` divides H.
     """
+
+    depends_on_positions = True
 
     def __init__(
         self,
@@ -30,7 +32,7 @@ class GroupNorm(Affine):
         bias: bool = True,
     ) -> None:
         super().__init__(dim, gain=gain, bias=bias)
-        check_eps(eps)
+        check_positive(eps=eps)
         if groups < 1 or groups != int(groups) or dim % groups:
             raise ValueError(f"groups={groups}: must be a whole number that divides the {dim} features")
         self.groups, self.depends_on_positions, self._eps = int(groups), over_positions, eps
@@ -40,10 +42,12 @@ class GroupNorm(Affine):
         self.check_features(x)
         wide = upcast(x)
         if not self.depends_on_positions:
-            return self.affine(self._by_torch(wide.reshape(-1, self.dim)).view(x.shape), x)
-        if rows is not None:
-            return self.affine(self._masked(wide, rows), x)
-        return self.affine(self._by_torch(wide.movedim(-1, 1)).movedim(1, -1).contiguous(), x)
+            y = self._by_torch(wide.reshape(-1, self.dim)).view(x.shape)
+        elif rows is None:
+            y = self._by_torch(wide.movedim(-1, 1)).movedim(1, -1).contiguous()
+        else:
+            y = self._masked(wide, rows)
+        return self.affine(y, x)
 
     def _by_torch(self, x: Tensor) -> Tensor:
         """Return y of x (B, H, positions ...)."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from adanorm.norms import family, over_batch, over_positions, pointwise, rowwise
+from adanorm.norms import family, over_batch, over_positions, rowwise
 from adanorm.norms.base import Norm, as_norm
 
 NORMS: dict[str, type[Norm]] = {
@@ -28,9 +28,9 @@ NORMS: dict[str, type[Norm]] = {
     "simple-rmsnorm": rowwise.SimpleRmsNorm,
     "preaffine-rmsnorm": rowwise.PreAffineRmsNorm,
     "scalenorm": rowwise.ScaleNorm,
-    "dynamic-tanh": pointwise.DynamicTanh,
-    "derf": pointwise.Derf,
-    "pointwise": pointwise.Pointwise,
+    "dynamic-tanh": rowwise.DynamicTanh,
+    "derf": rowwise.Derf,
+    "pointwise": rowwise.Pointwise,
     "seednorm": rowwise.SeeDNorm,
     "gatednorm": rowwise.GatedNorm,
     "weightnorm": rowwise.WeightNorm,
@@ -111,15 +111,17 @@ def norm_factory(norm: NormSettings) -> NormFactory:
 
 def parameters_of(name: str) -> list[str]:
     """Return the names of the parameters that a norm of the suite takes."""
-    taken = inspect.signature(NORMS[name]).parameters
-    return [key for key in taken if key not in ("dim", "numerics", "backend")]
+    return _parameters(NORMS[name])
+
+
+def _parameters(cls: type[Norm]) -> list[str]:
+    return [key for key in inspect.signature(cls).parameters if key not in ("dim", "numerics", "backend")]
 
 
 def _settings(cls: type[Norm], norm: NormSettings, *, is_outside: bool) -> dict[str, Any]:
     """Return the keyword arguments of a norm's class."""
     signature = inspect.signature(cls).parameters
-    accepted = [p for p in signature if p not in ("dim", "numerics", "backend")]
-    settings = dict(norm.params)
+    accepted, settings = _parameters(cls), dict(norm.params)
     for key, value in settings.items():
         if key not in accepted:
             takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"

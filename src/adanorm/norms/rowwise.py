@@ -1,14 +1,15 @@
-"""Norms of one row of features that are no members of the paper's family: (..., H) to (..., H)."""
+"""Other norms of a row than the paper's, and bounded functions in a norm's place: (..., H) to (..., H)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.norms.base import Affine, Norm, check_eps, upcast
+from adanorm.norms.base import Affine, Norm, check_choice, check_positive, upcast
 
 
 class RmsNorm(Affine):
@@ -29,9 +30,8 @@ class RmsNorm(Affine):
         zero_centered: bool = False,
     ) -> None:
         super().__init__(dim, gain=gain, bias=False, zero_centered=zero_centered)
-        check_eps(eps)
-        if eps_at not in ("root", "outside"):
-            raise ValueError(f"eps_at={eps_at!r}: choose root or outside")
+        check_positive(eps=eps)
+        check_choice("eps_at", eps_at, "root", "outside")
         self._eps, self.eps_at, self.counted = eps, eps_at, dim
 
     def forward(self, x: Tensor) -> Tensor:
@@ -76,8 +76,7 @@ class SimpleRmsNorm(RmsNorm):
 
     def __init__(self, dim: int, *, size: str = "rms", eps: float = 1e-5) -> None:
         super().__init__(dim, eps=eps, gain=False)
-        if size not in ("rms", "length"):
-            raise ValueError(f"size={size!r}: choose rms or length")
+        check_choice("size", size, "rms", "length")
         self.size = size
 
     def forward(self, x: Tensor) -> Tensor:
@@ -112,7 +111,7 @@ class ScaleNorm(Affine):
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__(dim, gain=False, bias=False)
-        check_eps(eps)
+        check_positive(eps=eps)
         self._eps, self.gain = eps, nn.Parameter(torch.tensor(math.sqrt(dim)))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -131,9 +130,7 @@ class SeeDNorm(Affine):
 
     def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5) -> None:
         super().__init__(dim, gain=True, bias=False)
-        check_eps(eps)
-        if not 0 < alpha < float("inf"):
-            raise ValueError(f"alpha={alpha}: must be above 0 and finite")
+        check_positive(eps=eps, alpha=alpha)
         self.alpha, self.beta = nn.Parameter(torch.full((dim,), float(alpha))), nn.Parameter(torch.zeros(dim))
         self._eps = eps
 
@@ -159,8 +156,7 @@ class GatedNorm(RmsNorm):
         super().__init__(dim, eps=eps)
         if rank != int(rank) or rank < 1:
             raise ValueError(f"rank={rank}: must be a whole number above 0")
-        if not 0 < scale < float("inf"):
-            raise ValueError(f"scale={scale}: must be above 0 and finite")
+        check_positive(scale=scale)
         self.scale = scale
         random = _own_stream()
         self.down, self.up = _drawn(random, int(rank), dim), _drawn(random, dim, int(rank))
@@ -185,6 +181,62 @@ def _own_stream() -> torch.Generator:
 def _drawn(random: torch.Generator, *shape: int) -> nn.Parameter:
     """Return weights of deviation .02 on the default device, drawn on the CPU wherever that is."""
     return nn.Parameter(torch.empty(shape).copy_(0.02 * torch.randn(shape, generator=random, device="cpu")))
+
+
+# As in the code of Chen et al. 2025: odd, rising, and all but satursin's kin between -1 and 1.
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "erf": torch.erf,
+    "arctan": lambda u: torch.atan(u) * (2 / math.pi),
+    "isru": lambda u: u * (u.square() + 1).rsqrt(),
+    "expsign": lambda u: -u.sign() * torch.expm1(-u.abs()),
+}
+
+
+class Pointwise(Affine):
+    """Return gain * f(a x + s) + bias with one learned a and one learned s, gain and bias (H,).
+
+    f is a `function` of arXiv 2512.10938 (Chen et al. 2025): tanh, erf, arctan (times 2/pi), isru
+    (u/sqrt(u^2 + 1)) or expsign (sign(u) (1 - exp(-|u|))). a starts at `alpha`, 0.5, and s at 0, as
+    theirs; without `shift` there is no s. Raises ValueError for another function, and unless alpha is
+    above 0.
+    """
+
+    def __init__(self, dim: int, *, function: str = "arctan", alpha: float = 0.5, shift: bool = True) -> None:
+        super().__init__(dim, gain=True, bias=True)
+        check_choice("function", function, *FUNCTIONS)
+        check_positive(alpha=alpha)
+        self.alpha = nn.Parameter(torch.tensor(float(alpha)))
+        self.shift = nn.Parameter(torch.tensor(0.0)) if shift else None
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return z (..., H)."""
+        self.check_features(x)
+        u = self.alpha * upcast(x)
+        y = FUNCTIONS[self.function](u if self.shift is None else u + self.shift)
+        return self.affine(y, x).to(x.dtype)
+
+
+class DynamicTanh(Pointwise):
+    """Return gain * tanh(a x) + bias with one learned a: no statistics at all (DyT, Zhu et al. 2025).
+
+    a starts at `alpha`, 0.5 as theirs outside large language models. Raises ValueError unless it is
+    above 0.
+    """
+
+    def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
+        super().__init__(dim, function="tanh", alpha=alpha, shift=False)
+
+
+class Derf(Pointwise):
+    """Return gain * erf(a x + s) + bias with one learned a and one learned s (Chen et al. 2025).
+
+    arXiv 2512.10938: a starts at `alpha`, 0.5, and s at 0. Raises ValueError unless alpha is above 0.
+    """
+
+    def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
+        super().__init__(dim, function="erf", alpha=alpha)
 
 
 class WeightNorm(Norm):

@@ -62,12 +62,12 @@ def swap(
     """
     globs = [where] if isinstance(where, str) else list(where)
     make = _factory(norm, params or {})
-    found = {
+    norms = {
         name: module for name, module in model.named_modules(remove_duplicate=False) if _looks_like(module)
     }
-    chosen = {name: module for name, module in found.items() if any(fnmatchcase(name, g) for g in globs)}
+    chosen = {name: module for name, module in norms.items() if any(fnmatchcase(name, g) for g in globs)}
     if not chosen:
-        known = ", ".join(found) or "none"
+        known = ", ".join(norms) or "none"
         raise ValueError(f"where={where!r}: no LayerNorm or RMSNorm there; the model's are {known}")
     axes = make.trial.takes_axes
     left = {name: reason for name, module in chosen.items() if (reason := _why_not(name, module, axes=axes))}
@@ -124,7 +124,7 @@ def _in_place_of(original: nn.Module, make: NormFactory, site: str, *, keep: boo
     own = next(original.parameters(), None)
     if own is not None:
         norm.to(own.device, own.dtype)
-    found: nn.Module = norm
+    placed: nn.Module = norm
     if keep:
         taken = {name for name in NAMES if _parameter(norm, name) is not None}
         kept = {name: _parameter(original, name) for name in sorted(NAMES)}
@@ -133,9 +133,9 @@ def _in_place_of(original: nn.Module, make: NormFactory, site: str, *, keep: boo
                 norm.register_parameter(name, kept.pop(name))
         behind = {name: kept.get(name) for name in ("weight", "bias")}
         if any(parameter is not None for parameter in behind.values()):
-            found = WithAffine(norm, **behind)
-    found.__dict__[ORIGINAL] = (original,)
-    return found.train(original.training)
+            placed = WithAffine(norm, **behind)
+    placed.__dict__[ORIGINAL] = (original,)
+    return placed.train(original.training)
 
 
 def _parameter(module: nn.Module, name: str) -> nn.Parameter | None:
