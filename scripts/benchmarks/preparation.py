@@ -37,7 +37,7 @@ SECONDS = 0.2  # between two looks at the memory
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield a row of each number of processes, with its time against one process's."""
+    """Yield a row for each number of processes, with its time against one process's."""
     keys = options.keys
     pairs = whole_number("pairs", keys["pairs"])
     settings = [f"data.tokenize={keys['tokenize']}", f"data.bpe_merges={int(keys['merges']) or 'null'}"]
@@ -100,9 +100,9 @@ def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
     process.start()
     shared = resident = 0
     while process.is_alive():
-        found = [_memory(pid) for pid in _family(process.pid or 0)]
-        shared = max(shared, sum(one for one, _ in found))
-        resident = max(resident, sum(other for _, other in found))
+        sizes = [_memory(pid) for pid in _family(process.pid or 0)]
+        shared = max(shared, sum(size for size, _ in sizes))
+        resident = max(resident, sum(size for _, size in sizes))
         process.join(SECONDS)
     if process.exitcode != 0:
         raise ValueError(f"the preparation ended with code {process.exitcode}")
@@ -113,11 +113,11 @@ def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
 
 def _family(pid: int) -> list[int]:
     """Return a process and all that it started."""
-    found = [pid]
+    family = [pid]
     with suppress(OSError):
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            found += [other for child in path.read_text().split() for other in _family(int(child))]
-    return found
+            family += [other for child in path.read_text().split() for other in _family(int(child))]
+    return family
 
 
 def _memory(pid: int) -> tuple[int, int]:

@@ -181,14 +181,13 @@ def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
     counted: Counts | None = None
     if data.path is not None:
         folder = Path(data.path)
-        files = data_bin_files(folder, data.languages)
-        checksums = {name: sha256(path) for name, path in files.items()}
+        checksums = {name: sha256(path) for name, path in data_bin_files(folder, data.languages).items()}
     else:
         folder, checksums = prepared_corpus(data, say)
         report = json.loads((folder / "report.json").read_bytes())
         names = ("overlap", "copies", *(("pairs", "published") if "published" in report else ()))
         counted = {name: report[name] for name in names}
-        files = data_bin_files(folder, data.languages)
+    files = data_bin_files(folder, data.languages)
     first, second = data.languages
     dictionaries = tuple(
         fairseq().data.Dictionary.load(str(files[f"dict.{language}.txt"])) for language in data.languages

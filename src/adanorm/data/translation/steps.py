@@ -113,6 +113,7 @@ class Steps:
     def __init__(self, raw: Splits, data: ParallelConfig, folder: Path, mapping: Map, say: Say) -> None:
         self._raw, self._data, self._folder, self._map, self._say = raw, data, folder, mapping, say
         self._out = folder / "out"
+        self._dictionaries = tuple(str(self._out / f"dict.{language}.txt") for language in data.languages)
         self._report: Info = {}
 
     def run(self, raw: Shards, empty: list[str]) -> Path:
@@ -182,13 +183,13 @@ class Steps:
             self._say(line)
         self._report |= {"pairs": pairs, **published, **count_key_overlaps(keys)}
         parts = (counts, counts) if self._data.joined_dictionary else (counts[:1], counts[1:])
-        for path, part in zip(self._dictionaries(), parts, strict=True):
+        for path, part in zip(self._dictionaries, parts, strict=True):
             _save_dictionary(path, part, self._data.dictionary_size)
         return subwords
 
     def _ids(self, subwords: Shards) -> None:
         """Write fairseq's files of token ids, and note their numbers of tokens and unknowns."""
-        paths, pair = self._dictionaries(), "-".join(self._data.languages)
+        paths, pair = self._dictionaries, "-".join(self._data.languages)
         indexed = fairseq().data.indexed_dataset.MMapIndexedDataset
         for split, shards in subwords.items():
             stems = [self._out / f"{split}.{pair}.{language}" for language in self._data.languages]
@@ -216,21 +217,14 @@ class Steps:
             path = self._out / f"{split}.{kind}.{language.language}"
             path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
-    def _dictionaries(self) -> tuple[str, str]:
-        first, second = self._data.languages
-        return str(self._out / f"dict.{first}.txt"), str(self._out / f"dict.{second}.txt")
-
     def _next(self, step: str, split: str, infos: Sequence[Info]) -> list[Shard]:
         return _shards(str(self._folder), step, split, [info["pairs"] for info in infos])
 
     def _through(self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]) -> Iterator[Any]:
-        """Yield what a function returns of each shard, in their order, and show how far it is."""
-        shown = sys.stderr if sys.stderr.isatty() else NowAndThen(self._say)
-        return iter(
-            tqdm(
-                self._map(function, shards), step, len(shards), unit=" shards", ncols=80,
-                leave=False, delay=1.0, file=shown,
-            )
+        """Yield what a function returns for each shard, in their order, and show how far it is."""
+        yield from tqdm(
+            self._map(function, shards), step, len(shards), unit=" shards", ncols=80, leave=False, delay=1.0,
+            file=sys.stderr if sys.stderr.isatty() else NowAndThen(self._say),
         )  # fmt: skip
 
     def _note_dropped(self, infos: Sequence[Info]) -> None:
@@ -326,7 +320,7 @@ def split_subwords(data: ParallelConfig, codes: str | None, words: Shard) -> Inf
     return words._replace(step="subwords").once(compute)
 
 
-def ids(dictionaries: tuple[str, str], subwords: Shard) -> list[tuple[bytes, list[int], int]]:
+def ids(dictionaries: tuple[str, ...], subwords: Shard) -> list[tuple[bytes, list[int], int]]:
     """Return for each side the token ids as fairseq's files hold them, the lines' lengths and the unknowns.
 
     Each line has an end; the unknowns are a number.
