@@ -11,8 +11,8 @@ from adanorm.cli import plan as command
 from adanorm.cli.command import parse_arguments
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.runs import duration, probe
-from adanorm.runs.duration import Durations
+from adanorm.runs import duration
+from adanorm.runs.duration import Durations, Probe, recall
 from adanorm.runs.plan import plan
 from adanorm.training.numerics import numerics_version
 from tests.reporting.records import record, score
@@ -20,7 +20,6 @@ from tests.reporting.records import record, score
 
 @pytest.fixture
 def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(probe, "DRY_RUNS", tmp_path)
     monkeypatch.setattr(duration, "DRY_RUNS", tmp_path)
     return tmp_path
 
@@ -28,7 +27,7 @@ def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_hours_are_those_of_the_measured_updates(probes: Path, tmp_path: Path) -> None:
     settings = ["task=en-de", "norm=adanorm", "device=cpu", f"data.cache={tmp_path}", "data.mirror=nowhere"]
     run = compose_experiment(settings)
-    lines = plan(run, probe.Probe("a CPU", 0.9, 5_000_000_000, 210_000_000))
+    lines = plan(run, Probe(0.9, 5_000_000_000, 210_000_000))
     said = {line.split()[0]: line for line in lines}
     assert "wmt16-en-de-parts: 4 of 4 files, 4 of unpublished size" in said["downloads"]
     assert "4,506,969 pairs" in said["preparation"]
@@ -49,12 +48,12 @@ def test_what_was_measured_is_kept_for_the_device_and_counts_in_status(
     assert " epochs of the data, about 1 min\n" in said
     assert all(len(line) <= 80 for line in said.splitlines())
     run = compose_experiment([*settings, "training.max_updates=1000", f"runs={probes / 'runs'}"])
-    kept = probe.recall(run)
+    kept = recall(run)
     assert kept is not None
     assert kept.parameters > 1000
     assert Durations().seconds_left(run, "missing") == pytest.approx(1000 * kept.batch_seconds)
     other = compose_experiment([*settings, "threads=2"])
-    assert probe.recall(other) is None
+    assert recall(other) is None
 
 
 def test_a_run_takes_what_finished_ones_took_in_the_median(probes: Path, tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 from adanorm.cli.command import WIDTH, Arguments, Usage, choices_lines
-from adanorm.config.compose import cached_experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.placements import POSITIONS
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
+from adanorm.records.result import Result
 from adanorm.records.result import Result
 
 USAGE = Usage()
@@ -23,8 +23,6 @@ def main(arguments: Arguments) -> None:
     norms = [*choices("norm"), *outside_norms()]
     print(_wrapped(f"norms    {', '.join(norms)}", 9))
     print(f"scales   {', '.join(choices('scale'))}, auto")
-    for line in _undefined():
-        print(line)
     for line in choices_lines("positions", f"{', '.join(POSITIONS)} (model.norm_position)", width=9):
         print(line[2:])
     print("tasks")
@@ -52,40 +50,13 @@ def _about(path: Path) -> str:
     return text.partition(". ")[0].partition("; ")[0]
 
 
-def _undefined() -> list[str]:
-    """Return a line for each reason why some norms are not defined in some tasks."""
-    from adanorm.models.norm_compatibility import why_unsupported  # which imports torch
-    from adanorm.norms import norm_factory
-
-    pairs: dict[str, dict[str, list[str]]] = {}  # reason -> norm -> tasks
-    sites = {task: cached_experiment([f"task={task}", "norm=none"]).model.sites() for task in choices("task")}
-    for name in choices("norm"):
-        norm = norm_factory(cached_experiment(["task=rt", f"norm={name}"]).norm).trial
-        for task, offered in sites.items():
-            if f"{task}_{name}" in choices("task_norm"):
-                offered = cached_experiment([f"task={task}", f"norm={name}"]).model.sites()  # noqa: PLW2901
-            reason = why_unsupported(norm, offered)
-            if reason is not None:
-                pairs.setdefault(reason, {}).setdefault(name, []).append(task)
-    lines = []
-    for reason, tasks in pairs.items():
-        named: dict[str, list[str]] = {}
-        for name, where in tasks.items():
-            named.setdefault(", ".join(where), []).append(name)
-        which = "; ".join(f"{', '.join(norms)} in {where}" for where, norms in named.items())
-        lines.append(_wrapped(f"  not {which}: {reason}", 4))
-    return lines
-
-
 def _done() -> list[str]:
-    counts: Counter[tuple[str, str, str, str]] = Counter()
-    for record in reader.records(RUNS):
-        if isinstance(result := record.ended, Result):
-            counts[result.task, result.scale, result.norm, result.status] += 1
+    """Return one line per task and scale: its norms, with how many runs have ended."""
+    ended = [record.ended for record in reader.records(RUNS)]
+    runs = [run for run in ended if isinstance(run, Result) and run.dry_run is None]
+    counts = Counter((run.task, run.scale, run.norm, run.status) for run in runs)
     lines: dict[tuple[str, str], list[str]] = {}
-    for (task, scale, norm, status), count in counts.items():
+    for (task, scale, norm, status), count in sorted(counts.items()):
         text = f"{norm} {count}" + ("" if status == "done" else f" {status}")
         lines.setdefault((task, scale), []).append(text)
-    return [
-        _wrapped(f"  {task} {scale}: {', '.join(texts)}", 4) for (task, scale), texts in sorted(lines.items())
-    ]
+    return [_wrapped(f"  {task} {scale}: {', '.join(texts)}", 4) for (task, scale), texts in lines.items()]

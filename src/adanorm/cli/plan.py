@@ -25,14 +25,10 @@ def main(arguments: Arguments) -> None:
     probed = true_or_false("probe", arguments.keys["probe"])
     settings = [setting for setting in arguments.settings if setting != "scale=auto"]
     experiment = compose_experiment(settings)
-    from adanorm.runs import probe
-    from adanorm.runs.plan import plan
+    from adanorm.runs.plan import measure, plan
 
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}, seed {experiment.seed}"
     print(f"{name}: {experiment.folder().name}", flush=True)
-    found = None
-    if probed:
-        dry_run = compose_experiment([*settings, "updates=1"])
-        found = probe.measure(dry_run)
-    for line in plan(experiment, found):
+    probe = measure(compose_experiment([*settings, "updates=1"])) if probed else None
+    for line in plan(experiment, probe):
         print(textwrap.fill(line, WIDTH, subsequent_indent=INDENT))

@@ -141,14 +141,11 @@ def _run(experiment: Experiment) -> None:
 
 def _print_plan(experiment: Experiment) -> None:
     """Print what a run of days needs, before any work; it is measured by `adanorm plan` alone."""
-    from adanorm.runs.auto_scale import LONGEST_CPU_HOURS
+    from adanorm.runs.duration import needs_gpu, recall
 
-    if experiment.cost.cpu_hours <= LONGEST_CPU_HOURS or os.environ.get("RANK", "0") != "0":
-        return
-    if experiment.updates is not None:
+    if not needs_gpu(experiment) or experiment.updates is not None or os.environ.get("RANK", "0") != "0":
         return
     from adanorm.runs.plan import plan
-    from adanorm.runs.probe import recall
 
     for line in plan(experiment, recall(experiment)):
         print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)

@@ -18,8 +18,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
-from adanorm.runs.auto_scale import in_words
-from adanorm.runs.duration import Durations, needs_gpu
+from adanorm.runs.duration import Durations, in_words, needs_gpu
 from adanorm.studies.grid import StudyGrid, plan_runs, study_grid
 from adanorm.studies.study import load_study
 

@@ -35,8 +35,7 @@ from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.formats import table_text, write_table
 from adanorm.reporting.tables.table import Table
-from adanorm.runs.auto_scale import in_words
-from adanorm.runs.duration import Durations
+from adanorm.runs.duration import Durations, in_words
 from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
 from adanorm.studies.study import Study
 from adanorm.verdicts.by_example import bring_up_to_date, claimed_pairs

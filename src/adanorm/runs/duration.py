@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import platform
+import re
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
 from adanorm.records import reader
 from adanorm.records.result import Result
-from adanorm.runs.auto_scale import LONGEST_CPU_HOURS, on_cuda
 from adanorm.training.numerics import numerics_version
 
-PARTS = ("data", "model", "training")  # of a run's settings, that say how long it takes
+LONGEST_CPU_HOURS = 8.0  # what takes longer waits for a GPU
+
+
+def in_words(hours: float) -> str:
+    """Return hours as minutes below two of them and as days from a hundred on."""
+    if hours < 2:
+        return f"{max(1, round(60 * hours))} min"
+    return f"{hours:.0f} hours" if hours < 100 else f"{hours / 24:,.0f} days"
+
+
+def on_cuda(run: Experiment) -> bool:
+    """Return whether a run would be computed on a GPU here."""
+    if run.device == "cpu":
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def needs_gpu(run: Experiment) -> bool:
@@ -22,34 +41,49 @@ def needs_gpu(run: Experiment) -> bool:
     return run.cost.cpu_hours > LONGEST_CPU_HOURS
 
 
-class Finished(NamedTuple):
-    """A finished run: its settings, its seconds, whether it was computed as this code computes."""
+class Probe(NamedTuple):
+    """What a batch costs here: seconds, its share of a step included; memory in bytes."""
 
-    settings: dict[str, Any]
-    seconds: float
-    is_current: bool
+    batch_seconds: float
+    peak_memory: int
+    parameters: int
+
+
+def probe_path(run: Experiment) -> Path:
+    """Return where this machine keeps the probe of a task: norms differ by less than what it is for."""
+    device = "cuda" if on_cuda(run) else "cpu"
+    parts = (run.task.name, run.scale, run.precision, str(run.threads), device, platform.node())
+    return DRY_RUNS / "probes" / f"{'-'.join(parts)}.json"
+
+
+def recall(run: Experiment) -> Probe | None:
+    """Return what `adanorm plan` measured here of a run of this task, model and precision, or None."""
+    if not any((DRY_RUNS / "probes").glob(f"{run.task.name}-{run.scale}-*")):  # which spares importing torch
+        return None
+    with suppress(OSError, ValueError, TypeError):
+        return Probe(**json.loads(probe_path(run).read_text("utf-8")))
+    return None
 
 
 class Durations:
     """How long runs take, by the finished ones, which are read once for all runs of a task and scale."""
 
     def __init__(self) -> None:
-        self._finished: dict[tuple[Path, str], list[Finished]] = {}
-        self._seconds: dict[tuple[tuple[Path, str], str], float | None] = {}
+        self._of_scale = cache(_finished_of_scale)
 
     def seconds_left(self, run: Experiment, state: str) -> float:
         """Return about how long a run still takes, in seconds.
 
-        As long as finished runs of its task and scale take in the median, whatever their norm: those of
-        its data, model and training, else all, each in proportion to its epochs or updates; of older
-        numerics only where no other is finished. Where there is none, as long as `adanorm plan` measured
-        that its updates take here; else as long as its configuration says of one CPU core, or of a GPU
-        where it needs one.
+        As long as its finished seeds take in the median; without one, as long as all finished runs of its
+        task and scale, each in proportion to its epochs or updates; of older numerics only where no other
+        is finished. Where there is none, as long as `adanorm plan` measured that its updates take here; else
+        as long as its configuration says of one CPU core, or of a GPU where it needs one.
         """
         if state in ("done", "diverged"):
             return 0.0
-        whole = self._recorded(run) or _measured(run) or 3600 * _configured_hours(run)
-        if state != "running" or not (run.folder() / "metrics.jsonl").exists():
+        hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
+        whole = self._recorded(run) or _measured(run) or 3600 * hours
+        if state != "running":
             return whole
         try:
             rows = reader.metrics(run.folder())
@@ -58,59 +92,46 @@ class Durations:
         return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
 
     def _recorded(self, run: Experiment) -> float | None:
-        """Return the seconds of a whole run by the finished ones; None without any."""
-        runs, own = (run.folder().parents[1], run.scale), run.identity()
-        key = runs, repr([own.get(part) for part in PARTS])
-        if key not in self._seconds:
-            if runs not in self._finished:
-                self._finished[runs] = _finished(*runs)
-            self._seconds[key] = _median_seconds(own, self._finished[runs])
-        return self._seconds[key]
+        siblings = (_finished(other.folder()) for other in reader.runs_on_record(run))
+        if seconds := [one for one in siblings if one is not None]:
+            return _median(seconds)
+        length = run.training.max_epochs or run.training.max_updates or 1
+        every = self._of_scale(run.folder().parents[1], run.scale)
+        return _median([one._replace(seconds=one.seconds * length / one.length) for one in every])
 
 
-def _median_seconds(own: Mapping[str, Any], finished: Sequence[Finished]) -> float | None:
-    """Return the median of finished runs' seconds, of those most like a run; None without any."""
-    alike = [other for other in finished if all(own.get(part) == other.settings.get(part) for part in PARTS)]
-    compared = alike or finished
-    compared = [other for other in compared if other.is_current] or compared
-    seconds = [
-        other.seconds * _times_as_long(own["training"], other.settings["training"]) for other in compared
-    ]
-    return median(seconds) if seconds else None
+class Finished(NamedTuple):
+    """What a finished run took: seconds, of so many epochs, or updates; by this code's numerics or older."""
+
+    seconds: float
+    length: int
+    is_current: bool
 
 
-def _finished(task: Path, scale: str) -> list[Finished]:
-    """Return the finished runs of a scale in a task's folder."""
-    found = []
-    for record in reader.records(task):
-        result = record.ended
-        if isinstance(result, Result) and (result.scale, result.status) == (scale, "done") and result.seconds:
-            current = numerics_version(result.norm)
-            is_current = record.environment.get("numerics_version") == current
-            found.append(Finished(record.identity, result.seconds, is_current))
-    return found
+def _finished_of_scale(task: Path, scale: str) -> list[Finished]:
+    runs = (record.folder for record in reader.records(task) if record.folder.name.startswith(f"{scale}-"))
+    return [one for one in map(_finished, runs) if one is not None]
 
 
-def _times_as_long(training: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """Return the ratio of two runs' epochs, or updates; 1 where they do not say the same of the two."""
-    for length in ("max_epochs", "max_updates"):
-        if training.get(length) and other.get(length):
-            return float(training[length] / other[length])
-    return 1.0
+def _finished(folder: Path) -> Finished | None:
+    """Return what a run took, None where it is not done."""
+    record = reader.record(folder)
+    if not isinstance(result := record.ended, Result) or result.status != "done" or not result.seconds:
+        return None
+    lengths = dict(re.findall(r"^ +(max_epochs|max_updates): (\d+)$", record.text("config.yaml"), re.M))
+    length = int(lengths.get("max_epochs") or lengths.get("max_updates") or 1)
+    is_current = record.environment.get("numerics_version") == numerics_version(result.norm)
+    return Finished(result.seconds, length, is_current)
 
 
-def _configured_hours(run: Experiment) -> float:
-    return run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
+def _median(finished: list[Finished]) -> float | None:
+    counted = [one for one in finished if one.is_current] or finished
+    return median(one.seconds for one in counted) if counted else None
 
 
 def _measured(run: Experiment) -> float | None:
-    """Return the seconds of a run's updates as `adanorm plan` measured them, where this device is for it."""
-    updates = run.training.max_updates
-    name = f"{run.task.name}-{run.scale}-*.json"
-    nothing_kept = not any((DRY_RUNS / "probes").glob(name))  # which spares importing torch
-    if nothing_kept or updates is None or (needs_gpu(run) and not on_cuda(run)):
+    """Return the seconds of a run's updates as measured here, where this device is for it."""
+    updates, probe = run.training.max_updates, recall(run)
+    if probe is None or updates is None or (needs_gpu(run) and not on_cuda(run)):
         return None
-    from adanorm.runs.probe import recall
-
-    found = recall(run)
-    return None if found is None else found.batch_seconds * run.training.accumulate * updates
+    return probe.batch_seconds * run.training.accumulate * updates

@@ -1,89 +1,115 @@
-"""What a run needs before any of it is done: downloads, preparation, disk, memory, hours."""
+"""What a run needs before any of it is done: downloads, disk, memory, hours."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import time
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
+from statistics import median
 
 import torch
 
-from adanorm.config.data_sections import ParallelConfig
+from adanorm.config.data_sections import DataConfig, ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data.catalogue import SOURCES, File
+from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import cache_of, missing_files
-from adanorm.data.translation.preparation import cores
-from adanorm.data.translation.tokenization import Tokenizer
-from adanorm.runs.auto_scale import in_words
-from adanorm.runs.duration import Durations
-from adanorm.runs.probe import Probe
-from adanorm.runs.setup import choose_device
+from adanorm.files import write_whole
+from adanorm.runs.duration import Durations, Probe, in_words, probe_path
+from adanorm.runs.setup import choose_device, prepare, start_trainer
+from adanorm.training.memory import peak_memory
 
 PAIR_BYTES = 1200  # of a pair of 27 words on the disk while a corpus is prepared: text, words, subwords, ids
-LINES = 200  # that are split into words to see how long it takes
-OTHER_STEPS = 1.6  # what subwords, counting and token ids add to splitting into words
+MOST = 4  # updates that are timed
+ENOUGH = 60.0  # seconds after which no further one is
+
+
+def measure(dry_run: Experiment) -> Probe:
+    """Return what a batch of a dry run costs here, and keep it; the first update warms up, if there is time."""
+    prepared = prepare(dry_run)
+    trainer = start_trainer(dry_run, prepared)
+    trainer.model.train()
+    spent: list[float] = []
+    with closing(trainer.batches()) as updates:
+        for batches in islice(updates, MOST):
+            started = _now(prepared.device)
+            trainer.update(batches)
+            spent.append((_now(prepared.device) - started) / len(batches))
+            if sum(spent) * len(batches) > ENOUGH:
+                break
+    parameters = sum(parameter.numel() for parameter in prepared.model.parameters())
+    probe = Probe(median(spent[1:] or spent), peak_memory(prepared.device), parameters)
+    path = probe_path(dry_run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(probe._asdict()).encode())
+    return probe
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
-    """Return what a run needs, a line a thing; without a probe nothing of hours and memory."""
-    lines = [*_data(experiment), *_preparation(experiment), _devices(experiment), _batches(experiment)]
+    """Return what a run needs, one line per thing; without a probe nothing of hours and memory."""
+    device = choose_device(experiment)
+    lines = [_downloads(experiment), *_preparation(experiment.data), _device(device), _update(experiment)]
     if probe is None:
         return lines
-    return [*lines, _disk(experiment, probe), _memory(experiment, probe), _hours(experiment, probe)]
+    average = experiment.training.average
+    copies = 2 * 4 + 1 + (average.count if average else 0)  # two checkpoints, the best, those averaged
+    disk = (
+        f"disk         {_bytes(4 * probe.parameters * copies)} for checkpoints of {probe.parameters:,}"
+        f" parameters, of {_free(experiment.folder())} free"
+    )
+    memory = f"memory       {_bytes(probe.peak_memory)} at the peak of a batch"
+    if device.type == "cuda":
+        total = torch.cuda.get_device_properties(device).total_memory
+        fits = "fits" if probe.peak_memory < 0.9 * total else "does not fit"
+        memory += f": {fits} into {_bytes(total)}"
+    return [*lines, disk, memory, _hours(experiment, probe, device)]
 
 
-def _data(experiment: Experiment) -> list[str]:
+def _downloads(experiment: Experiment) -> str:
     data = experiment.data
     if lacks := data.lacks():
-        return [f"data         {lacks}"]
+        return f"data         {lacks}"
     source = None if experiment.own_data else SOURCES.get(data.source)
     if source is None:
-        return ["data         nothing to download"]
+        return "data         nothing to download"
     missing = missing_files(source, data)
     if not missing:
-        return [f"data         {source.folder}: all {len(source.files)} files are here"]
-    return [
-        f"downloads    {source.folder}: {len(missing)} of {len(source.files)} files, {_size(missing)};"
+        return f"data         {source.folder}: all {len(source.files)} files are here"
+    known, unknown = sum(file.size or 0 for file in missing), sum(file.size is None for file in missing)
+    sizes = [_bytes(known)] * bool(known) + [f"{unknown} of unpublished size"] * bool(unknown)
+    return (
+        f"downloads    {source.folder}: {len(missing)} of {len(source.files)} files, {' and '.join(sizes)};"
         " `adanorm data check=true` asks their addresses"
-    ]
+    )
 
 
-def _size(files: list[File]) -> str:
-    known = sum(file.size or 0 for file in files)
-    unknown = sum(file.size is None for file in files)
-    said = [_bytes(known)] if known else []
-    return " and ".join([*said, *([f"{unknown} of unpublished size"] if unknown else [])])
-
-
-def _preparation(experiment: Experiment) -> list[str]:
-    data = experiment.data
-    source = None if experiment.own_data else SOURCES.get(data.source)
+def _preparation(data: DataConfig) -> list[str]:
+    source = None if data.own_files() else SOURCES.get(data.source)
     if not isinstance(data, ParallelConfig) or source is None or source.counts is None:
         return []
-    pairs, tokenizers = sum(source.counts), [Tokenizer(language, data) for language in data.languages]
-    line = "The quick brown fox, says Mr. Smith, jumps over the lazy dog (1,000 times): it isn't hard. "
-    started = time.perf_counter()
-    for _ in range(LINES):
-        for tokenizer in tokenizers:
-            tokenizer.split(line)
-    hours = OTHER_STEPS * pairs * (time.perf_counter() - started) / LINES / cores() / 3600
-    free = _free(cache_of(data))
+    pairs = sum(source.counts)
     return [
-        f"preparation  {pairs:,} pairs in {cores()} processes: about {in_words(hours)}, and the learning of"
-        f" subwords; {_bytes(PAIR_BYTES * pairs)} on the disk, of {_bytes(free)} free",
+        f"preparation  {pairs:,} pairs: {_bytes(PAIR_BYTES * pairs)} on the disk, of {_free(cache_of(data))} free"
     ]
 
 
-def _devices(experiment: Experiment) -> str:
-    device = choose_device(experiment)
+def _device(device: torch.device) -> str:
     if device.type == "cpu":
-        return f"devices      no GPU: {cores()} CPU cores, {experiment.threads} used by a process"
-    memory = torch.cuda.get_device_properties(device).total_memory
-    count, name = torch.cuda.device_count(), torch.cuda.get_device_name(device)
-    return f"devices      {count} x {name}, {_bytes(memory)} each"
+        return f"devices      no GPU: {os.cpu_count()} CPU cores"
+    memory, name = torch.cuda.get_device_properties(device).total_memory, torch.cuda.get_device_name(device)
+    return f"devices      {torch.cuda.device_count()} x {name}, {_bytes(memory)} each"
 
 
-def _batches(experiment: Experiment) -> str:
+def _update(experiment: Experiment) -> str:
     """Return how an update is shared out; more processes leave the experiment what it is."""
     data, count = experiment.data, experiment.training.accumulate
     size = next(
@@ -91,36 +117,17 @@ def _batches(experiment: Experiment) -> str:
         for name in ("batch_tokens", "batch_size", "streams")
         if (value := getattr(data, name, None)) is not None
     )
-    each = f"{count} batches of {size}" if count > 1 else f"a batch of {size}"
-    shared = f"; up to {count} processes take whole batches" if count > 1 else ""
-    return f"update       {each}{shared}"
+    if count == 1:
+        return f"update       a batch of {size}"
+    return f"update       {count} batches of {size}; up to {count} processes take whole batches"
 
 
-def _disk(experiment: Experiment, probe: Probe) -> str:
-    average = experiment.training.average
-    copies = 2 * 4 + 1 + (average.count if average else 0)  # two checkpoints, the best, those averaged
-    return (
-        f"disk         {_bytes(4 * probe.parameters * copies)} for checkpoints of {probe.parameters:,}"
-        f" parameters, of {_bytes(_free(experiment.folder()))} free"
-    )
-
-
-def _memory(experiment: Experiment, probe: Probe) -> str:
-    device = choose_device(experiment)
-    where = f"memory       {_bytes(probe.peak_memory)} at the peak of a batch"
-    if device.type == "cpu":
-        return where
-    total = torch.cuda.get_device_properties(device).total_memory
-    return f"{where}: {'fits' if probe.peak_memory < 0.9 * total else 'does not fit'} into {_bytes(total)}"
-
-
-def _hours(experiment: Experiment, probe: Probe) -> str:
+def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
     seconds = experiment.training.accumulate * probe.batch_seconds
     epochs, updates = experiment.training.max_epochs, experiment.training.max_updates
     if epochs is not None or updates is None:
         whole = in_words(Durations().seconds_left(experiment, "missing") / 3600)
         return f"time         {seconds:.3g} s an update; {epochs} epochs of the data, about {whole}"
-    device = choose_device(experiment)
     count = torch.cuda.device_count() if device.type == "cuda" else 1
     many = f", {in_words(seconds * updates / 3600 / count)} on {count}" if count > 1 else ""
     return (
@@ -129,9 +136,8 @@ def _hours(experiment: Experiment, probe: Probe) -> str:
     )
 
 
-def _free(path: Path) -> int:
-    existing = next(place for place in (path, *path.parents) if place.exists())
-    return shutil.disk_usage(existing).free
+def _free(path: Path) -> str:
+    return _bytes(shutil.disk_usage(next(p for p in (path, *path.parents) if p.exists())).free)
 
 
 def _bytes(count: float) -> str:

@@ -13,7 +13,7 @@ from adanorm.config.titles import title
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, missing_files
 from adanorm.models.norm_compatibility import compatible_norm
-from adanorm.runs.auto_scale import in_words, on_cuda
+from adanorm.runs.duration import in_words, on_cuda
 from adanorm.scorecards.card import Column
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import listed
