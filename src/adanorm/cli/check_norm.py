@@ -1,12 +1,17 @@
-"""Test a norm against the contract of a norm, a line a check; the exit code is 1 if one fails.
+"""Test a norm against the contract of a norm, one line per check; the exit code is 1 if one fails.
 
-The norm is one of the suite's or your own, norm=my_norms:MyNorm.
+The norm is one of the suite's or your own, norm=my_norms:MyNorm. Then come the tasks in which it is
+not defined.
 """
 
 from __future__ import annotations
 
-from adanorm.cli.command import Arguments, Usage
-from adanorm.config.compose import compose_experiment
+import textwrap
+
+from adanorm.cli.command import WIDTH, Arguments, Usage
+from adanorm.config.compose import cached_experiment, compose_experiment
+from adanorm.config.paths import choices
+from adanorm.models.norm_compatibility import why_unsupported
 from adanorm.norms import norm_factory
 from adanorm.scorecards.contract import check_contract
 
@@ -20,11 +25,20 @@ def main(arguments: Arguments) -> int:
         raise ValueError(
             f"norm.placement={norm.placement}: the norm is checked alone, in no model; leave it out"
         )
+    make_norm = norm_factory(norm)
     held = []
-    for claim, problem in check_contract(norm_factory(norm)):
+    for claim, problem in check_contract(make_norm):
         held.append(problem is None)
         print(f"{'FAIL' if problem else 'ok':<5}{claim}")
         if problem:
             print(f"     {problem}")
     print(f"{norm.name}: {sum(held)} of {len(held)} checks hold")
+    tasks: dict[str, list[str]] = {}  # by the reason why it is not defined in them
+    named = [f"norm={norm.name}"] if norm.name in choices("norm") else []
+    for task in choices("task"):
+        sites = cached_experiment([f"task={task}", *named]).model.sites()
+        if reason := why_unsupported(make_norm.trial, sites):
+            tasks.setdefault(reason, []).append(task)
+    for reason, where in tasks.items():
+        print(textwrap.fill(f"not defined in {', '.join(where)}: {reason}", WIDTH, subsequent_indent="  "))
     return 0 if all(held) else 1

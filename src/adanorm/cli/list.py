@@ -13,7 +13,6 @@ from adanorm.config.placements import POSITIONS
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 from adanorm.records.result import Result
-from adanorm.records.result import Result
 
 USAGE = Usage()
 

@@ -28,7 +28,7 @@ ENOUGH = 60.0  # seconds after which no further one is
 
 
 def measure(dry_run: Experiment) -> Probe:
-    """Return what a batch of a dry run costs here, and keep it; the first update warms up, if there is time."""
+    """Return what a batch of a dry run costs here, and keep it; the first update only warms up."""
     prepared = prepare(dry_run)
     trainer = start_trainer(dry_run, prepared)
     trainer.model.train()
@@ -97,9 +97,8 @@ def _preparation(data: DataConfig) -> list[str]:
     if not isinstance(data, ParallelConfig) or source is None or source.counts is None:
         return []
     pairs = sum(source.counts)
-    return [
-        f"preparation  {pairs:,} pairs: {_bytes(PAIR_BYTES * pairs)} on the disk, of {_free(cache_of(data))} free"
-    ]
+    size, free = _bytes(PAIR_BYTES * pairs), _free(cache_of(data))
+    return [f"preparation  {pairs:,} pairs: {size} on the disk, of {free} free"]
 
 
 def _device(device: torch.device) -> str:
