@@ -10,7 +10,7 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import DRY_RUNS, RUNS
-from adanorm.config.residual_sections import ResidualConfig
+from adanorm.config.transformer_sections import ResidualConfig
 
 RT = ("task=rt", "scale=smoke", "norm=adanorm")
 

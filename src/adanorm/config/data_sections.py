@@ -33,8 +33,11 @@ class DataConfig(Config):
     mirrors: tuple[str, ...] = ()  # the default ones
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's own files by role; empty where the catalogue's source is used."""
-        raise NotImplementedError
+        """Return the user's own files by role; empty where the catalogue's source is used.
+
+        Raises ValueError where one is missing.
+        """
+        return {}
 
     def local_files(self) -> dict[str, list[Path]]:
         """Return every file that is at a path the user named, by role: they count by content."""
@@ -58,13 +61,8 @@ class ImagesConfig(DataConfig):
     std: Annotated[float, Field(gt=0)]
 
     def own_files(self) -> dict[str, Path]:
-        """Return the four IDX files under `path`, with or without `.gz`.
-
-        Raises ValueError where one is missing.
-        """
-        if self.path is None:
-            return {}
-        return idx_files(Path(self.path))
+        """Return the four IDX files under `path`, with or without `.gz`."""
+        return {} if self.path is None else idx_files(Path(self.path))
 
 
 class ColorImagesConfig(DataConfig):
@@ -81,13 +79,8 @@ class ColorImagesConfig(DataConfig):
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
 
     def own_files(self) -> dict[str, Path]:
-        """Return the files data_batch_*.bin, by number, and test_batch.bin under `path`.
-
-        Raises ValueError where there is none.
-        """
-        if self.path is None:
-            return {}
-        return batch_files(Path(self.path))
+        """Return the files data_batch_*.bin, by number, and test_batch.bin under `path`."""
+        return {} if self.path is None else batch_files(Path(self.path))
 
 
 class GaussianConfig(DataConfig):
@@ -104,30 +97,28 @@ class GaussianConfig(DataConfig):
     test_size: Positive
     batch_size: Positive
 
+
+class ThreeFilesConfig(DataConfig):
+    """Data that the user may give as one file per split."""
+
+    train: str | None
+    valid: str | None
+    test: str | None
+
     def own_files(self) -> dict[str, Path]:
-        """Return none: these data are drawn."""
-        return {}
+        """Return the user's three files by split."""
+        return three_files({split: getattr(self, split) for split in SPLITS})
 
 
-class TextConfig(DataConfig):
+class TextConfig(ThreeFilesConfig):
     """Labelled sentences."""
 
     kind = "classification"
     reader: Literal["text"]
-    train: str | None
-    valid: str | None
-    test: str | None
     train_fraction: Annotated[float, Field(gt=0, le=1)]
     batch_tokens: Positive
     lowercase: bool
     min_count: Positive
-
-    def own_files(self) -> dict[str, Path]:
-        """Return the user's three files by split.
-
-        Raises ValueError where only some are given or one does not exist.
-        """
-        return three_files({split: getattr(self, split) for split in SPLITS})
 
 
 class ParallelConfig(DataConfig):
@@ -154,10 +145,7 @@ class ParallelConfig(DataConfig):
     batch_tokens: Positive
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's own files by role: six texts, or those of a fairseq data-bin.
-
-        Raises ValueError where only some are given or one does not exist.
-        """
+        """Return the user's own files by role: six texts, or those of a fairseq data-bin."""
         given = {split: getattr(self, split) for split in SPLITS}
         if self.path is None:
             return pair_files(given, self.languages)
@@ -183,15 +171,13 @@ class ByteTextConfig(DataConfig):
         return self
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's own text; raises ValueError where it does not exist."""
-        if self.path is None:
-            return {}
-        if not Path(self.path).is_file():
+        """Return the user's own text."""
+        if self.path is not None and not Path(self.path).is_file():
             raise ValueError(f"data.path={self.path}: no such file")
-        return {"text": Path(self.path)}
+        return {} if self.path is None else {"text": Path(self.path)}
 
 
-class TreebankConfig(DataConfig):
+class TreebankConfig(ThreeFilesConfig):
     """Sentences with their dependency trees, and what a parser is told of them.
 
     The Penn Treebank under `path` and trees of the user's own count for more than `source`.
@@ -200,9 +186,6 @@ class TreebankConfig(DataConfig):
     kind = "parsing"
     reader: Literal["trees"]
     path: str | None
-    train: str | None
-    valid: str | None
-    test: str | None
     conversion: str | None
     tags: Literal["xpos", "upos"]
     scoring: Literal["penn", "eval07", "ud"]
@@ -226,13 +209,6 @@ class TreebankConfig(DataConfig):
                 " stanford-3.3.0 or penn2malt: it moves UAS"
             )
         return self
-
-    def own_files(self) -> dict[str, Path]:
-        """Return the user's three treebank files by split.
-
-        Raises ValueError where only some are given or one does not exist.
-        """
-        return three_files({split: getattr(self, split) for split in SPLITS})
 
     def lacks(self) -> str | None:
         """Return what to name for the Penn Treebank, which is licensed, where it is not named."""

@@ -1,8 +1,8 @@
-"""The sections of the Transformers among the models, one class each."""
+"""The sections of the Transformers among the models, and of where the norms of their layers sit."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -15,8 +15,57 @@ from adanorm.config.data_sections import (
     TextConfig,
 )
 from adanorm.config.model_base import ModelConfig, Sites
-from adanorm.config.residual_sections import AttentionNormsConfig, ResidualConfig
+from adanorm.config.placements import POSITIONS, Heads, a_quarter, placements
 from adanorm.config.sections import Fraction, Positive
+
+
+class ResidualConfig(ModelConfig):
+    """Settings of a model of residual layers; `positions` are those that its layers can have."""
+
+    positions: ClassVar[tuple[str, ...]] = tuple(POSITIONS)
+
+    layers: Positive | None
+    pre_norm: bool
+    norm_position: str | None = None  # null: as pre_norm says
+    post_layers: Positive | None = None  # of mix; null: a quarter of the layers, at least one
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_run_has_one_identity(cls, settings: Any) -> Any:
+        """Say with null what is a default; raises ValueError for an unknown position."""
+        position = settings.get("norm_position") if isinstance(settings, dict) else None
+        if position is None:
+            return settings
+        if position not in cls.positions:
+            raise ValueError(f"norm_position={position!r}: choose {', '.join(cls.positions)}")
+        stated = dict(settings)
+        if position in ("pre", "post"):
+            stated |= {"norm_position": None, "pre_norm": position == "pre"}
+        layers = stated.get("layers")
+        if position == "mix" and isinstance(layers, int) and stated.get("post_layers") == a_quarter(layers):
+            stated["post_layers"] = None
+        if POSITIONS[position].in_heads and stated.get("qk_norm") == "head":
+            stated["qk_norm"] = None
+        return stated
+
+    @model_validator(mode="after")
+    def _post_layers_are_of_mix(self) -> ResidualConfig:
+        if self.norm_position != "mix" and self.post_layers is not None:
+            raise ValueError(f"post_layers={self.post_layers}: norm_position=mix alone has them")
+        if self.layers is not None:
+            placements(self.position, self.layers, post_layers=self.post_layers)
+        return self
+
+    @property
+    def position(self) -> str:
+        """The name of the position."""
+        return self.norm_position or ("pre" if self.pre_norm else "post")
+
+
+class AttentionNormsConfig(ResidualConfig):
+    """Settings of a model whose attention can normalize queries and keys."""
+
+    qk_norm: Heads | None = None  # queries and keys normalized over each head, or over all heads
 
 
 def _check_width(dim: int, heads: int = 1, *, sines: bool = True) -> None:
@@ -27,7 +76,7 @@ def _check_width(dim: int, heads: int = 1, *, sines: bool = True) -> None:
         raise ValueError(f"dim {dim}: must be even, for sines and cosines")
 
 
-class SentenceEncoderConfig(AttentionNormsConfig, ModelConfig):
+class SentenceEncoderConfig(AttentionNormsConfig):
     """Settings of models.sentence_encoder."""
 
     reads = TextConfig
@@ -48,7 +97,7 @@ class SentenceEncoderConfig(AttentionNormsConfig, ModelConfig):
         return self
 
 
-class FairseqTransformerConfig(ResidualConfig, ModelConfig):
+class FairseqTransformerConfig(ResidualConfig):
     """Settings of models.fairseq_transformer; null: the architecture's own."""
 
     reads = ParallelConfig
@@ -71,13 +120,13 @@ class FairseqTransformerConfig(ResidualConfig, ModelConfig):
     @classmethod
     def _has_no_norms_in_heads(cls, settings: Any) -> Any:
         """Leave out a qk_norm of null, which the other Transformers have; raises ValueError for another."""
-        said = dict(settings)
-        if (chosen := said.pop("qk_norm", None)) is not None:
+        stated = dict(settings)
+        if (chosen := stated.pop("qk_norm", None)) is not None:
             raise ValueError(
                 f"qk_norm={chosen}: not offered here, as fairseq's attention shows no queries and keys;"
                 " choose null, or task=rt, sst5 or enwik8"
             )
-        return said
+        return stated
 
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> FairseqTransformerConfig:
@@ -86,7 +135,7 @@ class FairseqTransformerConfig(ResidualConfig, ModelConfig):
         return self
 
 
-class TransformerXlConfig(AttentionNormsConfig, ModelConfig):
+class TransformerXlConfig(AttentionNormsConfig):
     """Settings of models.transformer_xl."""
 
     reads = ByteTextConfig
