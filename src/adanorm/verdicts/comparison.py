@@ -83,9 +83,9 @@ class Comparison:
         return self._interval(self.levels.equivalence)
 
     def _interval(self, level: float) -> Interval:
-        from scipy.stats import t
+        from scipy.special import stdtrit
 
-        reach = float(t.isf(level / 2, self.df)) * self.error
+        reach = -float(stdtrit(self.df, level / 2)) * self.error
         return Interval(self.gap - reach, self.gap + reach)
 
     @property
@@ -157,9 +157,7 @@ class Comparison:
         return self._corrected(self._tail(distance), self.levels.equivalence / 2)
 
     def _tail(self, distance: float) -> float:
-        from scipy.stats import t
-
-        return float(t.sf(distance / self.error, self.df))
+        return _above(distance / self.error, self.df)
 
     def _corrected(self, p: float, nominal: float) -> float:
         """Return p in such a unit that `level` is where a look rejects."""
@@ -171,12 +169,17 @@ class Comparison:
 
         Of the seeds alone: the paper's gap is of the same test examples.
         """
-        from scipy.stats import t
-
         if self.paper is None:
             return None
         distance = max(0.0, abs(self.gap - self.paper.value) - self.paper.rounding)
-        return self._corrected(2 * float(t.sf(distance / self.seed_error, self.df)), self.levels.difference)
+        return self._corrected(2 * _above(distance / self.seed_error, self.df), self.levels.difference)
+
+
+def _above(t: float, df: float) -> float:
+    """Return how probable it is that Student's t lies above a value."""
+    from scipy.special import stdtr  # not scipy.stats, whose import takes longer than all else here
+
+    return float(stdtr(df, -t))
 
 
 def compare(

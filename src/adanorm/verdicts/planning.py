@@ -85,10 +85,10 @@ def _drawn(looks: tuple[int, ...]) -> _Drawn:
 @cache
 def _quantiles(plan: Looks) -> tuple[Numbers, Numbers]:
     """Return Student's t of every look: of a difference, of equivalence."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     levels = np.array([plan.levels(seeds) for seeds in plan.after])
-    different, equivalent = t.isf(levels.T / 2, np.array(plan.after) - 1)
+    different, equivalent = -stdtrit(np.array(plan.after) - 1, levels.T / 2)
     return different, equivalent
 
 

@@ -27,10 +27,10 @@ def place(number: float, *, rounding: float, mean: float, count: int, spread: Sp
     the number may have been rounded by up to `rounding`. *differs*: outside the central 95 %;
     *consistent*: inside the central 80 %; *inconclusive*: between.
     """
-    from scipy.stats import t
+    from scipy.special import stdtr
 
     scale = spread.sd * math.sqrt(1 + 1 / count)
     distance = max(0.0, abs(number - mean) - rounding)
-    p = 2 * float(t.sf(distance / scale, spread.df))
+    p = 2 * float(stdtr(spread.df, -distance / scale))
     verdict: Place = "differs" if p < DIFFERS else "consistent" if p >= CONSISTENT else "inconclusive"
-    return Prediction(100 * float(t.cdf((number - mean) / scale, spread.df)), p, verdict)
+    return Prediction(100 * float(stdtr(spread.df, (number - mean) / scale)), p, verdict)
