@@ -11,7 +11,7 @@ from adanorm.reporting.figures.catalogue import figure_names
 from adanorm.reporting.tables.table import Table
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.studies.grid import plan_runs, study_grid
-from adanorm.studies.study import load_studies, load_study, study_of_role
+from adanorm.studies.study import load_studies, load_study
 from tests.conftest import Command
 
 
@@ -44,22 +44,6 @@ def test_a_role_is_of_one_study_and_one_study_a_scale_gives_the_curves() -> None
     scales = [study.scale for study in studies.values() if "curves" in study.roles]
     assert sorted(scales) == ["mini", "paper"]
     assert {f"curves-rt-{scale}" for scale in scales} <= set(figure_names())
-
-
-def test_a_role_that_two_studies_have_or_none_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for group in ("task", "norm"):
-        (tmp_path / group).symlink_to(CONF / group)
-    (tmp_path / "study").mkdir()
-    monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
-    monkeypatch.setattr("adanorm.studies.study.CONF", tmp_path)
-    own = "title: t\nrows: [adanorm]\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
-    for names, found in (((), "none"), (("a", "b"), "a, b")):
-        for name in names:
-            (tmp_path / "study" / f"{name}.yaml").write_text(f"{own}roles: [readme]\n")
-        with pytest.raises(ValueError, match=f"one study must have the role readme, not {found}"):
-            study_of_role("readme")
 
 
 def test_studies_come_in_the_order_that_they_say_and_then_by_name() -> None:

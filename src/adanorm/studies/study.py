@@ -202,14 +202,6 @@ def load_studies() -> dict[str, Study]:
     return dict(sorted(studies.items(), key=lambda entry: entry[1].order))
 
 
-def study_of_role(role: Role) -> Study:
-    """Return the one study that has a role; raises ValueError where several have it, or none."""
-    found = {n: study for n, study in load_studies().items() if role in study.roles}
-    if len(found) != 1:
-        raise ValueError(f"conf/study: one study must have the role {role}, not {', '.join(found) or 'none'}")
-    return next(iter(found.values()))
-
-
 def _check(study: str, kind: str, entries: Sequence[str], known: Collection[str]) -> None:
     for entry in entries:
         if entry not in known:
