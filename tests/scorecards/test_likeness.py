@@ -6,8 +6,7 @@ import pytest
 
 from adanorm.config.sections import NormConfig
 from adanorm.norms import NORMS
-from adanorm.scorecards.likeness import computed_alike
-from adanorm.scorecards.observed import norm_configs
+from adanorm.scorecards.observed import computed_alike, norm_configs
 
 IN_LAYERS = ("weightnorm",)  # at their site they do nothing
 

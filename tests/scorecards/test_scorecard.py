@@ -15,11 +15,12 @@ from adanorm.config.compose import cached_experiment
 from adanorm.launch.launchers import choose_launch
 from adanorm.launch.until import Run
 from adanorm.norms import NormChoice, norm_factory
+from adanorm.norms.check import check_contract
 from adanorm.records.comparisons import read_comparison
 from adanorm.records.folder import RunFolder
-from adanorm.scorecards.card import Card, Column, Observed
-from adanorm.scorecards.contract import check_contract
-from adanorm.scorecards.page import SAME, card_page, summary
+from adanorm.scorecards.columns import Column
+from adanorm.scorecards.observed import Observed
+from adanorm.scorecards.page import SAME, Card, card_page, summary
 from adanorm.scorecards.trial import Request, Trial, score
 from tests import commands
 from tests.reporting import records

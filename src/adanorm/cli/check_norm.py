@@ -13,7 +13,7 @@ from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import choices
 from adanorm.models.norm_compatibility import why_unsupported
 from adanorm.norms import norm_factory
-from adanorm.scorecards.contract import check_contract
+from adanorm.norms.check import check_contract
 
 USAGE = Usage(settings="of a run", examples=("norm=adanorm", "norm=my_norms:MyNorm +norm.params.power=0.7"))
 

@@ -18,7 +18,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
 from adanorm.launch.launchers import choose_launch
 from adanorm.norms import norm_factory
-from adanorm.scorecards.contract import check_contract
+from adanorm.norms.check import check_contract
 
 AGAINST = ("layernorm", "adanorm")
 

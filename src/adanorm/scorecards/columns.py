@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
@@ -14,7 +14,6 @@ from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, missing_files
 from adanorm.models.norm_compatibility import compatible_norm
 from adanorm.runs.duration import in_words, on_cuda
-from adanorm.scorecards.card import Column
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import listed
 
@@ -24,6 +23,14 @@ UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 NO_DATA = "data are not here"
 # What has room at a scale has none at the next.
 REAL: tuple[Literal["paper", "mini"], ...] = ("paper", "mini")
+
+
+class Column(NamedTuple):
+    """A task at a scale, and about how many hours one run of it takes."""
+
+    task: str
+    scale: Literal["paper", "mini", "smoke"]
+    hours: float
 
 
 def budget_seconds(text: str) -> float:

@@ -13,13 +13,28 @@ from torch import Tensor, nn
 
 from adanorm.config.sections import NormConfig
 from adanorm.norms import LayerNorm, norm_factory
-from adanorm.scorecards.card import Cost
 
 SHAPES = ((4096, 128), (1024, 512), (1024, 1024))  # what RT, translation and a wide encoder have a batch
 EXAMPLES = 4  # that the rows are of, for a norm over positions
 ROUNDS, WARM_UP = 11, 1
 TURN = 4  # calls in a turn, the fastest of which counts: the others waited for memory
 BESIDE = "torch's LayerNorm"
+
+
+class Cost(NamedTuple):
+    """What a norm costs on rows of so many features, as ratios to LayerNorm in the same rounds.
+
+    Each ratio is the lower quartile, the median and the upper quartile over rounds; `kept` are the bytes a
+    row that autograd keeps from the forward to the backward pass.
+    """
+
+    norm: str
+    rows: int
+    features: int
+    forward: tuple[float, float, float]
+    backward: tuple[float, float, float]
+    kept: int
+    kept_by_layernorm: int
 
 
 class _Side(NamedTuple):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from adanorm.config.paths import choices
 from adanorm.config.titles import task_metric, title
-from adanorm.scorecards.card import Card, Cost, Score, short
-from adanorm.scorecards.columns import span
+from adanorm.scorecards.columns import Column, span
+from adanorm.scorecards.cost import Cost
+from adanorm.scorecards.observed import Observed
 from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.comparison import Interval
 from adanorm.verdicts.pair import Pair
@@ -31,6 +32,30 @@ NEARLY = 1e-2  # what is not invariant moves by a tenth and more; an eps of its 
 SAME = "the same"  # in place of an answer, where norms compute the same
 ALIKE = "computes the same, so that only rounding differs"
 SMOKE = "synthetic data, a run of seconds: it shows that the norm trains, and no more"
+
+
+class Score(NamedTuple):
+    """The runs of a column by norm, and the norm beside each other norm; `alike` compute the same there."""
+
+    column: Column
+    runs: Mapping[str, Cell]
+    pairs: Mapping[str, Pair]
+    alike: Sequence[str]
+
+
+class Card(NamedTuple):
+    """A scorecard; `norm` and `against` are as they are named, `budget` and `spent` are seconds."""
+
+    norm: str
+    against: Sequence[str]
+    identity: str  # digest of the norms' settings and code
+    checks: Sequence[str]  # of the contract, all of which hold
+    observed: Observed
+    scores: Sequence[Score]
+    not_run: Sequence[str]  # what the budget has no room for, or no data, and why
+    budget: float
+    spent: float
+    ended: str  # why nothing more is run
 
 
 def card_page(card: Card) -> str:
@@ -92,6 +117,11 @@ def _facts(card: Card) -> dict[str, Any]:
         "most": stopping.most,
         "environment": _environment(card),
     }
+
+
+def short(norm: str) -> str:
+    """Return what a norm is called: MyNorm of my_norms:MyNorm."""
+    return norm.rpartition(":")[2]
 
 
 def _name(norm: str) -> str:

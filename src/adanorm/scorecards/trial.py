@@ -25,11 +25,9 @@ from adanorm.launch.until import Followed, Plan, Run, on_record, pair_of, run_un
 from adanorm.norms import norm_factory
 from adanorm.records import reader
 from adanorm.records.folder import shown
-from adanorm.scorecards.card import Card, Column, Score, short
-from adanorm.scorecards.columns import START_SECONDS, choose_columns, span
-from adanorm.scorecards.likeness import computed_alike
-from adanorm.scorecards.observed import observe
-from adanorm.scorecards.page import card_page, summary
+from adanorm.scorecards.columns import START_SECONDS, Column, choose_columns, span
+from adanorm.scorecards.observed import computed_alike, observe
+from adanorm.scorecards.page import Card, Score, card_page, short, summary
 from adanorm.studies.grid import Planned, plan_runs, study_grid
 from adanorm.studies.study import Study
 from adanorm.verdicts.evidence import evidence
