@@ -9,11 +9,15 @@ import re
 import sys
 from contextlib import redirect_stdout
 
+import torch
+
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import whole_number
 from adanorm.config.compose import tasks_of_kind
 from adanorm.runs.auto_scale import experiment_of
-from adanorm.runs.sample import sample_text
+from adanorm.runs.sample import continued
+from adanorm.runs.setup import trained
+from adanorm.tasks.char_lm import CharLm, segment_options
 
 USAGE = Usage(
     keys={
@@ -41,12 +45,15 @@ def main(arguments: Arguments) -> None:
         if experiment.task.kind != "char_lm":
             known = ", ".join(tasks_of_kind("char_lm"))
             raise ValueError(f"task={experiment.task.name} is no language model: choose from {known}")
-        text = sample_text(
-            experiment,
+        _, model = trained(experiment, CharLm)
+        assert experiment.segments is not None, "a language model has segments"
+        text = continued(
+            model,
             given["prompt"].encode("utf-8", "surrogateescape"),
             length=length,
             temperature=float(given["temperature"]),
             top_k=top_k,
-            seed=draw,
+            reading=segment_options(experiment.segments.test),
+            generator=torch.Generator().manual_seed(draw),
         )
     print(text.decode("utf-8", "replace"))

@@ -28,6 +28,5 @@ def sha256(*paths: Path) -> str:
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
+            hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 FULL_SIZE = "full-size"  # the `data.source` of such data
-FULL_SIZES = {"pairs": 2_500, "sentences": 1_500, "trees": 1_500, "bytes": 3_072}  # bytes: a stream
 MOST_UPDATES = 2  # that these data have batches for, in every task
 MOST_ACCUMULATED = 2  # batches an update: more of them cost time and find nothing more
 MOST_VALID = 256  # images to validate on

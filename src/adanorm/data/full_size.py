@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from adanorm.config.data_sections import ByteTextConfig, ParallelConfig
-from adanorm.config.dry_run import FULL_SIZE, FULL_SIZES
-from adanorm.config.user_files import SPLITS
+from adanorm.config.dry_run import FULL_SIZE
 
 Rows = list[tuple[str, str, int]]
 WORDS = 18_000  # of the sentences' and the trees' vocabularies: what RT and the treebank have, about
@@ -17,10 +16,9 @@ __all__ = ["FULL_SIZE", "pairs", "sentences", "text", "trees"]
 def pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str]]]:
     """Return sources and targets of each split, in which every word of a dictionary of full size occurs."""
     size = (data.dictionary_size or 1000) - 4  # fairseq's four special symbols count
-    sides = [_lines(FULL_SIZES["pairs"], size, seed=seed) for seed in (0, 1)]
-    first, second, third = 0, 8, 12  # the last are for training
-    bounds = {"valid": (first, second), "test": (second, third), "train": (third, None)}
-    return {split: (sides[0][start:end], sides[1][start:end]) for split, (start, end) in bounds.items()}
+    sources, targets = (_lines(2_500, size, seed=seed) for seed in (0, 1))
+    bounds = {"valid": slice(0, 8), "test": slice(8, 12), "train": slice(12, None)}
+    return {split: (sources[part], targets[part]) for split, part in bounds.items()}
 
 
 def _lines(count: int, words: int, *, seed: int) -> list[str]:
@@ -35,27 +33,29 @@ def _lines(count: int, words: int, *, seed: int) -> list[str]:
 
 def text(data: ByteTextConfig) -> bytes:
     """Return bytes enough for the updates of a dry run on full segments of every stream."""
-    random = np.random.default_rng(0)
-    count = int(FULL_SIZES["bytes"] * data.streams / data.fractions[0])
-    return random.integers(32, 127, count, dtype=np.uint8).tobytes()
+    count = int(3_072 * data.streams / data.fractions[0])
+    return np.random.default_rng(0).integers(32, 127, count, dtype=np.uint8).tobytes()
+
+
+def _splits(train: int, others: int) -> dict[str, list[str]]:
+    sizes = {"train": train, "valid": others, "test": others}
+    return {split: _lines(size, WORDS, seed=seed) for seed, (split, size) in enumerate(sizes.items())}
 
 
 def sentences() -> dict[str, list[tuple[str, list[str]]]]:
     """Return labels, five of them, and words of each split."""
-    counts = dict(zip(SPLITS, (FULL_SIZES["sentences"], 32, 32), strict=True))
     return {
-        split: [(str(index % 5), line.split()) for index, line in enumerate(_lines(count, WORDS, seed=seed))]
-        for seed, (split, count) in enumerate(counts.items())
+        split: [(str(index % 5), line.split()) for index, line in enumerate(lines)]
+        for split, lines in _splits(1_500, 32).items()
     }
 
 
 def trees() -> dict[str, list[Rows]]:
     """Return words, tags and heads of each split: every word's head is the one before it."""
-    counts = dict(zip(SPLITS, (FULL_SIZES["trees"], 16, 16), strict=True))
     return {
         split: [
             [(word, f"T{int(word[1:]) % TAGS}", head) for head, word in enumerate(line.split())]
-            for line in _lines(count, WORDS, seed=seed)
+            for line in lines
         ]
-        for seed, (split, count) in enumerate(counts.items())
+        for split, lines in _splits(1_500, 16).items()
     }

@@ -15,7 +15,7 @@ from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks.conll import parse_sentence, words_of
 from adanorm.data.treebanks.trees import Tree
-from adanorm.runs.weights import trained
+from adanorm.runs.setup import trained
 from adanorm.tasks.parsing import Parsing
 
 

@@ -8,30 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.experiment import Experiment
-from adanorm.runs.weights import trained
-from adanorm.tasks.char_lm import CharLm, segment_options
-
-
-def sample_text(
-    experiment: Experiment, prompt: bytes, *, length: int, temperature: float, top_k: int, seed: int
-) -> bytes:
-    """Return the prompt with `length` bytes that the weights of a run continue it with.
-
-    Raises ValueError where the run has no weights here.
-    """
-    _, model = trained(experiment, CharLm)
-    assert experiment.segments is not None, "asked of language models only"
-    return continued(
-        model,
-        prompt,
-        length=length,
-        temperature=temperature,
-        top_k=top_k,
-        reading=segment_options(experiment.segments.test),
-        generator=torch.Generator().manual_seed(seed),
-    )
-
 
 def continued(
     model: nn.Module,

@@ -1,9 +1,9 @@
-"""What a run is computed with, set up once for runs, analyses and inference: device, data, model, norms."""
+"""What a run is computed with, for runs, analyses and trained weights: device, data, model, norms."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import nn
@@ -14,13 +14,16 @@ from adanorm.models.norm_compatibility import compatible_norm
 from adanorm.models.norm_sites import NormSites, build_with_norms
 from adanorm.norms import backends
 from adanorm.records import environment
+from adanorm.records.folder import RunFolder, shown
 from adanorm.tasks.base import TrainingTask
+from adanorm.training import weights
 from adanorm.training.distributed import ALONE, World
 from adanorm.training.loop import Trainer
 from adanorm.training.numerics import numerics_version
 from adanorm.training.seeding import seed_everything
 from adanorm.training.state import ComputeContext, SelectionMetric
 
+Kind = TypeVar("Kind", bound=TrainingTask)
 BATCHES_AHEAD = 4  # on a GPU
 
 
@@ -93,3 +96,20 @@ def choose_device(experiment: Experiment) -> torch.device:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)
     return device
+
+
+def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
+    """Return the task of a run, of that kind, and its model in evaluation mode with its best weights.
+
+    Raises ValueError where there are no weights here: they stay out of the committed records.
+    """
+    path = RunFolder(experiment.folder()).weights
+    if not path.exists():
+        raise ValueError(
+            f"{shown(path.parent)} holds no {path.name}: make the run here first, with"
+            " runs=FOLDER if its record came with the repository, and give the same runs=FOLDER"
+        )
+    prepared = prepare(experiment)
+    assert isinstance(prepared.task, kind), "the command asks for the kind before"
+    prepared.model.load_state_dict(weights.load(path, experiment.digest()))
+    return prepared.task, prepared.model.eval()

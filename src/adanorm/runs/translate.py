@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import batches_within
-from adanorm.runs.weights import trained
+from adanorm.runs.setup import trained
 from adanorm.tasks.translation import Translation
 
 LONGEST_WORD = 100  # characters; the time of the byte pair encoding goes with the square of a word's
