@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -13,15 +12,12 @@ from matplotlib.ticker import MaxNLocator
 
 from adanorm.config.titles import task_metric, title
 from adanorm.reporting.answers import SIZES, headline
+from adanorm.reporting.figures.claim import MARGIN, PAPER
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, figure_style, legend_below, panels
 from adanorm.verdicts.answers import TaskAnswer
 from adanorm.verdicts.comparison import Comparison
 
 COLORS = {"ahead": "#0072B2", "behind": "#D55E00", "not told apart": "0.35"}
-MARGIN: dict[str, Any] = {"color": "#F0E442", "alpha": 0.35, "linewidth": 0}
-PAPER: dict[str, Any] = {
-    "color": "black", "marker": "D", "markersize": 4.5, "markerfacecolor": "none", "linestyle": "",
-}  # fmt: skip
 
 
 @figure_style()
