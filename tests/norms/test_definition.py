@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-from adanorm.norms import NORMS, AdaNorm, NormChoice, RmsNorm, norm_factory
+from adanorm.norms import NORMS, AdaNorm, NormChoice, norm_factory
 from adanorm.norms.closed_form import Member, closed_form, definition
 from tests.norms.cases import FAMILY, inputs, value_and_gradient
 
@@ -269,8 +269,3 @@ def test_rows_of_another_width_are_refused(name: str) -> None:
     if name != "weightnorm":  # whose norm is in the layer before
         with pytest.raises((ValueError, RuntimeError), match=r"16.*\b15\b"):
             made(name)(inputs(3, 2, 15))
-
-
-def test_a_gain_elsewhere_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="device"):
-        RmsNorm(16).to("meta")(torch.ones(2, 16))

@@ -225,7 +225,6 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
     found = adanorm.swap(model, "rmsnorm")
     assert found.sites == ("rms", "layer", "bf16", "gemma", "shared.0", "shared.1")
     assert set(found.left) == {"channels", "axes", "shift", "less"}
-    # One module at two sites stays one.
     assert model.get_submodule("shared.0") is model.get_submodule("shared.1"), (
         "one module at two sites stays one"
     )

@@ -32,10 +32,7 @@ def check_choice(name: str, value: str, *choices: str) -> None:
 
 def upcast(x: Tensor) -> Tensor:
     """Return x in float32 at least: what statistics are computed in."""
-    return x if x.dtype in _WIDE else x.float()
-
-
-_WIDE = (torch.float32, torch.float64)
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
 class Norm(nn.Module):

@@ -126,11 +126,8 @@ class NoisyBatchNorm(BatchNorm):
         momentum: float = 0.1,
     ) -> None:
         super().__init__(dim, eps=eps, momentum=momentum)
-        for name, value, least in (
-            ("mean_range", mean_range, 0.0),
-            ("largest_spread", largest_spread, 1.0),
-            ("jitter", jitter, 0.0),
-        ):
+        limits = {"mean_range": (mean_range, 0), "largest_spread": (largest_spread, 1), "jitter": (jitter, 0)}
+        for name, (value, least) in limits.items():
             if not least <= value < float("inf"):
                 raise ValueError(f"{name}={value}: must be at least {least:g} and finite")
         self.mean_range, self.largest_spread, self.jitter = mean_range, largest_spread, jitter
