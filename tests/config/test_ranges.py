@@ -100,10 +100,6 @@ def test_the_sites_of_a_tasks_model_offer_a_norm_what_its_layers_have(task: str)
     assert found == OFFERED[task]
 
 
-def test_sites_of_most_models_have_positions_padding_and_layers_and_may_know_what_follows() -> None:
-    assert Sites() == (True, None, True, False, True)
-
-
 @pytest.mark.parametrize(("axes", "positions"), [("all", False), ("channels", True)])
 def test_an_image_has_positions_unless_its_norms_are_over_all_units(axes: str, positions: bool) -> None:
     run = compose_experiment(["task=mnist", "scale=smoke", f"model.norm_axes={axes}"])

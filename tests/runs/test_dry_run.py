@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.config.compose import cached_experiment, compose_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
@@ -60,8 +60,3 @@ def test_its_pairs_hold_a_whole_dictionary_and_batches_for_its_updates() -> None
     source, target = full_size.pairs(data)["train"]
     assert len({word for line in source for word in line.split()}) > 0.99 * 32764
     assert sum(len(line.split()) for line in target) > 2 * 2 * data.batch_tokens
-
-
-def test_it_has_no_more_updates_than_data() -> None:
-    with pytest.raises(ValueError, match="updates=3: a dry run has at most 2"):
-        compose_experiment(["task=rt", "updates=3"])
