@@ -182,9 +182,9 @@ class Steps:
         for line in (*self._report["empty"], *self._report["dropped"], *differences):
             self._say(line)
         self._report |= {"pairs": pairs, **published, **count_key_overlaps(keys)}
-        parts = (counts, counts) if self._data.joined_dictionary else (counts[:1], counts[1:])
-        for path, part in zip(self._dictionaries, parts, strict=True):
-            _save_dictionary(path, part, self._data.dictionary_size)
+        paths, joined = self._dictionaries, self._data.joined_dictionary
+        for sides in [slice(0, 2)] if joined else [slice(0, 1), slice(1, 2)]:
+            _save_dictionary(paths[sides], counts[sides], self._data.dictionary_size)
         return subwords
 
     def _ids(self, subwords: Shards) -> None:
@@ -390,13 +390,14 @@ def dictionary_type(path: str) -> type[np.generic]:
     return np.uint16 if len(_indices(path)) < 65500 else np.int32
 
 
-def _save_dictionary(path: str, counts: Sequence[Counter[str]], size: int | None) -> None:
-    """Write fairseq's dictionary of how often subwords occur."""
+def _save_dictionary(paths: Sequence[str], counts: Sequence[Counter[str]], size: int | None) -> None:
+    """Write fairseq's dictionary of how often the subwords of one language or both occur."""
     dictionary = fairseq().data.Dictionary()
     for word, count in chain.from_iterable(counter.items() for counter in counts):
         dictionary.add_symbol(word, n=count)
     dictionary.finalize(nwords=size or -1, padding_factor=8)
-    dictionary.save(path)
+    for path in paths:
+        dictionary.save(path)
 
 
 @contextmanager
