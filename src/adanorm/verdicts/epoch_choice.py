@@ -124,9 +124,7 @@ def epoch_choices(runs: str | None = None) -> list[EpochChoice]:
 
     Runs that averaged weights are told apart.
     """
-    by_task: dict[
-        tuple[str, str, str], dict[Path, dict[int, Run]]
-    ] = {}  # by seed, of runs that are alike else
+    by_task: dict[tuple[str, str, str], dict[Path, dict[int, Run]]] = {}  # runs that are alike, by seed
     for study in load_studies().values():
         for plan in study_grid(study, runs=runs).values():
             for candidate in plan.candidates:
