@@ -9,7 +9,7 @@ from adanorm.config.titles import title
 from adanorm.reporting.answers import HEADER, answer_rows, corrections, headline, question
 from adanorm.reporting.tables.formats import markdown_table, tasks_with_runs
 from adanorm.reporting.tables.table import Table
-from adanorm.verdicts.answers import task_answers
+from adanorm.verdicts.plan_answers import task_answers
 
 README = PROJECT / "README.md"
 

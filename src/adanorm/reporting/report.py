@@ -25,9 +25,9 @@ from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
 from adanorm.verdicts import sentences
-from adanorm.verdicts.answers import TaskAnswer, task_answers
 from adanorm.verdicts.cell import Cell, cell
 from adanorm.verdicts.claims import ClaimResult, claim_results
+from adanorm.verdicts.plan_answers import TaskAnswer, task_answers
 from adanorm.verdicts.reproducibility import ColumnAgreement, agreements
 
 TEMPLATE = Path(__file__).with_name("report.html")

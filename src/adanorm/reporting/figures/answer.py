@@ -14,8 +14,8 @@ from adanorm.config.titles import task_metric, title
 from adanorm.reporting.answers import SIZES, headline
 from adanorm.reporting.figures.claim import MARGIN, PAPER
 from adanorm.reporting.figures.style import WIDTH, NamedFigure, figure_style, legend_below, panels
-from adanorm.verdicts.answers import TaskAnswer
 from adanorm.verdicts.comparison import Comparison
+from adanorm.verdicts.plan_answers import TaskAnswer
 
 COLORS = {"ahead": "#0072B2", "behind": "#D55E00", "not told apart": "0.35"}
 
