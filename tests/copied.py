@@ -11,7 +11,7 @@ import pytest
 from adanorm.config.paths import PROJECT
 from tests import commands
 
-NEEDED = ("src", "conf", "tests", "docs/norms.md", "pyproject.toml", "results/published.csv")
+NEEDED = ("src", "conf", "scripts", "tests", "docs/norms.md", "pyproject.toml", "results/published.csv")
 
 
 @pytest.fixture

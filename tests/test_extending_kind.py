@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from adanorm.config.paths import PROJECT
+from tests import commands
 from tests.copied import copy, in_copy
 
 __all__ = ["copy"]  # the fixture
@@ -229,5 +231,9 @@ def test_a_kind_of_task_takes_the_places_that_the_contributors_are_told(copy: Pa
     table = in_copy(copy, "adanorm", "study", "own.yaml", "runs=runs")
     assert "2 runs, 2 completed before" in table
     assert "Waves, test loss, smoke" in table
-    listed = " ".join(in_copy(copy, "adanorm", "list").split())
-    assert re.search(r"not instancenorm in [^:]*\bwaves: its statistics are over positions", listed)
+    assert "waves" in in_copy(copy, "adanorm", "list")
+    paths = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    arguments = ("adanorm", "run", "task=waves", "norm=instancenorm", "scale=smoke")
+    refused = commands.run(*arguments, cwd=copy, environment=paths, imported="libraries")
+    assert refused.returncode == 2
+    assert "its statistics are over positions" in refused.stderr

@@ -188,7 +188,7 @@ def test_the_door_makes_what_lacks_and_writes_table_and_figure(tmp_path: Path, c
         "analysis-gradients.md",
         "analysis-gradients.csv",
     }
-    assert len(list((tmp_path / "figures").glob("analysis-gradients-rt.*"))) == 4
+    assert len(list((tmp_path / "figures").glob("analysis-gradients-rt.*"))) == 2
     second = command("analyze", *arguments)
     assert "2 records, 0 to run" in second.stdout
     assert second.stdout.splitlines()[1:] == [

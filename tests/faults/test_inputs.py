@@ -28,6 +28,8 @@ GOOD: dict[str, tuple[str, ...]] = {
     "compare": ("task=rt", "norm=layernorm,adanorm", "scale=smoke", "runs={runs}"),
     "verify": ("task=mnist", "norm=adanorm", "scale=mini"),
     "trace": ("table4/AdaNorm/RT",),
+    "keep": ("{runs}/rt/adanorm/smoke-seed1-00000000",),
+    "open": ("rt/adanorm/smoke-seed1-00000000", "{runs}"),
     "list": (),
     "data": ("task=rt", "scale=smoke"),
     "baselines": ("task=rt", "scale=smoke"),
