@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adanorm.verdicts import sequential
-from adanorm.verdicts.planning import seeds_needed
 from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sequential import seeds_needed
 from scripts.benchmarks.harness import Options, Row, run_benchmark
 from scripts.benchmarks.verdicts import NOISES, NORMS, Noise, Numbers
 

@@ -14,7 +14,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
-from adanorm.verdicts.evidence import Evidence, variance_of
+from adanorm.verdicts.cell import Evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import preregistration
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from adanorm.config.compose import cached_experiment
 from adanorm.launch.until import Followed, Plan, Progress, Run, followed
+from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.comparison import PaperGap
-from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.pair import pair
-from adanorm.verdicts.planning import Prospect
 from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.sequential import Prospect
 from tests.reporting.records import record, score
 
 PLANNED = (1, 2, 3)

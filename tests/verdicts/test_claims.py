@@ -18,7 +18,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
 from adanorm.records.result import Result
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.verdicts.cell import Cell, Quantity
+from adanorm.verdicts.cell import Cell, Evidence, Quantity, evidence, variance_of
 from adanorm.verdicts.claims import (
     ClaimResult,
     TaskResult,
@@ -27,9 +27,7 @@ from adanorm.verdicts.claims import (
     evaluated,
 )
 from adanorm.verdicts.comparison import PaperGap
-from adanorm.verdicts.evidence import Evidence, evidence, variance_of
 from adanorm.verdicts.pair import pair, paper_gap, published_gap
-from adanorm.verdicts.planning import prospect
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import (
     claim_closing,
@@ -39,6 +37,7 @@ from adanorm.verdicts.sentences import (
     listed,
     more,
 )
+from adanorm.verdicts.sequential import prospect
 from adanorm.verdicts.variance import TaskVariance
 from tests.reporting.records import record
 
@@ -101,7 +100,7 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     column(tmp_path, "enwik8", 1.1, -0.05)
     found = judged(ADANORM, tmp_path)
     assert found.verdict == "supported", "fewer bits are better"
-    assert found.ps[0] == pytest.approx(max(task.p_support for task in found.tasks)), "no correction"
+    assert found.ps[0] == pytest.approx(max(task.ps[0] for task in found.tasks)), "no correction"
     assert claim_sentence(found).startswith(
         "Supported: AdaNorm is shown to be better than LayerNorm on three of three"
     )
@@ -145,7 +144,7 @@ def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Pa
     column(tmp_path, "rt", 75.0, -3.0)
     found = judged(ADANORM, tmp_path)
     assert answers(found) == {"all": "contradicted", "rt": "worse", "sst5": "not run", "enwik8": "not run"}
-    assert found.tasks[1].p_support == found.tasks[1].p_against == 1
+    assert found.tasks[1].ps[0] == found.tasks[1].ps[1] == 1
     two = ADANORM.model_copy(update={"at_least": 2})
     assert judged(two, tmp_path).verdict == "open", "it allows for one"
 
@@ -156,14 +155,11 @@ def test_no_worse_is_supported_by_the_margin(tmp_path: Path) -> None:
     assert judged(claim, tmp_path).verdict == "supported"
     (task,) = judged(claim, tmp_path).tasks
     assert task.pair is not None
-    assert (task.p_support, task.p_against, task.p_no_gain) == tuple(
-        map(task.pair.p, ("p_not_inferior", "p_inferior", "p_inferior"))
-    )
+    p_of = task.pair.p_of
+    assert task.ps == (p_of("not inferior"), p_of("inferior"), p_of("inferior"))
     better = judged(claim.model_copy(update={"bound": "better"}), tmp_path)
     assert better.verdict == "no difference"
-    assert (better.tasks[0].p_support, better.tasks[0].p_against, better.tasks[0].p_no_gain) == tuple(
-        map(task.pair.p, ("p_better", "p_worse", "p_not_superior"))
-    )
+    assert better.tasks[0].ps == (p_of("better"), p_of("worse"), p_of("not superior"))
     column(tmp_path, "rt", 75.0, -3.0)
     assert judged(claim, tmp_path).verdict == "contradicted"
 
@@ -280,13 +276,13 @@ def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -
     made(tmp_path, "rt", "layernorm", [None] * 3)
     made(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0])
     few = judged(ADANORM, tmp_path).tasks[0]
-    assert (few.answer, few.p_support) == ("open", 1), "3 of 3 against 0 of 3: p = 0.1"
+    assert (few.answer, few.ps[0]) == ("open", 1), "3 of 3 against 0 of 3: p = 0.1"
     made(tmp_path, "rt", "layernorm", [None] * 4)
     made(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0, 76.5])
     found = judged(ADANORM, tmp_path).tasks[0]
     assert found.answer == "better"
-    assert found.p_support == pytest.approx(2 / 70)
-    assert (found.p_against, found.p_no_gain) == (1, 1)
+    assert found.ps[0] == pytest.approx(2 / 70)
+    assert (found.ps[1], found.ps[2]) == (1, 1)
     assert found.pair is not None
     assert found.pair.remark == "diverged: AdaNorm 0 of 4, LayerNorm 4 of 4"
 
@@ -302,7 +298,7 @@ def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse(
         assert read.divergence_p == pytest.approx(comb(40, 1) / comb(44, 5)), "5 of 44, 4 of them of the 4"
         assert read.answer == answer
         chance = replace(read, divergence_p=preregistration().level)
-        assert (chance.answer, chance.p("p_better"), chance.p("p_worse")) == ("open", 1, 1)
+        assert (chance.answer, chance.p_of("better"), chance.p_of("worse")) == ("open", 1, 1)
 
 
 def test_runs_that_learned_nothing_are_among_those_that_did_not_diverge() -> None:
@@ -323,7 +319,7 @@ def test_runs_that_did_not_learn_support_no_claim(tmp_path: Path) -> None:
     assert found.answer == "open"
     assert found.pair is not None
     assert found.pair.remark == "did not learn: AdaNorm 0 of 3, LayerNorm 3 of 3"
-    assert found.p_support == 1
+    assert found.ps[0] == 1
 
 
 @pytest.mark.parametrize("lost", [48.0, None])  # of a run that learned nothing, of one that diverged
@@ -412,7 +408,7 @@ def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
     found = evidence("rt", "paper", runs=str(tmp_path)).norms["adanorm"].of_seeds({1, 2, 3, 7})
     assert (found.by_seed, found.seconds) == ({1: 75.0}, 360.0)
     assert [found.count("diverged"), found.unlearned, found.count("failed")] == [1, (3,), 1]
-    assert (found.recorded, found.ended) == ({1, 2, 3}, 3)
+    assert found.recorded == {1, 2, 3}
     made(tmp_path, "rt", "layernorm", [75.0])
     both = judged(ADANORM, tmp_path).tasks[0].pair
     assert both is not None
@@ -445,7 +441,7 @@ def test_a_claim_without_runs_is_not_run_and_is_no_evidence(tmp_path: Path) -> N
     assert claim_sentence(none) == "Not run: no task has runs of both norms."
     assert claim_evidence(ADANORM, "paper", str(tmp_path)) == {}
     lost = TaskResult(ADANORM, "rt", None)
-    assert (lost.answer, lost.p_support, lost.p_against, lost.p_no_gain) == ("not run", 1, 1, 1)
+    assert (lost.answer, lost.ps[0], lost.ps[1], lost.ps[2]) == ("not run", 1, 1, 1)
 
 
 def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone() -> None:

@@ -10,9 +10,8 @@ import pytest
 from scipy import integrate, stats
 
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare
-from adanorm.verdicts.planning import Kind, prospect, seeds_looked_at, seeds_needed
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import fixed_levels
+from adanorm.verdicts.sequential import Kind, fixed_levels, prospect, seeds_looked_at, seeds_needed
 
 FIRST = np.array([75.0, 76.2, 74.9, 77.0])
 SECOND = np.array([75.4, 76.1, 75.8, 77.9])
@@ -31,14 +30,14 @@ def test_of_its_own_variance_alone_it_is_students_paired_test_and_tost() -> None
     assert found.margin_interval == pytest.approx(tuple(student.confidence_interval(0.90)))
     lower = stats.ttest_1samp(GAPS, -1, alternative="greater").pvalue
     upper = stats.ttest_1samp(GAPS, 1, alternative="less").pvalue
-    assert found.p_not_inferior == pytest.approx(lower)
-    assert found.p_not_superior == pytest.approx(upper)
+    assert found.p_of("not inferior") == pytest.approx(lower)
+    assert found.p_of("not superior") == pytest.approx(upper)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_p_of_better_and_of_worse_is_students_on_its_own_side(sign: int) -> None:
     found = read(sign * float(GAPS.mean()), sd=float(GAPS.std(ddof=1)), df=3, seeds=4, margin=0.01)
-    shown, other = (found.p_better, found.p_worse)[::sign]
+    shown, other = (found.p_of("better"), found.p_of("worse"))[::sign]
     assert shown == pytest.approx(stats.ttest_rel(SECOND, FIRST).pvalue)
     assert other == 1
 
@@ -61,20 +60,20 @@ def test_a_comparison_is_better_worse_equivalent_or_open(gap: float, sd: float, 
 def test_a_difference_smaller_than_matters_supports_no_better() -> None:
     trivial = read(0.5, sd=0.01)
     assert trivial.p < 1e-6, "surely not nil"
-    assert (trivial.answer, trivial.p_better) == ("equivalent", 1.0)
-    assert read(-0.5, sd=0.01).p_worse == 1.0
+    assert (trivial.answer, trivial.p_of("better")) == ("equivalent", 1.0)
+    assert read(-0.5, sd=0.01).p_of("worse") == 1.0
 
 
 def test_not_worse_is_shown_by_the_margin_and_needs_no_gain() -> None:
-    assert read(-0.3, sd=0.3).p_not_inferior < 0.05
-    assert read(-0.3, sd=3.0).p_not_inferior > 0.05
-    assert read(-2.0, sd=0.3).p_inferior < 0.05
-    assert read(-1.1, sd=0.8).p_inferior > 0.05, "worse, but perhaps by less than matters"
+    assert read(-0.3, sd=0.3).p_of("not inferior") < 0.05
+    assert read(-0.3, sd=3.0).p_of("not inferior") > 0.05
+    assert read(-2.0, sd=0.3).p_of("inferior") < 0.05
+    assert read(-1.1, sd=0.8).p_of("inferior") > 0.05, "worse, but perhaps by less than matters"
 
 
 def test_no_p_is_ever_0() -> None:
     sure = read(100.0, sd=1e-9)
-    ps = sure.p, sure.p_better, sure.p_not_inferior, read(-100.0, sd=1e-9).p_inferior
+    ps = sure.p, sure.p_of("better"), sure.p_of("not inferior"), read(-100.0, sd=1e-9).p_of("inferior")
     assert all(0 < p < 1e-20 for p in ps)
 
 
@@ -103,7 +102,7 @@ def test_more_noise_never_narrows_an_interval_or_lowers_a_p(example_error: float
     both = replace(alone, example_error=example_error, examples=1000)
     assert both.interval.low < alone.interval.low
     assert both.p > alone.p
-    assert both.p_not_inferior > alone.p_not_inferior
+    assert both.p_of("not inferior") > alone.p_of("not inferior")
 
 
 def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:

@@ -74,8 +74,8 @@ def test_the_split_is_jordans_formula() -> None:
     expected = 200 / 199 * (variance - of_examples / 200**2)
     found = seed_split(right)
     assert found is not None
-    assert found.test_set == pytest.approx(math.sqrt(variance))
-    assert found.distribution == pytest.approx(math.sqrt(max(0, expected)))
+    assert found[0] == pytest.approx(math.sqrt(variance))
+    assert found[1] == pytest.approx(math.sqrt(max(0, expected)))
     assert seed_split(right[:5]) is not None
     assert seed_split(right[:4]) is None, "five seeds are the fewest"
 
@@ -85,8 +85,8 @@ def test_runs_that_are_equally_good_differ_on_a_test_set_and_not_on_its_distribu
     right = 100.0 * (random.random((200, 500)) < 0.8)
     found = seed_split(right)
     assert found is not None
-    assert found.test_set == pytest.approx(100 * math.sqrt(0.8 * 0.2 / 500), rel=0.15)
-    assert found.distribution < 0.5 * found.test_set
+    assert found[0] == pytest.approx(100 * math.sqrt(0.8 * 0.2 / 500), rel=0.15)
+    assert found[1] < 0.5 * found[0]
 
 
 def test_pooled_noise_of_examples_is_held_to_nil_only_over_all_pairs() -> None:

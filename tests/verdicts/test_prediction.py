@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adanorm.verdicts.prediction import place
-from adanorm.verdicts.variance import Spread
+from adanorm.verdicts.variance import Spread, place
 
 
 @pytest.mark.parametrize(

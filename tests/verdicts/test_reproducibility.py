@@ -66,20 +66,20 @@ def test_columns_are_compared_with_the_confirmed_numbers_and_with_all(tmp_path: 
             record(first.model_copy(update={"seed": seed}), **score(ours))
     confirmed, every = agreements(str(tmp_path))
     assert (confirmed.task, confirmed.confirmed, every.confirmed) == ("rt", True, False)
-    assert (confirmed.agreement.upheld, confirmed.agreement.ordered) == (3, 3)
-    assert confirmed.agreement.variation == pytest.approx(0)
-    assert (every.agreement.upheld, every.agreement.ordered) == (3, 6)
+    assert (confirmed.upheld, confirmed.ordered) == (3, 3)
+    assert confirmed.variation == pytest.approx(0)
+    assert (every.upheld, every.ordered) == (3, 6)
     (first_row, _) = csv.DictReader(io.StringIO(reproducibility_csv([confirmed, every])))
     assert (first_row["upheld"], first_row["spearman"]) == ("3", "1.0000")
-    assert (every.agreement.norms, every.own_upheld) == (4, 1)
+    assert (every.norms, every.own_upheld) == (4, 1)
     for norm, ours in {"layernorm": 1.07, "adanorm": 1.07, "none": 1.04}.items():
         bits = cached_experiment(["task=enwik8", f"norm={norm}", "scale=paper"], runs=str(tmp_path))
         record(bits, test={"bpc": ours})
     enwik8, rt, together, *_ = agreements(str(tmp_path))
     assert (enwik8.task, enwik8.own_upheld) == ("enwik8", None)
-    assert enwik8.agreement.variation == pytest.approx(0)
+    assert enwik8.variation == pytest.approx(0)
     assert (together.task, together.own_upheld) == ("", rt.own_upheld)
-    assert together.agreement.norms == rt.agreement.norms + enwik8.agreement.norms
+    assert together.norms == rt.norms + enwik8.norms
     assert "| RT | confirmed | 3 | 3 of 3 (100 %) |" in reproducibility_markdown([confirmed, every])
 
 
@@ -93,7 +93,7 @@ def test_measures_of_all_columns_are_means_in_which_each_counts_once(tmp_path: P
             first = cached_experiment([f"task={task}", f"norm={norm}", "scale=paper"], runs=str(tmp_path))
             ours = -number + 154.3 if task == "rt" else number  # the norms of RT in the other order
             record(first, test={first.task.metric: ours})
-    columns = {found.task: found.agreement for found in agreements(str(tmp_path)) if found.confirmed}
+    columns = {found.task: found for found in agreements(str(tmp_path)) if found.confirmed}
     rt, enwik8, together = columns["rt"], columns["enwik8"], columns[""]
     assert (rt.upheld, rt.ordered, enwik8.upheld, enwik8.ordered) == (0, 3, 2, 2)
     assert (together.upheld, together.ordered) == (2, 5)

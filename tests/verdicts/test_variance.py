@@ -134,9 +134,3 @@ def test_intervals_cover_and_equivalence_is_seldom_false(noise: str, seeds: int)
     # 300 draws of 21 dependent pairs: a standard error of about 0.4 %.
     assert 0.935 <= found["coverage"] <= 0.97
     assert found["false_equivalent"] <= 0.06
-
-
-def test_the_deviation_of_a_gap_pooled_over_pairs_is_the_root_of_the_mean_of_their_variances() -> None:
-    scores = np.random.default_rng(9).normal(75, 1, (4, 6))
-    pairs = [np.var(scores[a] - scores[b], ddof=1) for a in range(4) for b in range(a)]
-    assert TaskVariance(table(scores), 8).of_any_difference == pytest.approx((np.mean(pairs) ** 0.5, 15))

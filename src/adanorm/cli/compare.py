@@ -20,9 +20,8 @@ from adanorm.metrics.table import KIND_METRICS, METRICS
 from adanorm.records.comparisons import ComparisonRecord
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.verdicts.by_example import Norms, claimed_pairs, compare_by_example, shared_seeds
-from adanorm.verdicts.cell import cell_on_record
+from adanorm.verdicts.cell import cell_on_record, variance_of
 from adanorm.verdicts.comparison import Comparison
-from adanorm.verdicts.evidence import variance_of
 from adanorm.verdicts.pair import ExampleNoise, compared
 from adanorm.verdicts.preregistration import preregistration
 

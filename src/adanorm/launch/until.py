@@ -10,8 +10,7 @@ from typing import NamedTuple, TypeAlias
 from adanorm.config.titles import quantity_title, title
 from adanorm.studies.grid import Planned
 from adanorm.verdicts.by_example import bring_up_to_date
-from adanorm.verdicts.cell import Quantity
-from adanorm.verdicts.evidence import Evidence, evidence
+from adanorm.verdicts.cell import Evidence, Quantity, evidence
 from adanorm.verdicts.pair import Pair, pair, paper_gap
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import listed
@@ -133,7 +132,7 @@ class Plan:
             norms = pair_of(record.of_seeds(seeds), comparison.better, comparison.worse)
             answer = norms.answer_of_no_loss if comparison.no_worse else norms.answer
             left = f"{len(shared)} seeds" if answer == "open" and len(shared) >= self.most else ""
-            if not all(side.all_learned for side in norms.sides):
+            if not all(not side.setback for side in norms.sides):
                 left = norms.remark
             self._known[key] = Standing(comparison, norms, answer, left)
         return self._known[key]

@@ -28,7 +28,7 @@ from adanorm.verdicts import sentences
 from adanorm.verdicts.cell import Cell, cell
 from adanorm.verdicts.claims import ClaimResult, claim_results
 from adanorm.verdicts.plan_answers import TaskAnswer, task_answers
-from adanorm.verdicts.reproducibility import ColumnAgreement, agreements
+from adanorm.verdicts.reproducibility import Agreement, agreements
 
 TEMPLATE = Path(__file__).with_name("report.html")
 OF_CLAIMS = ("claim-", "evidence-")  # figures that stand beside the claims
@@ -47,7 +47,7 @@ def report_page(
     tables: Mapping[str, Table],
     judgements: Sequence[ClaimResult],
     figures: Sequence[Figure] = (),
-    columns: Sequence[ColumnAgreement] = (),
+    columns: Sequence[Agreement] = (),
     answers: Sequence[TaskAnswer] = (),
 ) -> str:
     """Return the report as HTML that needs no other file than the figures, which it links."""

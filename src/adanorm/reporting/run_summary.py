@@ -9,8 +9,7 @@ from adanorm.records import reader
 from adanorm.records.folder import shown, where
 from adanorm.records.published import published
 from adanorm.records.result import outcome
-from adanorm.verdicts.cell import cell, unlike_the_papers
-from adanorm.verdicts.evidence import verdict_of
+from adanorm.verdicts.cell import cell, unlike_the_papers, verdict_of
 
 
 def run_summary(experiment: Experiment) -> str:

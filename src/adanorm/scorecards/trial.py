@@ -30,7 +30,7 @@ from adanorm.scorecards.observed import computed_alike, observe
 from adanorm.scorecards.page import Card, Score, card_page, short, summary
 from adanorm.studies.grid import Planned, plan_runs, study_grid
 from adanorm.studies.study import Study
-from adanorm.verdicts.evidence import evidence
+from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.preregistration import preregistration
 
 

@@ -167,6 +167,6 @@ def _record(
         rest_variance=variances.rest,
         seed_error=variances.seed_error,
         example_error=variances.example_error,
-        test_set={norm: split.test_set for norm, split in splits.items() if split},
-        distribution={norm: split.distribution for norm, split in splits.items() if split},
+        test_set={norm: split[0] for norm, split in splits.items() if split},
+        distribution={norm: split[1] for norm, split in splits.items() if split},
     )

@@ -1,24 +1,26 @@
-"""The runs of a task under a norm, over seeds: their scores, signed here alone, beside the paper's number."""
+"""The runs of a task under a norm, over seeds, and of all its norms: their scores, signed here alone."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Literal, NamedTuple, TypeAlias
 
-from adanorm.config.compose import papers_sources
+from adanorm.config.compose import cached_experiment, papers_sources
 from adanorm.config.experiment import Experiment
+from adanorm.config.paths import choices
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
 from adanorm.studies.grid import Candidate
-from adanorm.verdicts.prediction import place
-from adanorm.verdicts.variance import Spread
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.variance import Spread, TaskVariance, place
 
 Quantity: TypeAlias = Literal[
     "test", "top3", "last_train_loss", "last_valid_loss", "valid_best", "valid_level"
@@ -54,21 +56,11 @@ class Cell:
         return tuple(run.folder() for run in self.runs)
 
     @property
-    def all_learned(self) -> bool:
-        """Whether no run diverged or failed to learn: scores that are left of others are the better ones."""
-        return not self.setback
-
-    @property
     def setback(self) -> str:
-        """How many runs diverged, or did not learn; nothing where none did."""
+        """How many runs diverged, or did not learn: what is left is the better. Nothing where none did."""
         if diverged := self.count("diverged"):
             return f"diverged {diverged}/{len(self.results)}"
         return f"did not learn {len(self.unlearned)}/{len(self.results)}" if self.unlearned else ""
-
-    @property
-    def ended(self) -> int:
-        """How many runs have ended, failed ones left out."""
-        return len(self.results) - self.count("failed")
 
     @property
     def recorded(self) -> set[int]:
@@ -254,6 +246,68 @@ def unlike_the_papers(run: Experiment) -> str | None:
         return f"{run.scale} scale"
     source = run.data.source
     return None if source in papers_sources(run.task.name) else f"data.source={source}"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The runs of a task at a scale by norm, and the variance of scores: of norms whose runs all learned."""
+
+    task: str
+    scale: str
+    quantity: Quantity
+    norms: dict[str, Cell]
+    variance: TaskVariance
+    plan: str | None = None  # that reads the runs; None: the first
+
+    def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> Evidence:
+        """Return the same with the norms that are named held to some of their seeds."""
+        norms = {norm: cell.of_seeds(seeds.get(norm, cell.recorded)) for norm, cell in self.norms.items()}
+        return replace(self, norms=norms, variance=variance_of(norms, self.quantity))
+
+
+def evidence(
+    task: str,
+    scale: str,
+    quantity: Quantity = "test",
+    *,
+    runs: str | None = None,
+    norms: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    plan: str | None = None,
+) -> Evidence:
+    """Return what the records of a folder say of a task at a scale.
+
+    Its settings are as they come but for `overrides`. The variance is that of the registered norms, and of
+    others that are named.
+    """
+    chosen = tuple(dict.fromkeys([*preregistration().norms, *norms]))
+    if task not in choices("task"):
+        return Evidence(task, scale, quantity, {}, TaskVariance({}, preregistration().prior_df_at_most))
+    first_seed = [f"seed={preregistration().plans[plan].first}"] if plan else []
+    settings = [f"task={task}", f"scale={scale}", *overrides, *first_seed]
+    firsts = {norm: cached_experiment([*settings, f"norm={norm}"], runs=runs) for norm in chosen}
+    cells = {norm: cell_on_record(first, quantity) for norm, first in firsts.items()}
+    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), plan)
+
+
+def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:
+    """Return the variance of the scores of norms that share a task and a scale, of which all runs learned."""
+    scores = {norm: cell.by_seed for norm, cell in norms.items() if cell.by_seed and not cell.setback}
+    first = next((norms[norm].runs[0] for norm in scores), None)
+    is_accuracy = first is not None and quantity == "test" and first.task.metric == "accuracy"
+    step = _accuracy_step(first.folder()) if first is not None and is_accuracy else 0.0
+    return TaskVariance(scores, preregistration().prior_df_at_most, step)
+
+
+@cache
+def _accuracy_step(folder: Path) -> float:
+    """Return the step of an accuracy in percent: a hundred over the test examples; 0 without outputs."""
+    return 100 / len(reader.outputs(folder)) if reader.has_outputs(folder) else 0.0
+
+
+def verdict_of(cell: Cell, run: Experiment) -> str:
+    """Return the verdict of a cell on the paper's number, by the spread of the task's norms."""
+    return cell.verdict(evidence(run.task.name, run.scale, runs=run.runs).variance.within)
 
 
 class Tried(NamedTuple):

@@ -9,19 +9,18 @@ from typing import Literal
 
 from adanorm.config.titles import task_metric
 from adanorm.records.published import published
-from adanorm.verdicts.cell import Quantity
-from adanorm.verdicts.conjunction import (
-    corrected,
-    count_shown,
-    partial_conjunction,
-    sign_test,
-)
-from adanorm.verdicts.evidence import Evidence, evidence
+from adanorm.verdicts.cell import Evidence, Quantity, evidence
+from adanorm.verdicts.comparison import Hypothesis
+from adanorm.verdicts.conjunction import corrected, count_shown, partial_conjunction, sign_test
 from adanorm.verdicts.pair import Pair, pair, paper_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 
 SCALES = ("paper", "small")
 SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
+TESTED: dict[str, tuple[Hypothesis, Hypothesis, Hypothesis]] = {  # by bound: holds, contrary, no gain
+    "better": ("better", "worse", "not superior"),
+    "no_worse": ("not inferior", "inferior", "inferior"),
+}
 Verdict = Literal["supported", "contradicted", "no difference", "open", "not run"]
 
 
@@ -43,26 +42,12 @@ class TaskResult:
     @property
     def holds(self) -> bool:
         """Whether the task is shown to be one of those that the claim counts."""
-        return self.p_support < preregistration().level
+        return self.ps[0] < preregistration().level
 
     @property
-    def p_support(self) -> float:
-        """The p against the claim's holding here: better, or not worse by the margin."""
-        kind = "p_not_inferior" if self.claim.bound == "no_worse" else "p_better"
-        return self._p(kind)
-
-    @property
-    def p_against(self) -> float:
-        """The p against the contrary: worse, or worse by more than the margin."""
-        return self._p("p_inferior" if self.claim.bound == "no_worse" else "p_worse")
-
-    @property
-    def p_no_gain(self) -> float:
-        """The p against *not better by what matters*; of a claim of no loss, the same as `p_against`."""
-        return self.p_against if self.claim.bound == "no_worse" else self._p("p_not_superior")
-
-    def _p(self, kind: str) -> float:
-        return 1.0 if self.pair is None or self.pair.answer == "not run" else self.pair.p(kind)
+    def ps(self) -> tuple[float, ...]:
+        """The p against the claim's holding here, against its contrary, and against no gain that matters."""
+        return tuple(1.0 if self.pair is None else self.pair.p_of(one) for one in TESTED[self.claim.bound])
 
 
 @dataclass(frozen=True)
@@ -86,10 +71,11 @@ class ClaimResult:
         """
         needed = self.claim.needed(self.scale)
         contrary = len(self.tasks) - needed + 1
+        holds, against, no_gain = zip(*(task.ps for task in self.tasks), strict=True)
         return (
-            partial_conjunction([task.p_support for task in self.tasks], needed),
-            partial_conjunction([task.p_against for task in self.tasks], contrary),
-            partial_conjunction([task.p_no_gain for task in self.tasks], contrary),
+            partial_conjunction(holds, needed),
+            partial_conjunction(against, contrary),
+            partial_conjunction(no_gain, contrary),
         )
 
     @property
@@ -113,7 +99,7 @@ class ClaimResult:
     @property
     def shown_on(self) -> int:
         """On how many tasks at least the claim is shown to hold."""
-        return count_shown([task.p_support for task in self.tasks], preregistration().level)
+        return count_shown([task.ps[0] for task in self.tasks], preregistration().level)
 
 
 def claim_results(runs: str | None = None) -> list[ClaimResult]:

@@ -15,6 +15,7 @@ Answer = Literal["better", "worse", "equivalent", "open"]
 Sign = Literal["ahead", "behind", "not told apart"]
 Size = Literal["within the margin", "not shown within the margin"]
 PapersGap = Literal["excluded", "not excluded", "not comparable"]
+Hypothesis = Literal["better", "worse", "not inferior", "inferior", "not superior"]
 SMALLEST_P = 1e-300  # a smaller one could be taken for 0
 
 
@@ -122,39 +123,23 @@ class Comparison:
         """The p of no difference, two-sided."""
         return self._corrected(2 * self._tail(abs(self.gap)), self.levels.difference)
 
-    @property
-    def p_better(self) -> float:
-        """The p against *better*: two-sided, and 1 where the norms are equivalent."""
-        return self._p_ahead(self.gap)
+    def p_of(self, hypothesis: Hypothesis) -> float:
+        """Return the p against a hypothesis on the first norm.
 
-    @property
-    def p_worse(self) -> float:
-        """The p against *worse*: two-sided, and 1 where the norms are equivalent."""
-        return self._p_ahead(-self.gap)
-
-    def _p_ahead(self, gap: float) -> float:
+        *Better* and *worse* have a two-sided p, which is 1 where the norms are equivalent. The others are of
+        the margin, one-sided: half of the nominal level of equivalence belongs to a side.
+        """
+        by_the_margin = {
+            "not inferior": self.gap + self.margin,
+            "inferior": -self.gap - self.margin,
+            "not superior": self.margin - self.gap,
+        }
+        if hypothesis in by_the_margin:
+            return self._corrected(self._tail(by_the_margin[hypothesis]), self.levels.equivalence / 2)
         if self.answer == "equivalent":
             return 1.0
+        gap = self.gap if hypothesis == "better" else -self.gap
         return self._corrected(2 * self._tail(gap), self.levels.difference)
-
-    @property
-    def p_not_inferior(self) -> float:
-        """The p against *not worse by the margin*, one-sided: non-inferiority."""
-        return self._one_sided(self.gap + self.margin)
-
-    @property
-    def p_inferior(self) -> float:
-        """The p against *worse by more than the margin*, one-sided."""
-        return self._one_sided(-self.gap - self.margin)
-
-    @property
-    def p_not_superior(self) -> float:
-        """The p against *not better by the margin*, one-sided."""
-        return self._one_sided(self.margin - self.gap)
-
-    def _one_sided(self, distance: float) -> float:
-        # Nominal equivalence levels are two-sided: half of one belongs to a side.
-        return self._corrected(self._tail(distance), self.levels.equivalence / 2)
 
     def _tail(self, distance: float) -> float:
         return _above(distance / self.error, self.df)
@@ -189,15 +174,13 @@ def compare(
     *,
     level: float = 0.05,
     levels: Levels | None = None,
-    spread: Spread | None = None,
-    paper: PaperGap | None = None,
 ) -> Comparison | None:
     """Return by how much the first norm beats the second, over the seeds that both have scores of.
 
     Scores are by seed, or in the order of the seeds; larger is better, so negate a loss. A difference below
-    `margin` does not matter. A plan with several looks has `levels`, a variance that other norms tell too a
-    `spread`. None with fewer than two shared seeds, and where all gaps are alike: nothing tells their noise
-    then. Raises ValueError for a margin that is not positive and for sequences of different lengths.
+    `margin` does not matter. A plan with several looks has `levels`. None with fewer than two shared seeds,
+    and where all gaps are alike: nothing tells their noise then. Raises ValueError for a margin that is not
+    positive and for sequences of different lengths.
     """
     if margin <= 0:
         raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")
@@ -207,7 +190,7 @@ def compare(
             f"{len(first)} and {len(second)} scores: name their seeds, as in {{1: 75.9, 2: 76.4}}"
         )
     gaps = [float(sides[0][seed] - sides[1][seed]) for seed in sides[0] if seed in sides[1]]
-    return compare_gaps(gaps, margin, level=level, levels=levels, spread=spread, paper=paper)
+    return compare_gaps(gaps, margin, level=level, levels=levels)
 
 
 def compare_gaps(
@@ -229,7 +212,8 @@ def compare_gaps(
     folds, with so many tested examples an example trained on; n of them have the variance of a mean of n
     independent ones times 1 + n * overlap (Nadeau & Bengio 2003, section 3).
     """
-    spread = spread or own_spread(gaps)
+    own = stdev(gaps) if len(gaps) > 1 else 0.0
+    spread = spread or (Spread(own, len(gaps) - 1) if own > NO_SPREAD else None)
     if spread is None:
         return None
     sd = spread.sd * math.sqrt(1 + len(gaps) * overlap)
@@ -246,9 +230,3 @@ def compare_gaps(
         paper,
         beyond_margin=beyond_margin,
     )
-
-
-def own_spread(gaps: Sequence[float]) -> Spread | None:
-    """Return the standard deviation of gaps; None with fewer than two, and where all are alike."""
-    sd = stdev(gaps) if len(gaps) > 1 else 0.0
-    return Spread(sd, len(gaps) - 1) if sd > NO_SPREAD else None

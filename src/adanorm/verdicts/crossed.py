@@ -67,15 +67,8 @@ def pooled_example_error(variances: Sequence[float], examples: int) -> float:
     return math.sqrt(max(0.0, fmean(variances)) / examples)
 
 
-class SeedSplit(NamedTuple):
-    """Standard deviations of a norm's score over seeds: on this test set, and on its distribution."""
-
-    test_set: float
-    distribution: float
-
-
-def seed_split(values: Values) -> SeedSplit | None:
-    """Return how much of a norm's spread over seeds is of this test set alone (Jordan 2024).
+def seed_split(values: Values) -> tuple[float, float] | None:
+    """Return the deviations of a score over seeds: on this test set, on its distribution (Jordan 2024).
 
     `values` are (seeds, examples), what each run gets of each example. The variance of the score on
     the distribution is E / (E - 1) (V - sum_e v_e / E²), with V that of the score on the test set and
@@ -85,4 +78,4 @@ def seed_split(values: Values) -> SeedSplit | None:
         return None
     seed = components(values).seed
     assert seed is not None, "of several seeds"
-    return SeedSplit(float(values.mean(1).std(ddof=1)), math.sqrt(max(0.0, seed)))
+    return float(values.mean(1).std(ddof=1)), math.sqrt(max(0.0, seed))

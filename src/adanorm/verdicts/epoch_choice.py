@@ -95,27 +95,25 @@ def epoch_choice(
     `over` says which evaluations' weights the runs averaged, if they did.
     """
     several = [group for group in groups if len(group) > 1]
-    df = sum(len(group) - 1 for group in several)
-    if not df:
-        return None
     runs = [run for group in several for run in group]
+    if not runs:
+        return None
     chosen = [[run.chosen for run in group] for group in several]
     levels = [[level(run.curve) or 0.0 for run in group] for group in several]
     averages = [[run.averaged for run in group if run.averaged is not None] for group in several]
-    has_averages = all(len(group) == len(scores) for group, scores in zip(several, averages, strict=True))
+    won = [run.averaged - run.chosen for run in runs if run.averaged is not None]
+    has_averages = len(won) == len(runs)
     return EpochChoice(
         task,
         scale,
         len(runs),
-        df,
+        len(runs) - len(several),
         steadier(chosen, chosen).sd,
         steadier(chosen, levels),
         fmean(max(run.curve) - run.chosen for run in runs),
         over,
         steadier(chosen, averages) if has_averages else None,
-        fmean(run.averaged - run.chosen for run in runs if run.averaged is not None)
-        if has_averages
-        else None,
+        fmean(won) if has_averages else None,
     )
 
 
@@ -144,17 +142,16 @@ def epoch_choices(runs: str | None = None) -> list[EpochChoice]:
 def tracked(planned: Sequence[Experiment]) -> dict[int, Run]:
     """Return the runs on record, all seeds', of which every evaluation's test score is, by seed."""
     on_record = {run.seed: run for run in [*planned, *reader.runs_on_record(planned[0])]}
-    by_seed = {}
+    metric, by_seed = planned[0].task.metric, {}
+    sign = 1 if METRICS[metric].higher_is_better else -1
     for run in on_record.values():
         result, rows = reader.result(run.folder()), reader.test_metrics(run.folder())
         if result is None or result.status != "done" or not rows:
             continue
-        sign = 1 if METRICS[run.task.metric].higher_is_better else -1
-        curve = [sign * row[f"test_{run.task.metric}"] for row in rows]
-        score = sign * result.test_score(run.task.metric)
+        curve = [sign * row[f"test_{metric}"] for row in rows]
+        chosen, averaged = sign * result.test_score(metric), None
         if result.averaged:
-            best = next(i for i, row in enumerate(rows) if row["update"] == result.best_step)
-            by_seed[run.seed] = Run(curve[best], curve, score)
-        else:
-            by_seed[run.seed] = Run(score, curve)
+            averaged = chosen
+            chosen = next(x for row, x in zip(rows, curve, strict=True) if row["update"] == result.best_step)
+        by_seed[run.seed] = Run(chosen, curve, averaged)
     return by_seed

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from itertools import product
 from statistics import fmean, geometric_mean
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
 from adanorm.analyses.cell import analysis_results
-from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity
+from adanorm.analyses.spec import Analysis, AnalysisGrid
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
 from adanorm.config.yaml_file import read_yaml_file
@@ -57,39 +57,30 @@ def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[F
     """Return a row for each task and quantity that both norms have records of."""
     assert finding.norms is not None, "a comparison names two norms"
     first, second = finding.norms
-    measured = []
-    for task in analysis.tasks:
-        for quantity in finding.quantities:
-            pairs = [_by_seed(grid, norm, task, quantity) for norm in (first, second)]
-            if seeds := sorted(pairs[0].keys() & pairs[1].keys()):
-                measured.append((task, quantity, [[by_seed[seed] for seed in seeds] for by_seed in pairs]))
-    by_ratio = [_shown(analysis, quantity).log for _, quantity, _ in measured]
-    gaps = [
-        [math.log(b) - math.log(a) if ratio else b - a for a, b in zip(*values, strict=True)]
-        for (_, _, values), ratio in zip(measured, by_ratio, strict=True)
-    ]
-    level = preregistration().level
-    comparisons = [compare_gaps(of, level=level) for of in gaps]
-    known = iter(in_family([one for one in comparisons if one is not None]))
-    rows = []
-    for (task, quantity, values), of, ratio, comparison in zip(
-        measured, gaps, by_ratio, comparisons, strict=True
-    ):
-        judged = None if comparison is None else next(known)
-        rows.append(
-            FindingRow(
-                task,
-                _shown(analysis, quantity).label,
-                (first, second),
-                _means(values, by_ratio=ratio),
-                fmean(of),
-                ratio,
-                None if judged is None else judged.family_p,
-                len(of),
-                _verdict(judged, finding.expected),
-            )
+    rows: list[FindingRow] = []
+    comparisons = []
+    for task, name in product(analysis.tasks, finding.quantities):
+        sides = [_by_seed(grid, norm, task, name) for norm in (first, second)]
+        seeds = sorted(sides[0].keys() & sides[1].keys())
+        if not seeds:
+            continue
+        quantity = next(shown for shown in analysis.shown if shown.name == name)
+        values = [[side[seed] for seed in seeds] for side in sides]
+        scale, mean = (math.log, geometric_mean) if quantity.log else (float, fmean)
+        gaps = [scale(b) - scale(a) for a, b in zip(*values, strict=True)]
+        comparisons.append(compare_gaps(gaps, level=preregistration().level))
+        means = mean(values[0]), mean(values[1])
+        row = FindingRow(
+            task, quantity.label, (first, second), means, fmean(gaps), quantity.log, None, len(gaps), ""
         )
-    return rows
+        rows.append(row)
+    # What has one seed, or equal gaps, is not tested, and counts for nothing in the correction.
+    tested = iter(in_family([one for one in comparisons if one is not None]))
+    judged = [one and next(tested) for one in comparisons]
+    return [
+        row._replace(p=one.family_p if one else None, verdict=_verdict(one, finding.expected))
+        for row, one in zip(rows, judged, strict=True)
+    ]
 
 
 def _verdict(comparison: Comparison | None, expected: str | None) -> str:
@@ -106,12 +97,3 @@ def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[in
         for result in analysis_results(grid[norm, task])
         if result.status == "done" and quantity in result.summary
     }
-
-
-def _shown(analysis: Analysis, quantity: str) -> Quantity:
-    return next(shown for shown in analysis.shown if shown.name == quantity)
-
-
-def _means(values: Sequence[Sequence[float]], *, by_ratio: bool) -> tuple[float, float]:
-    first, second = (geometric_mean(side) if by_ratio else fmean(side) for side in values)
-    return first, second

@@ -11,13 +11,11 @@ from typing import Literal, NamedTuple
 from adanorm.config.titles import task_metric, title
 from adanorm.records.comparisons import read_comparison
 from adanorm.records.published import READ_OFF, published, published_last_loss
-from adanorm.verdicts.cell import Cell
-from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
+from adanorm.verdicts.cell import Cell, Evidence
+from adanorm.verdicts.comparison import Comparison, Hypothesis, PaperGap, compare_gaps
 from adanorm.verdicts.crossed import pooled_example_error
-from adanorm.verdicts.evidence import Evidence
-from adanorm.verdicts.planning import Prospect, prospect
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Looks
+from adanorm.verdicts.sequential import Looks, Prospect, prospect
 from adanorm.verdicts.variance import TaskVariance
 
 Answer = Literal["better", "worse", "equivalent", "open", "not run"]
@@ -51,12 +49,12 @@ class Pair:
         Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm of which a run
         learned nothing is not compared.
         """
-        if any(side.ended == 0 for side in self.sides):
+        if any(len(side.recorded) == 0 for side in self.sides):
             return "not run"
         if self.divergence_p is not None:
             if self.divergence_p >= preregistration().level:
                 return "open"
-            shares = [side.count("diverged") / side.ended for side in self.sides]
+            shares = [side.count("diverged") / len(side.recorded) for side in self.sides]
             return "better" if shares[0] < shares[1] else "worse"
         return "open" if self.comparison is None else self.comparison.answer
 
@@ -104,16 +102,17 @@ class Pair:
         if self.answer != "open" or self.comparison is None:
             return self.answer
         level = preregistration().level
-        if self.comparison.p_not_inferior < level:
+        if self.comparison.p_of("not inferior") < level:
             return "not worse"
-        return "worse" if self.comparison.p_inferior < level else "open"
+        return "worse" if self.comparison.p_of("inferior") < level else "open"
 
-    def p(self, kind: str) -> float:
-        """Return the p of a hypothesis here, such as `p_better` of a comparison; 1 without evidence."""
+    def p_of(self, hypothesis: Hypothesis) -> float:
+        """Return the p of a hypothesis of the first norm; 1 without evidence."""
         if self.divergence_p is not None:
-            shown = "p_better" if self.answer == "better" else "p_worse"
-            return self.divergence_p if kind == shown and self.answer != "open" else 1.0
-        return 1.0 if self.comparison is None else float(getattr(self.comparison, kind))
+            return self.divergence_p if hypothesis == self.answer else 1.0
+        if self.comparison is None or self.answer == "not run":
+            return 1.0
+        return self.comparison.p_of(hypothesis)
 
 
 def pair(
@@ -249,7 +248,7 @@ def _divergence(sides: tuple[Cell, Cell]) -> float | None:
         return None
     from scipy.stats import fisher_exact
 
-    table = [[count, side.ended - count] for count, side in zip(diverged, sides, strict=True)]
+    table = [[count, len(side.recorded) - count] for count, side in zip(diverged, sides, strict=True)]
     return float(fisher_exact(table).pvalue)
 
 

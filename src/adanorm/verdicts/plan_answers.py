@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
+from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.claims import claim_margin, claimed_pair, deciding_evidence
 from adanorm.verdicts.comparison import Comparison, compare_gaps
 from adanorm.verdicts.conjunction import corrected
-from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.preregistration import Claim, preregistration
 
 FIRST_PLAN = "first"

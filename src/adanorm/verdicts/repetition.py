@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.result import Result
-from adanorm.verdicts.prediction import DIFFERS, place
-from adanorm.verdicts.variance import NO_SPREAD, Spread
+from adanorm.verdicts.variance import DIFFERS, NO_SPREAD, Spread, place
 
 Agreement = Literal["to the bit", "within rounding", "within the seeds' spread", "open", "differs"]
 ROUNDING = 1e-4  # relative: what sums in another order differ by, before training magnifies it

@@ -12,16 +12,18 @@ import numpy as np
 
 from adanorm.config.titles import task_metric
 from adanorm.records.published import published, published_tasks
-from adanorm.verdicts.evidence import evidence
+from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.variance import Scores
 
 
 class Agreement(NamedTuple):
-    """How a column of ours agrees with the paper's, over the same norms.
+    """How the paper's numbers of a task are upheld by ours, over the same norms.
 
     `upheld` of `ordered` pairs of norms that the paper tells apart are ordered alike; `spearman` and
     `pearson` correlate the two columns (None where one of them does not vary); `variation` is the mean
-    over norms of the coefficient of variation of the two numbers, in percent.
+    over norms of the coefficient of variation of the two numbers, in percent. `own_upheld` is the share of
+    the orders of one of our seeds that the mean of the others upholds; None under two seeds of all norms.
+    The task "" stands for all together; `confirmed`: of numbers alone that a public source confirms.
     """
 
     norms: int
@@ -31,6 +33,9 @@ class Agreement(NamedTuple):
     spearman: float | None
     pearson: float | None
     variation: float
+    own_upheld: float | None = None
+    task: str = ""
+    confirmed: bool = True
 
 
 def agreement(ours: Sequence[float], papers: Sequence[float]) -> Agreement | None:
@@ -73,20 +78,7 @@ def variation(numbers: Sequence[float]) -> float:
     return (1 + 1 / (4 * count)) * spread / abs(float(np.mean(numbers))) * 100
 
 
-class ColumnAgreement(NamedTuple):
-    """How the paper's numbers of a task are upheld, only those that a public source confirms or all.
-
-    `own_upheld` is the share of the orders of one of our seeds that the mean of the others upholds; None
-    under two seeds of all norms. The task "" stands for all tasks together.
-    """
-
-    task: str
-    confirmed: bool
-    agreement: Agreement
-    own_upheld: float | None
-
-
-def agreements(runs: str | None = None) -> list[ColumnAgreement]:
+def agreements(runs: str | None = None) -> list[Agreement]:
     """Return the agreement of each of the paper's columns with runs at its scale, then of all together."""
     agreed = []
     for confirmed in (True, False):
@@ -99,7 +91,7 @@ def agreements(runs: str | None = None) -> list[ColumnAgreement]:
     return agreed
 
 
-def _column(task: str, runs: str | None, *, confirmed: bool) -> ColumnAgreement | None:
+def _column(task: str, runs: str | None, *, confirmed: bool) -> Agreement | None:
     sign = 1 if task_metric(task).higher_is_better else -1
     scores = evidence(task, "paper", runs=runs).variance.scores
     papers = {}
@@ -108,8 +100,11 @@ def _column(task: str, runs: str | None, *, confirmed: bool) -> ColumnAgreement 
         if number is not None and number.value is not None and (number.confirmed or not confirmed):
             papers[norm] = sign * number.value
     ours = {norm: fmean(scores[norm].values()) for norm in papers}
-    column = agreement(list(ours.values()), list(papers.values()))
-    return column and ColumnAgreement(task, confirmed, column, own_upheld({n: scores[n] for n in papers}))
+    column = agreement([*ours.values()], [*papers.values()])
+    if column is None:
+        return None
+    own = own_upheld({norm: scores[norm] for norm in papers})
+    return column._replace(task=task, confirmed=confirmed, own_upheld=own)
 
 
 def own_upheld(scores: Scores) -> float | None:
@@ -126,22 +121,21 @@ def own_upheld(scores: Scores) -> float | None:
     return upheld / ordered if ordered else None
 
 
-def _together(columns: Sequence[ColumnAgreement]) -> ColumnAgreement:
+def _together(columns: Sequence[Agreement]) -> Agreement:
     """Return the orders of all columns, and the mean of their other measures, each column counting once."""
-    agreements = [column.agreement for column in columns]
 
     def mean(values: Sequence[float | None]) -> float | None:
         known = [value for value in values if value is not None]
         return fmean(known) if known else None
 
-    together = Agreement(
-        norms=sum(one.norms for one in agreements),
-        upheld=sum(one.upheld for one in agreements),
-        ordered=sum(one.ordered for one in agreements),
+    return Agreement(
+        norms=sum(one.norms for one in columns),
+        upheld=sum(one.upheld for one in columns),
+        ordered=sum(one.ordered for one in columns),
         p_upheld=None,  # orders of one column depend on each other
-        spearman=mean([one.spearman for one in agreements]),
-        pearson=mean([one.pearson for one in agreements]),
-        variation=fmean(one.variation for one in agreements),
+        spearman=mean([one.spearman for one in columns]),
+        pearson=mean([one.pearson for one in columns]),
+        variation=fmean(one.variation for one in columns),
+        own_upheld=mean([one.own_upheld for one in columns]),
+        confirmed=columns[0].confirmed,
     )
-    own = mean([column.own_upheld for column in columns])
-    return ColumnAgreement("", columns[0].confirmed, together, own)

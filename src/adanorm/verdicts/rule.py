@@ -113,7 +113,7 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
     comparisons = [_compare((first, second), column) for column in columns]
     if None in comparisons:
         return None
-    return all(one is not None and one.p_not_inferior < level for one in comparisons)
+    return all(one is not None and one.p_of("not inferior") < level for one in comparisons)
 
 
 def _compare(

@@ -1,4 +1,4 @@
-"""How far scores spread over seeds: a comparison's own variance, with the task's other norms as a prior."""
+"""How far scores spread over seeds, and where a number lies in what one more run would give."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from statistics import fmean
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 Scores: TypeAlias = Mapping[str, Mapping[int, float]]  # norm -> seed -> score
 FEWEST_PAIRS = 3  # of norms, whose variances say something of their spread
 NO_SPREAD = 1e-9  # what equal gaps differ by in floating point
+Place = Literal["consistent", "differs", "inconclusive"]
+DIFFERS = 0.05  # outside the central 95 %
+CONSISTENT = 0.20  # inside the central 80 %
 
 
 class Spread(NamedTuple):
@@ -109,11 +112,6 @@ class TaskVariance:
         squares, df = self._residual
         return Spread(math.sqrt(max(squares / df, self.resolution**2 / 12)), df) if df else None
 
-    @property
-    def of_any_difference(self) -> Spread | None:
-        """Return the spread of a seed's difference between two norms, pooled over all pairs of norms."""
-        return self.residual and self.residual._replace(sd=self.residual.sd * math.sqrt(2))
-
     @cached_property
     def within(self) -> Spread | None:
         """Return the spread of a norm's scores over seeds, pooled over norms: of one more run."""
@@ -138,3 +136,27 @@ class TaskVariance:
         values -= values.mean()
         estimates, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
         return float(np.square(values - design @ estimates).sum()), len(runs) - int(rank)
+
+
+class Prediction(NamedTuple):
+    """Where a number lies in the distribution of one more run: in percent, p two-sided, the verdict."""
+
+    percentile: float
+    p: float
+    verdict: Place
+
+
+def place(number: float, *, rounding: float, mean: float, count: int, spread: Spread) -> Prediction:
+    """Return where a published number lies, given the mean of `count` runs.
+
+    One more run lies at mean + t s sqrt(1 + 1/n), t Student's with the spread's degrees of freedom;
+    the number may have been rounded by up to `rounding`. *differs*: outside the central 95 %;
+    *consistent*: inside the central 80 %; *inconclusive*: between.
+    """
+    from scipy.special import stdtr
+
+    scale = spread.sd * math.sqrt(1 + 1 / count)
+    distance = max(0.0, abs(number - mean) - rounding)
+    p = 2 * float(stdtr(spread.df, -distance / scale))
+    verdict: Place = "differs" if p < DIFFERS else "consistent" if p >= CONSISTENT else "inconclusive"
+    return Prediction(100 * float(stdtr(spread.df, (number - mean) / scale)), p, verdict)

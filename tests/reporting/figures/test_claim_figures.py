@@ -10,8 +10,8 @@ import pytest
 from adanorm.config.compose import cached_experiment
 from adanorm.reporting.figures.claim import claim_effects, evidence_accrual
 from adanorm.reporting.figures.style import svg
+from adanorm.verdicts.cell import Evidence
 from adanorm.verdicts.claims import claim_evidence, claimed_pair
-from adanorm.verdicts.evidence import Evidence
 from adanorm.verdicts.preregistration import Claim
 from tests.reporting.records import record, score
 

@@ -20,8 +20,8 @@ from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies
+from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.claims import SCALES, claim_evidence, claimed_pair
-from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.plan_answers import task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 

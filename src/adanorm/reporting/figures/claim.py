@@ -14,8 +14,8 @@ from matplotlib.ticker import MaxNLocator
 
 from adanorm.config.titles import quantity_title, task_metric, title
 from adanorm.reporting.figures.style import NamedFigure, figure_style, legend_below, panels
+from adanorm.verdicts.cell import Evidence
 from adanorm.verdicts.claims import claimed_pair
-from adanorm.verdicts.evidence import Evidence
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import Claim, preregistration
 

@@ -292,7 +292,7 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
         for row, of_row in by_seed.items()
     }
     cells = {row: cell for (row, column), cell in table.cells.items() if column == task and cell is not None}
-    setbacks = {row: cell.setback for row, cell in cells.items() if not cell.all_learned}
+    setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
     if rule.folds_overlap is not None:  # a norm that lost a fold is not compared by the others
         setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
         scores = {norm: of_norm for norm, of_norm in _by_fold(study, scores).items() if norm not in setbacks}
@@ -306,7 +306,7 @@ def _losses(table: Table, task: str, quantity: Compares) -> Scores:
     for (row, column), plan in table.grid.items():
         if column == task and plan.runs:
             cell = cell_of(plan.runs[0], with_results(plan.runs), quantity)
-            if cell.by_seed and cell.all_learned:
+            if cell.by_seed and not cell.setback:
                 losses[row] = cell.by_seed
     return losses
 

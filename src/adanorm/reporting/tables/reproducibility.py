@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from adanorm.config.titles import title
 from adanorm.reporting.tables.formats import markdown_table
-from adanorm.verdicts.reproducibility import ColumnAgreement
+from adanorm.verdicts.reproducibility import Agreement
 
 COLUMNS = (
     "task", "paper's numbers", "norms", "orders upheld", "p", "among our own seeds", "Spearman", "Pearson",
@@ -25,7 +25,7 @@ NOTE = (
 )
 
 
-def reproducibility_markdown(columns: Sequence[ColumnAgreement]) -> str:
+def reproducibility_markdown(columns: Sequence[Agreement]) -> str:
     """Return the measures in Markdown, one row per column of the paper."""
     lines = ["# How reproducible the paper is", ""]
     if not columns:
@@ -33,30 +33,28 @@ def reproducibility_markdown(columns: Sequence[ColumnAgreement]) -> str:
     return "\n".join([*lines, *markdown_table(COLUMNS, map(reproducibility_row, columns)), "", NOTE, ""])
 
 
-def reproducibility_row(column: ColumnAgreement) -> list[str]:
+def reproducibility_row(column: Agreement) -> list[str]:
     """Return the measures of a column, with one text for each of COLUMNS."""
-    agreement, own = column.agreement, column.own_upheld
-    share = 100 * agreement.upheld / max(1, agreement.ordered)
+    own, share = column.own_upheld, 100 * column.upheld / max(1, column.ordered)
     return [
         title(column.task) if column.task else "all",
         "confirmed" if column.confirmed else "all",
-        str(agreement.norms),
-        f"{agreement.upheld} of {agreement.ordered} ({share:.0f} %)",
-        "-" if agreement.p_upheld is None else f"{agreement.p_upheld:.2f}",
+        str(column.norms),
+        f"{column.upheld} of {column.ordered} ({share:.0f} %)",
+        "-" if column.p_upheld is None else f"{column.p_upheld:.2f}",
         "-" if own is None else f"{100 * own:.0f} %",
-        *("-" if r is None else f"{r:+.2f}" for r in (agreement.spearman, agreement.pearson)),
-        f"{agreement.variation:.2f} %",
+        *("-" if r is None else f"{r:+.2f}" for r in (column.spearman, column.pearson)),
+        f"{column.variation:.2f} %",
     ]
 
 
-def reproducibility_csv(columns: Sequence[ColumnAgreement]) -> str:
+def reproducibility_csv(columns: Sequence[Agreement]) -> str:
     """Return the measures as CSV, unrounded."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     names = "norms upheld ordered p_upheld spearman pearson variation"
     writer.writerow(["task", "confirmed", *names.split(), "own_upheld"])
     for column in columns:
-        numbers = [*column.agreement, column.own_upheld]
-        shown = ("" if n is None else n if isinstance(n, int) else f"{n:.4f}" for n in numbers)
+        shown = ("" if n is None else n if isinstance(n, int) else f"{n:.4f}" for n in column[:8])
         writer.writerow([column.task or "all", "yes" if column.confirmed else "no", *shown])
     return file.getvalue()

@@ -14,9 +14,8 @@ from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.studies.grid import Candidate, StudyGrid
 from adanorm.studies.study import Study
-from adanorm.verdicts.cell import Cell, Tried, best, cell, level, tried
+from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, level, tried
 from adanorm.verdicts.conjunction import significantly_best
-from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import TaskVariance
 
@@ -137,7 +136,7 @@ class Table:
         scores = {
             row: cell.by_seed
             for (row, column), cell in self.cells.items()
-            if column == task and cell is not None and cell.all_learned
+            if column == task and cell is not None and not cell.setback
         }
         return TaskVariance(scores, preregistration().prior_df_at_most)
 
