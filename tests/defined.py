@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import choices
-from adanorm.models.norm_compatibility import why_unsupported
+from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
 
 

@@ -20,7 +20,7 @@ from adanorm.analyses.spec import load_analysis
 from adanorm.cli.command import COMMANDS, OTHER_NAMES, command_name, dispatch
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import CONF, PROJECT
-from adanorm.models.norm_compatibility import compatible_norm
+from adanorm.models.norm_sites import compatible_norm
 from adanorm.studies.study import load_study
 from tests.trees import projective
 

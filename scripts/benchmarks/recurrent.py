@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.config.compose import compose_experiment
-from adanorm.models.norm_compatibility import why_unsupported
-from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.norm_sites import PlacedNorms, why_unsupported
 from adanorm.models.recurrent import LAYERS
 from adanorm.norms import NORMS, NormChoice, norm_factory
 from adanorm.records.environment import describe

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from adanorm.analyses.along_training import along_training, updates
-from adanorm.analyses.registry import ANALYSES
+from adanorm.analyses.observers import ANALYSES
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.analyses.step import Step, Values
 from adanorm.config.paths import choices

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.models.norm_compatibility import why_unsupported
+from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
 from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.formats import table_markdown, table_text

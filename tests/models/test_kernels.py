@@ -10,10 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models import kernels
-from adanorm.models.fast_layers import Dropout, Linear, replace_layers
-from adanorm.models.kernels.products import WORTHWHILE, linear
-from adanorm.models.kernels.row_sums import sum_rows
+from adanorm.models.fast_layers import WORTHWHILE, Dropout, Linear, linear, replace_layers, sum_rows, usable
 
 # The first is too small for oneDNN; the others have fewer, as many and more outputs than inputs.
 SHAPES = [((3, 5), 4), ((1100, 40), 24), ((20, 70, 32), 32), ((2, 3, 200, 20), 50)]
@@ -25,12 +22,12 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 
 def test_float32_on_the_cpu_alone_is_computed_otherwise() -> None:
     x = torch.zeros(2)
-    assert kernels.usable(x)
-    assert not kernels.usable(x.double())
-    assert not kernels.usable(x.bfloat16())
-    assert not kernels.usable(x.to("meta"))
+    assert usable(x)
+    assert not usable(x.double())
+    assert not usable(x.bfloat16())
+    assert not usable(x.to("meta"))
     with torch.autocast("cpu", torch.bfloat16):
-        assert not kernels.usable(x)
+        assert not usable(x)
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -14,8 +14,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.model_base import Sites
 from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import choices
-from adanorm.models.norm_compatibility import why_unsupported
-from adanorm.models.norm_sites import NormSites, build_with_norms
+from adanorm.models.norm_sites import NormSites, build_with_norms, why_unsupported
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.base import TrainingTask
 

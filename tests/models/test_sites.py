@@ -14,8 +14,7 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.models.deep_linear import DeepLinear
 from adanorm.models.mnist_cnn import MnistCnn
-from adanorm.models.norm_compatibility import compatible_norm
-from adanorm.models.norm_sites import NormSites, PlacedNorms, build_with_norms
+from adanorm.models.norm_sites import NormSites, PlacedNorms, build_with_norms, compatible_norm
 from adanorm.models.sentence_encoder import SentenceEncoder
 from adanorm.models.vgg import Vgg
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, norm_factory

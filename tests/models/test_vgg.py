@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.torchvision_library import torchvision_models
 from adanorm.models.vgg import Vgg
+from adanorm.models.vision_transformer import torchvision_models
 from adanorm.norms import NormChoice, norm_factory
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from adanorm.config.compose import compose_experiment
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.torchvision_library import torchvision_models
+from adanorm.models.vision_transformer import torchvision_models
 from adanorm.norms import NormChoice, norm_factory
 
 SIZES = {"image_size": 28, "patch_size": 14, "layers": 2, "dim": 8, "heads": 2, "ffn_dim": 16, "dropout": 0.0}

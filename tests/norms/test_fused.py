@@ -242,8 +242,8 @@ print(backends.describe(AdaNorm(8), "auto", "cpu"))
 print(backends.describe(AdaNorm(8), "auto", "cuda"))
 import numpy as np
 from adanorm.models import arc_standard
-from adanorm.models.kernels.dropout import dropout
-from adanorm.models.kernels.row_sums import sum_rows
+from adanorm.models.fast_layers import dropout
+from adanorm.models.fast_layers import sum_rows
 assert set(dropout(torch.ones(99), 0.5, training=True).tolist()) == {0, 2}
 assert sum_rows(torch.eye(3), torch.tensor([[0, 2]])).tolist() == [[1, 0, 1]]
 states = arc_standard.first_states(np.array([0, 3]))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from adanorm.config.compose import compose_experiment
-from adanorm.models.norm_compatibility import compatible_norm
+from adanorm.models.norm_sites import compatible_norm
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.norms.family import LayerNorm
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm

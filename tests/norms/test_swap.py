@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import adanorm
 from adanorm.config.paths import PROJECT
-from adanorm.models.torchvision_library import torchvision_models
+from adanorm.models.vision_transformer import torchvision_models
 from adanorm.norms import AdaNorm, LayerNorm, RmsNorm
 
 

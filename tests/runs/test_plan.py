@@ -11,10 +11,10 @@ from adanorm.cli import plan as command
 from adanorm.cli.command import parse_arguments
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.records.environment import numerics_version
 from adanorm.runs import duration
 from adanorm.runs.duration import Durations, Probe, recall
 from adanorm.runs.plan import plan
-from adanorm.training.numerics import numerics_version
 from tests.reporting.records import record, score
 
 

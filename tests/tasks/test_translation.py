@@ -22,8 +22,7 @@ from adanorm.metrics.bleu import bleu
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.runs.setup import prepare
-from adanorm.tasks.label_smoothing import label_smoothed_loss
-from adanorm.tasks.translation import Translation
+from adanorm.tasks.translation import Translation, label_smoothed_loss
 from adanorm.training.optimizer import learning_rate
 from tests.conftest import Command
 from tests.defined import norms_of
@@ -170,12 +169,7 @@ def test_a_run_is_made_translated_and_compared_from_the_command_line(
     overrides = ("training.max_epochs=12", "training.average={of: best, count: 2}")
     output = tmp_path / "out.txt"
     done = command(
-        "translate",
-        *base,
-        "norm=adanorm",
-        *overrides,
-        f"input={tmp_path / 'in.txt'}",
-        f"output={output}",
+        "translate", *base, "norm=adanorm", *overrides, f"input={tmp_path / 'in.txt'}", f"output={output}"
     )
     assert done.returncode == 0, done.stderr
     assert [bool(line) for line in output.read_text().splitlines()] == [True, False, True, True, True, False]

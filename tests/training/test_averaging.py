@@ -11,7 +11,7 @@ from torch import nn
 from adanorm.config.compose import compose_experiment
 from adanorm.config.sections import AverageConfig
 from adanorm.norms.over_batch import BatchNorm
-from adanorm.training.averaging import keep_weights, mean_weights
+from adanorm.training.checkpoint import keep_weights, mean_weights
 from adanorm.training.optimizer import make_optimizer
 from adanorm.training.state import SelectionMetric
 

@@ -12,9 +12,9 @@ from torch import nn
 
 from adanorm.config.experiment import Experiment
 from adanorm.models.fast_layers import Dropout, Linear
+from adanorm.records.environment import numerics_version
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
-from adanorm.training.numerics import numerics_version
 from adanorm.training.optimizer import learning_rate, make_optimizer
 
 Smoke = Callable[..., Experiment]

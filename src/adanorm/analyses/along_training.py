@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from adanorm.analyses.cell import averages
 from adanorm.analyses.spec import Analysis, AnalysisRecord
 from adanorm.analyses.step import Observe, Step, Values
-from adanorm.analyses.summary import averages
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder
 from adanorm.records.result import AnalysisResult

@@ -14,7 +14,7 @@ from adanorm.analyses.spec import AnalysisRecord, analysis_grid, analysis_names,
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import folder_of
 from adanorm.config.paths import PROJECT
-from adanorm.models.norm_compatibility import compatible_norm
+from adanorm.models.norm_sites import compatible_norm
 from adanorm.records import reader
 from adanorm.records.folder import HeldError, is_locked, shown
 from adanorm.reporting.tables.analysis import analysis_text, write_analysis
@@ -72,7 +72,7 @@ def main(arguments: Arguments) -> None:
 
 def _observe(missing: Sequence[AnalysisRecord]) -> None:
     """Make records; what another process holds comes last, and is made here if that leaves it unfinished."""
-    from adanorm.analyses.registry import ANALYSES
+    from adanorm.analyses.observers import ANALYSES
 
     for record in missing:
         if record.analysis.tasks:

@@ -11,7 +11,7 @@ import textwrap
 from adanorm.cli.command import WIDTH, Arguments, Usage
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import choices
-from adanorm.models.norm_compatibility import why_unsupported
+from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
 from adanorm.norms.check import check_contract
 

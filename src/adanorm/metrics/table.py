@@ -95,9 +95,7 @@ KIND_METRICS = {
         curve=CurveQuantity("loss", "loss (bits per subword)", factor=1 / math.log(2)),
     ),
     "char_lm": KindMetrics(
-        test=("bpc", "loss"),
-        valid=("bpc", "loss"),
-        curve=CurveQuantity("bpc", "bits per character"),
+        test=("bpc", "loss"), valid=("bpc", "loss"), curve=CurveQuantity("bpc", "bits per character")
     ),
     "parsing": KindMetrics(
         test=("uas", "uas_all", "las", "las_all"),
@@ -105,9 +103,7 @@ KIND_METRICS = {
         curve=CurveQuantity("loss", "loss (nats per transition)"),
     ),
     "regression": KindMetrics(
-        test=("loss",),
-        valid=("loss",),
-        curve=CurveQuantity("loss", "mean squared error"),
+        test=("loss",), valid=("loss",), curve=CurveQuantity("loss", "mean squared error")
     ),
 }
 

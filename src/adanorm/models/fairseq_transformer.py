@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from adanorm.config.placements import deepnorm_of_pair, placements
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.models.fairseq_modules import replace_modules
-from adanorm.models.fairseq_placements import place_norms
 from adanorm.models.norm_sites import PlacedNorms
 
 CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
@@ -137,3 +138,42 @@ def initialize(model: nn.Module, rule: str) -> None:
             nn.init.xavier_uniform_(module.weight, gain=2**-0.5 if projects_in else 1.0)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def place_norms(model: Any, position: str, post_layers: int | None) -> None:
+    """Tell the layers of an encoder-decoder where their norms sit, and draw DeepNorm's weights.
+
+    A model whose position has a closing norm was built with pre-norm layers, another with post-norm
+    ones. Raises ValueError where `mix` would have layers of one kind alone.
+    """
+    stacks = model.encoder.layers, model.decoder.layers
+    for layers in stacks:
+        stack = placements(position, len(layers), post_layers=post_layers)
+        for layer, placement in zip(layers, stack, strict=True):
+            layer.normalize_before = placement.attention.front
+    if position == "deepnorm":
+        for layers, scales in zip(stacks, deepnorm_of_pair(*map(len, stacks)), strict=True):
+            _scale_stack(layers, *scales)
+
+
+def _scale_stack(layers: Iterable[Any], skip_scale: float, gain: float) -> None:
+    for layer in layers:
+        cls: Any = type(layer)
+        layer.__class__ = _with_skip_scale(cls)
+        layer.skip_scale = skip_scale
+        for name, module in layer.named_modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_normal_(module.weight, 1.0 if name.endswith(("q_proj", "k_proj")) else gain)
+
+
+@cache
+def _with_skip_scale(cls: Any) -> Any:
+    """Return a class of fairseq's layers whose residual sum scales what is carried past a branch."""
+
+    class Scaled(cls):  # type: ignore[misc]
+        skip_scale: float
+
+        def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
+            return self.skip_scale * residual + x
+
+    return Scaled

@@ -1,14 +1,161 @@
-"""Layers that compute what PyTorch's do at less cost on the CPU, for a model that is built.
+"""What models compute on the CPU in other ways than PyTorch's own, because these cost less.
 
-Parameters, their names and their initial values stay.
+The layers are for a model that is built: parameters, their names and their initial values stay.
 """
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import Any
 
-from adanorm.models.kernels.dropout import dropout
-from adanorm.models.kernels.products import linear
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from adanorm.norms.backends import MISSING, is_plain
+
+
+def usable(x: Tensor) -> bool:
+    """Return whether a tensor is for them: float32 on the CPU, under plain autograd.
+
+    Everything else, such as autocast, torch.func's transforms or tracing, is left to PyTorch.
+    """
+    is_autocast = torch.is_autocast_enabled("cpu")
+    return x.device.type == "cpu" and x.dtype == torch.float32 and not is_autocast and is_plain(x)
+
+
+def compiled(x: Tensor) -> bool:
+    """Return whether a tensor is for those of them that Numba compiles: `usable`, and Numba is installed."""
+    return MISSING["cpu"] is None and usable(x)
+
+
+# PyTorch has a copy of oneDNN, but multiplies float32 by MKL, which uses AVX-512 on Intel's processors alone:
+# on an AMD EPYC (Zen 5) 85 GFLOP/s on one core, where oneDNN makes 170 (scripts/benchmarks/products.py).
+WORTHWHILE = 2**20  # multiplications: of fewer, oneDNN's call takes longer than MKL's product
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return x W^T + b, (..., N), of x (..., K), W (N, K) and b (N,)."""
+    is_worthwhile = x.numel() * len(weight) >= WORTHWHILE
+    if not (is_worthwhile and usable(x) and _has_onednn()):
+        return F.linear(x, weight, bias)
+    y: Tensor = _Linear.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
+    return y.view(*x.shape[:-1], len(weight))
+
+
+class _Linear(torch.autograd.Function):
+    """Of a matrix x (R, K)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        # Transposed in memory: for weights that lie so, oneDNN compiles nothing anew for a batch's length.
+        return _product(x, weight.t().contiguous().t(), bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        again = torch.is_grad_enabled()  # a second derivative is asked for
+        dx = dw = db = None
+        if needs_x:
+            dx = grad @ weight if again else _product(grad, weight.t())
+        if needs_weight:
+            dw = grad.t() @ x if again else _weight_gradient(grad, x)
+        if needs_bias:
+            db = grad.sum(0)
+        return dx, dw, db
+
+
+def _weight_gradient(dy: Tensor, x: Tensor) -> Tensor:
+    """Return dy^T x, (N, K), of dy (R, N) and x (R, K): the product with the fewer rows, which costs less."""
+    if dy.shape[1] > x.shape[1]:
+        return _product(x.t().contiguous(), dy.t()).t()
+    return _product(dy.t().contiguous(), x.t())
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return y
+
+
+def _has_onednn() -> bool:
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and bool(torch.backends.mkldnn.enabled)
+
+
+WHOLE = 2**32  # what a threshold is a share of
+
+
+# PyTorch draws the elements of a mask one after the other, some 6 ns each on the CPU. This computes an
+# element from a key and its number, in both passes, stores no mask and takes a tenth.
+def dropout(x: Tensor, p: float, *, training: bool) -> Tensor:
+    """Return mask * x / (1 - p) in training, else x; the mask keeps an element with probability 1 - p.
+
+    Each call has a mask of its own, whose key is drawn from torch's generator of the CPU.
+    """
+    if not (training and 0 < p < 1 and compiled(x)):
+        return F.dropout(x, p, training)
+    key = int(torch.empty((), dtype=torch.int64).random_())
+    y: Tensor = _Dropout.apply(x, p, key)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float, key: int) -> Tensor:
+        ctx.settings = p, key
+        return _dropped(x, p, key)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
+        p, key = ctx.settings
+        if torch.is_grad_enabled():  # a second derivative is asked for
+            return _Dropout.apply(grad, p, key), None, None  # type: ignore[no-untyped-call]
+        return _dropped(grad, p, key), None, None
+
+
+def _dropped(x: Tensor, p: float, key: int) -> Tensor:
+    from adanorm.models.numba_loops import drop_loop
+
+    values = x.detach().contiguous()
+    y = torch.empty_like(values)
+    drop_loop()(y.numel(), values.data_ptr(), y.data_ptr(), round(p * WHOLE), 1 / (1 - p), key)
+    return y
+
+
+def sum_rows(rows: Tensor, places: Tensor) -> Tensor:
+    """Return sum_f rows[places[b, f]], (B, H), of rows (P, H) and places (B, F)."""
+    if not compiled(rows):
+        return F.embedding_bag(places, rows, mode="sum")
+    sums: Tensor = _RowSums.apply(rows, places)  # type: ignore[no-untyped-call]
+    return sums
+
+
+class _RowSums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
+        from adanorm.models.numba_loops import forward_at, sum_loop
+
+        rows, places = rows.contiguous(), places.long().contiguous()
+        ctx.save_for_backward(places)
+        ctx.count = len(rows)
+        sums = rows.new_empty(len(places), rows.shape[1])
+        addresses = rows.data_ptr(), places.data_ptr(), sums.data_ptr()
+        sum_loop(forward_at)(*places.shape, *rows.shape, *addresses)
+        return sums
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        from adanorm.models.numba_loops import backward_at, sum_loop
+
+        (places,) = ctx.saved_tensors
+        d_sums = grad.contiguous()
+        d_rows = grad.new_zeros(ctx.count, grad.shape[1])
+        addresses = d_rows.data_ptr(), places.data_ptr(), d_sums.data_ptr()
+        sum_loop(backward_at)(*places.shape, *d_rows.shape, *addresses)
+        return d_rows, None
 
 
 class Linear(nn.Linear):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.config.placements import Heads, Placement, placements
-from adanorm.models.kernels.products import linear
+from adanorm.models.fast_layers import linear
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.residual import LayerNorms, ResidualLayer, closing_norm, draw_by_placement

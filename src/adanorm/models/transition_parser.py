@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from adanorm.models.kernels.row_sums import sum_rows
+from adanorm.models.fast_layers import sum_rows
 from adanorm.models.norm_sites import PlacedNorms
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

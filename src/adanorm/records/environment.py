@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import re
+import resource
 import subprocess
+import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -130,3 +132,38 @@ def _git(*arguments: str) -> str | None:
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):  # an unpacked archive, or no git
         return None
+
+
+# A version changes with what changes a run's random numbers or its rounding on the CPU while the experiment
+# stays the same: compare scores across versions in distribution, not in bits.
+# 1, where a record names none: PyTorch's own dropout, products and optimizer.
+# 2: products by oneDNN, dropout by a counter, AdamW in one pass (models/fast_layers, training/optimizer);
+#    kernels of the norms beside the paper's, and other noise of batchnorm-noisy.
+# 3: those norms by PyTorch's operations, and that noise by its generator. Runs of other norms are as in 2.
+CHANGED_IN_3 = {
+    "batchnorm-noisy", "powernorm", "instancenorm", "groupnorm",
+    "rmsnorm", "partial-rmsnorm", "simple-rmsnorm", "preaffine-rmsnorm", "scalenorm",
+    "dynamic-tanh", "derf", "pointwise", "seednorm", "gatednorm",
+}  # fmt: skip
+
+
+def numerics_version(norm: str) -> int:
+    """Return the version of the numerics that runs of a norm have."""
+    return 3 if norm in CHANGED_IN_3 else 2
+
+
+STATUS = Path("/proc/self/status")
+
+
+def peak_memory(device: torch.device) -> int:
+    """Return the largest memory of this process so far on a device, in bytes: a GPU's own, or resident.
+
+    From Linux's VmHWM where there is one: a spawned process starts with its parent's ru_maxrss.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if STATUS.exists():
+        lines = (line.split() for line in STATUS.read_text("ascii").splitlines())
+        return next(1024 * int(line[1]) for line in lines if line[:1] == ["VmHWM:"])
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

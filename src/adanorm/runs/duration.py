@@ -14,8 +14,8 @@ from typing import NamedTuple
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import DRY_RUNS
 from adanorm.records import reader
+from adanorm.records.environment import numerics_version
 from adanorm.records.result import Result
-from adanorm.training.numerics import numerics_version
 
 LONGEST_CPU_HOURS = 8.0  # what takes longer waits for a GPU
 

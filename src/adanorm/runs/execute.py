@@ -14,6 +14,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.data.inspection import Inspection
 from adanorm.metrics.table import METRICS
 from adanorm.records import loggers
+from adanorm.records.environment import peak_memory
 from adanorm.records.folder import Recording, RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, prepare, start_trainer
@@ -21,7 +22,6 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.training import weights
 from adanorm.training.distributed import LOST, World, broadcast, init_distributed, is_of_a_lost_process
 from adanorm.training.loop import Trainer
-from adanorm.training.memory import peak_memory
 from adanorm.training.progress import Progress, planned_updates
 from adanorm.training.state import Outcome, Row
 

@@ -18,9 +18,9 @@ from adanorm.config.experiment import Experiment
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import cache_of, missing_files
 from adanorm.files import write_whole
+from adanorm.records.environment import peak_memory
 from adanorm.runs.duration import Durations, Probe, in_words, probe_path
 from adanorm.runs.setup import choose_device, prepare, start_trainer
-from adanorm.training.memory import peak_memory
 
 PAIR_BYTES = 1200  # of a pair of 27 words on the disk while a corpus is prepared: text, words, subwords, ids
 MOST = 4  # updates that are timed

@@ -10,17 +10,15 @@ from torch import nn
 
 from adanorm import tasks
 from adanorm.config.experiment import Experiment
-from adanorm.models.norm_compatibility import compatible_norm
-from adanorm.models.norm_sites import NormSites, build_with_norms
+from adanorm.models.norm_sites import NormSites, build_with_norms, compatible_norm
 from adanorm.norms import backends
 from adanorm.records import environment
+from adanorm.records.environment import numerics_version
 from adanorm.records.folder import RunFolder, shown
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import weights
 from adanorm.training.distributed import ALONE, World
 from adanorm.training.loop import Trainer
-from adanorm.training.numerics import numerics_version
-from adanorm.training.seeding import seed_everything
 from adanorm.training.state import ComputeContext, SelectionMetric
 
 Kind = TypeVar("Kind", bound=TrainingTask)
@@ -49,7 +47,7 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
     make_norm = compatible_norm(experiment)
     norm_backend = backends.describe(make_norm.trial, experiment.norm.backend, device.type)
     task = task or tasks.build(experiment)
-    seed_everything(experiment.seed)
+    torch.manual_seed(experiment.seed)
     model, sites = build_with_norms(
         lambda place_norm: task.build_model(place_norm).to(device), make_norm, experiment.norm.placement
     )
@@ -58,7 +56,7 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
 
 def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALONE) -> Trainer:
     """Return the trainer of a run at its very start, and seed torch for it."""
-    seed_everything(experiment.seed + world.rank)  # dropout differs between processes
+    torch.manual_seed(experiment.seed + world.rank)  # dropout differs between processes
     return Trainer(
         prepared.task,
         prepared.model,

@@ -12,7 +12,7 @@ from adanorm.config.paths import choices
 from adanorm.config.titles import title
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, missing_files
-from adanorm.models.norm_compatibility import compatible_norm
+from adanorm.models.norm_sites import compatible_norm
 from adanorm.runs.duration import in_words, on_cuda
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import listed

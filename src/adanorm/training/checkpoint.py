@@ -1,16 +1,21 @@
-"""Checkpoints: plain tensors and numbers, written whole, with a checksum that is compared on reading."""
+"""Checkpoints of a run, and the weights that it averages: written whole, and checked on reading."""
 
 from __future__ import annotations
 
 import hashlib
 import pickle
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import torch
+from torch import Tensor, nn
 
+from adanorm.config.sections import AverageConfig
 from adanorm.files import writing
+from adanorm.training.distributed import broadcast
+from adanorm.training.state import ComputeContext, SelectionMetric
 
 _MARK = b"\nsha256 "
 _SEAL = len(_MARK) + 64 + 1  # bytes at the end of the file; torch.load does not mind them
@@ -101,3 +106,103 @@ class _Hashed:
 
     def flush(self) -> None:
         self._file.flush()
+
+
+def keep_weights(
+    model: nn.Module,
+    kept: list[tuple[float, int]],
+    average: AverageConfig,
+    selection: SelectionMetric,
+    folder: Path,
+    *,
+    write: bool,
+) -> None:
+    """Write the model's weights, and drop from `kept` those that the average is no longer over.
+
+    `kept` holds the score and the update of each, the model's last. Their files stay for as long as a
+    checkpoint may name them. Without `write`, in a process that writes no records, none is written.
+    """
+    if write:
+        save(_kept_file(folder, kept[-1][1]), {"model": model.state_dict()})
+    if len(kept) > average.count:
+        dropped = kept[0] if average.of == "last" else selection.worst(kept)
+        kept.remove(dropped)
+
+
+def check_kept(kept: Sequence[tuple[float, int]], folder: Path) -> None:
+    """Raise BrokenError, naming the file, where weights that were kept are gone or not what was written."""
+    for _, update in kept:
+        if not _kept_file(folder, update).exists():
+            raise BrokenError(f"{_kept_file(folder, update)}: is missing")
+        verify(_kept_file(folder, update))
+
+
+def remove_kept(folder: Path, *, but: Iterable[tuple[float, int]]) -> None:
+    """Remove the files of weights that are not among `but`."""
+    named = {_kept_file(folder, update) for _, update in but}
+    for path in folder.glob("kept-*.pt"):
+        if path not in named:
+            path.unlink(missing_ok=True)
+
+
+def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.device) -> dict[str, Tensor]:
+    """Return the mean of the weights that were kept."""
+    total: dict[str, Tensor] = {}
+    for _, update in kept:
+        saved = load(_kept_file(folder, update), device)
+        assert saved is not None, "kept weights stay until the run has ended"
+        for name, weights in saved["model"].items():
+            total[name] = weights if name not in total else total[name] + weights
+    return {name: _share(summed, len(kept)) for name, summed in total.items()}
+
+
+def _share(summed: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the mean of so many tensors by their sum; of booleans, whose sum is *in any of them*, that."""
+    if summed.dtype == torch.bool:
+        return summed
+    return summed / count if summed.is_floating_point() else summed // count
+
+
+def _kept_file(folder: Path, update: int) -> Path:
+    return folder / f"kept-{update}.pt"
+
+
+FORMAT = 2
+
+
+class RunCheckpoints:
+    """Writes and finds the checkpoints of a run; the first process writes them."""
+
+    def __init__(self, context: ComputeContext) -> None:
+        self._context = context
+        self._kept_before: list[tuple[float, int]] = []  # for the average, by the last checkpoint
+
+    def write(self, path: Path, saved: dict[str, Any]) -> None:
+        """Write the next checkpoint at `path`; weights that neither it nor the one before keeps go."""
+        save_next(path, {"format": FORMAT, **saved})
+        kept = list(saved["state"]["kept"])
+        remove_kept(path.parent, but=[*kept, *self._kept_before])
+        self._kept_before = kept
+
+    def latest(self, path: Path) -> dict[str, Any] | None:
+        """Return the latest checkpoint at `path` that is whole, on every process the first one's.
+
+        None if there is none. What is broken is named in a line and removed.
+        """
+        found = None
+        while self._context.world.is_main and (found := load_latest(path, self._context.device)):
+            file, saved = found
+            try:
+                if saved.get("format") != FORMAT:
+                    raise BrokenError(f"{file}: written by another version of the suite")
+                check_kept([(score, update) for score, update in saved["state"]["kept"]], path.parent)
+                break
+            except BrokenError as error:
+                remove_broken(file, error)
+        chosen = broadcast(found and found[0], self._context.world)
+        if chosen is None:
+            return None
+        latest = found[1] if found is not None else load(chosen, self._context.device)
+        assert latest is not None, "the first process has just read it"
+        self._kept_before = list(latest["state"]["kept"])
+        return latest

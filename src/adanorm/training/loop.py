@@ -15,15 +15,28 @@ from torch import Tensor, nn
 
 from adanorm.config.sections import TrainingConfig
 from adanorm.tasks.base import Batches, Evaluation, Loss, Shardable, TrainingTask
-from adanorm.training.averaging import keep_weights, mean_weights
-from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, share, ties_rows, wrap
+from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
+from adanorm.training.distributed import (
+    all_gather,
+    all_reduce,
+    broadcast,
+    reshard,
+    share,
+    ties_rows,
+    wrap,
+)
 from adanorm.training.optimizer import learning_rate, make_optimizer
-from adanorm.training.pending_loss import PendingLoss
 from adanorm.training.prefetch import ahead, pinned
 from adanorm.training.progress import Progress
-from adanorm.training.run_checkpoints import RunCheckpoints
-from adanorm.training.seeding import random_state, restore_random_state
-from adanorm.training.state import ComputeContext, Outcome, Row, SelectionMetric, State
+from adanorm.training.state import (
+    ComputeContext,
+    Outcome,
+    Row,
+    SelectionMetric,
+    State,
+    random_state,
+    restore_random_state,
+)
 
 Log = Callable[[Row], None]
 CHECK_EVERY = 20  # updates after which the loss is fetched, to see whether it is still finite
@@ -47,18 +60,13 @@ class Trainer:
         self.state = State()
         self.best: dict[str, Tensor] = {}
         self.carried: Sequence[Tensor] = ()  # what the last batch's loss left for the next
-        self._pending = PendingLoss(context.device)
+        # Of the updates since the last fetch; on the device, so that no update waits for it.
+        self._pending_loss = torch.zeros((), dtype=torch.float64, device=context.device)
+        self._pending_units = 0
         self._checkpoints = RunCheckpoints(context)
         self._updates_an_epoch: int | None = None  # known once an epoch's batches are
 
-    def train(
-        self,
-        path: Path,
-        log: Log,
-        progress: Progress,
-        *,
-        log_test: Log | None = None,
-    ) -> Outcome:
+    def train(self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None) -> Outcome:
         """Train from where the run is to its end, with checkpoints at `path`; score the best weights.
 
         `log` gets a row at each evaluation, on the first process, and `log_test`, if given, a test row.
@@ -92,15 +100,20 @@ class Trainer:
         """Yield the micro-batches of each update that this epoch still has."""
         size = self.settings.accumulate
         rest = islice(iter(batches), self.state.position * size, None)
-        groups = iter(lambda: list(islice(rest, size)), [])
+
+        def groups() -> Iterator[list[Shardable]]:
+            while group := list(islice(rest, size)):
+                yield group
+
         count = self.context.batches_ahead
-        yield from ahead(groups, pinned, count=count) if count else groups
+        yield from ahead(groups(), pinned, count=count) if count else groups()
 
     def update(self, micro_batches: list[Shardable]) -> Loss:
         """Do one update on the sum of these batches' losses, and return it as this process sees it."""
         self.optimizer.zero_grad()
         loss = self.backward(micro_batches)
-        self._pending.add(loss)
+        self._pending_loss += loss.total
+        self._pending_units += loss.units
         self._step(loss.units)
         return loss
 
@@ -145,10 +158,13 @@ class Trainer:
     def _fetch_loss(self) -> None:
         """Fetch the losses since the last time, and see whether they are finite."""
         state = self.state
-        total, units = self._pending.fetch(self.context.world)
+        pending = torch.stack([self._pending_loss, torch.full_like(self._pending_loss, self._pending_units)])
+        total, units = all_reduce(pending, self.context.world).tolist()
+        self._pending_loss.zero_()
+        self._pending_units = 0
         if math.isfinite(total):
             state.loss_sum += total
-            state.loss_units += units
+            state.loss_units += int(units)
         elif state.diverged is None:
             state.diverged = f"loss not finite at update {state.update}"
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from adanorm.analyses.along_training import updates
+from adanorm.analyses.observers import ANALYSES
 from adanorm.analyses.observers.covariate_shift import calls, layers, observe
-from adanorm.analyses.registry import ANALYSES
 from adanorm.analyses.step import Step, Values
 from adanorm.records import reader
 from adanorm.training.loop import Trainer

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from adanorm.analyses.along_training import updates
+from adanorm.analyses.observers import ANALYSES
 from adanorm.analyses.observers.landscape import observe
-from adanorm.analyses.registry import ANALYSES
 from adanorm.analyses.spec import AnalysisRecord
 from adanorm.analyses.step import Step
 from adanorm.records import reader

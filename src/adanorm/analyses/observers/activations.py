@@ -12,8 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from adanorm.analyses.hooks import Call, row_moments
-from adanorm.analyses.row_means import row_means
+from adanorm.analyses.hooks import Call, row_means, row_moments
 from adanorm.analyses.step import Step, Values
 from adanorm.norms import AdaNorm
 

@@ -14,14 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.analyses.probes import (
+from adanorm.analyses.step import (
+    Step,
+    Values,
     difference,
     l2_norm,
     loss_and_gradient,
     set_parameters,
     update_and_gradient,
 )
-from adanorm.analyses.step import Step, Values
 
 
 def observe(step: Step) -> Values:

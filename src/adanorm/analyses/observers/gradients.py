@@ -11,8 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from adanorm.analyses.hooks import Call, row_moments
-from adanorm.analyses.row_means import row_means
+from adanorm.analyses.hooks import Call, row_means, row_moments
 from adanorm.analyses.step import Step, Values
 from adanorm.norms import AdaNorm, LayerNorm
 from adanorm.norms.closed_form import deviation

@@ -20,7 +20,6 @@ from adanorm.norms import MakeNorm, backends, norm_factory
 from adanorm.records import environment
 from adanorm.records.folder import RunFolder
 from adanorm.records.result import AnalysisResult
-from adanorm.training.seeding import seed_everything
 
 B, T, D, H = 16, 5, 12, 16
 
@@ -94,7 +93,7 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
     make_norm = norm_factory(norm)
     if "eps" in inspect.signature(make_norm.cls).parameters:
         make_norm = norm_factory(norm.model_copy(update={"params": {**norm.params, "eps": eps}}))
-    seed_everything(seed)
+    torch.manual_seed(seed)
     case = Case(torch.randn(H, D, dtype=torch.float64), torch.randn(B, T, D, dtype=torch.float64))
     before = _output(make_norm, case, case.weights, seed, learned)
     found = {}
@@ -107,7 +106,7 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
 
 def _output(make_norm: MakeNorm, case: Case, first: Tensor, seed: int, learned: float) -> Tensor:
     """Return z (B, T, H) of a case; `first` are the weights that the layer was drawn with."""
-    seed_everything(seed)  # what a norm draws for its parameters is the same in each case
+    torch.manual_seed(seed)  # what a norm draws for its parameters is the same in each case
     module = make_norm(H, site="here").double()
     layer = nn.Linear(D, H, bias=False, dtype=torch.float64)
     with torch.no_grad():
@@ -120,6 +119,6 @@ def _output(make_norm: MakeNorm, case: Case, first: Tensor, seed: int, learned: 
             layer.parametrizations.weight.original1.copy_(case.weights)  # type: ignore[union-attr,operator]
         else:
             layer.weight.copy_(case.weights)
-        seed_everything(seed)  # a noisy norm draws the same noise
+        torch.manual_seed(seed)  # a noisy norm draws the same noise
         z: Tensor = module.train()(layer(case.data))
     return z

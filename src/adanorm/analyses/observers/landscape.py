@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import torch
 
-from adanorm.analyses.probes import (
+from adanorm.analyses.step import (
+    Step,
+    Values,
     difference,
     l2_norm,
     loss_and_gradient,
     set_parameters,
     update_and_gradient,
 )
-from adanorm.analyses.step import Step, Values
 
 
 def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Values:

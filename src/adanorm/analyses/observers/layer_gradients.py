@@ -10,8 +10,7 @@ import math
 
 from torch import Tensor
 
-from adanorm.analyses.hooks import Call, row_moments
-from adanorm.analyses.row_means import row_means
+from adanorm.analyses.hooks import Call, row_means, row_moments
 from adanorm.analyses.step import Step, Values
 
 

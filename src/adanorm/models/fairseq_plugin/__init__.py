@@ -18,8 +18,7 @@ from fairseq.models.transformer import TransformerModel
 from adanorm.config.sections import NormConfig
 from adanorm.config.transformer_sections import FairseqTransformerConfig
 from adanorm.models.fairseq_transformer import initialize, replace_norms
-from adanorm.models.norm_compatibility import why_unsupported
-from adanorm.models.norm_sites import build_with_norms
+from adanorm.models.norm_sites import build_with_norms, why_unsupported
 from adanorm.norms import norm_factory
 
 ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t")

@@ -12,9 +12,8 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from adanorm.analyses.cell import analysis_results
+from adanorm.analyses.cell import analysis_results, geometric_mean
 from adanorm.analyses.spec import Analysis, AnalysisRecord, Quantity
-from adanorm.analyses.summary import geometric_mean
 from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.reporting.figures.style import (
