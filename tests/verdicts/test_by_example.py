@@ -18,6 +18,7 @@ from adanorm.records.folder import RunFolder
 from adanorm.studies.grid import Planned
 from adanorm.verdicts.by_example import bring_up_to_date, out_of_date
 from tests.reporting.records import record
+from tests.verdicts import known
 
 PAIR = ("layernorm", "adanorm")
 OF_32 = {"layernorm": 22, "adanorm": 26}  # right answers, in odd seeds one of AdaNorm's more
@@ -79,8 +80,7 @@ def test_seeds_until_decided_allow_for_the_noise_of_examples(
     assert next_runs(tmp_path / "without") == []
     assert "decided: RT, AdaNorm beside LayerNorm: better" in capsys.readouterr().out
     assert {run.seed for run in next_runs(tmp_path / "with")} == {7}
-    comparison = read_comparison(*(run_of(norm, tmp_path / "with") for norm in PAIR))
-    assert comparison is not None
+    comparison = known(read_comparison(*(run_of(norm, tmp_path / "with") for norm in PAIR)))
     assert comparison.seeds == [1, 2, 3, 4, 5, 6]
 
 
@@ -90,6 +90,5 @@ def test_a_study_ends_with_its_norms_compared_on_the_examples(tmp_path: Path) ->
     study = tmp_path / "two.yaml"
     study.write_text("title: two\nrows: [adanorm, layernorm]\ncolumns: [rt]\nscale: smoke\nseeds: [1, 2]\n")
     assert dispatch(["study", str(study), f"runs={tmp_path / 'runs'}"]) == 0
-    comparison = read_comparison(*(run_of(norm, tmp_path / "runs") for norm in PAIR))
-    assert comparison is not None
+    comparison = known(read_comparison(*(run_of(norm, tmp_path / "runs") for norm in PAIR)))
     assert (comparison.seeds, comparison.example_error > 0) == ([1, 2], True)

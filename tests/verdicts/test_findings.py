@@ -6,12 +6,11 @@ import math
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 from scipy.stats import ttest_rel
 
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.reporting.tables.findings import findings_markdown
-from adanorm.verdicts.findings import Finding, FindingRow, compared, load_findings
+from adanorm.verdicts.findings import FindingRow, compared, load_findings
 from tests.reporting.records import record_analysis
 
 GAP = (-0.5, -0.51, -0.49)  # surely below zero
@@ -63,13 +62,6 @@ def test_a_difference_is_judged_as_the_finding_expects_it(
             assert row.gap == pytest.approx(sum(gaps) / 3)
             assert row.means[1] - row.means[0] == pytest.approx(row.gap)
         assert row.seeds == 3
-
-
-def test_a_comparison_names_two_norms() -> None:
-    values = next(finding.model_dump() for finding in load_findings() if finding.norms)
-    for norms in (("none",), ("none", "layernorm", "adanorm")):
-        with pytest.raises(ValidationError):
-            Finding.model_validate({**values, "norms": norms})
 
 
 def test_the_ps_of_a_finding_are_corrected_over_its_rows(tmp_path: Path) -> None:

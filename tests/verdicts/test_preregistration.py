@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ from adanorm.config.digest import digest_of
 from adanorm.config.paths import PROJECT, choices
 from adanorm.records.published import published_tasks
 from adanorm.verdicts.preregistration import Claim, Preregistration, preregistration
-
-FORWARD = 2  # a claim that is read of all its tasks, at every scale
 
 
 def test_every_task_of_the_paper_has_a_margin_with_its_reason() -> None:
@@ -53,34 +50,6 @@ def test_what_is_left_out_of_the_file_is_no_part_of_its_digest() -> None:
 
     registered = preregistration()
     assert registered.digest == digest_of(without_nulls(registered.model_dump()))
-
-
-@pytest.mark.parametrize(
-    ("place", "refused", "taken"),
-    [
-        (("level",), (0.0, 0.5), (0.01, 0.49)),
-        (("power",), (0.0, 1.0), (0.01, 0.99)),
-        (("prior_df_at_most",), (0.0,), (0.5,)),
-        (("stopping", "planned"), (1,), (2,)),
-        (("stopping", "most"), (0,), (1,)),
-        (("stopping", "spending"), (0.0,), (0.5,)),
-        (("margins", "rt", "test"), (0.0,), (0.01,)),
-        (("claims", FORWARD, "tasks"), ([],), (["rt"],)),
-    ],
-)
-def test_values_that_cannot_be_are_refused(
-    place: tuple[str | int, ...], refused: tuple[Any, ...], taken: tuple[Any, ...]
-) -> None:
-    for values, is_taken in ((refused, False), (taken, True)):
-        for value in values:
-            written = preregistration().model_dump()
-            written["claims"][FORWARD] |= {"at_least": 1, "at": None}
-            section: Any = written
-            for key in place[:-1]:
-                section = section[key]
-            section[place[-1]] = value
-            with nullcontext() if is_taken else pytest.raises(ValidationError):
-                Preregistration.model_validate(written)
 
 
 def test_a_comparison_without_a_margin_is_refused() -> None:

@@ -62,13 +62,6 @@ def test_another_run_is_placed_among_the_recorded_seeds_as_one_more(
     assert found.agreement == agreement
 
 
-def test_two_seeds_have_a_spread(tmp_path: Path) -> None:
-    for seed in (1, 2):
-        record(run(tmp_path, seed), rows=[{"train_loss": 0.5}], test={"accuracy": SCORES[seed]})
-    found = repetition(run(tmp_path), repeated(tmp_path, loss=0.6))
-    assert found.p == pytest.approx(2 * t.sf(0.5 / (0.5**0.5 * 1.5**0.5), 1))
-
-
 def test_of_one_seed_nothing_can_be_said_but_equality(tmp_path: Path) -> None:
     alone = run(tmp_path)
     record(alone, rows=[{"train_loss": 0.5}], test={"accuracy": 75.0})

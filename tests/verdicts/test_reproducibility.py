@@ -21,20 +21,19 @@ from adanorm.verdicts.reproducibility import (
     variation,
 )
 from tests.reporting.records import record, score
+from tests.verdicts import known
 
 
 def test_orders_upheld_are_counted_among_those_that_the_paper_has() -> None:
     ours, paper = [1.0, 2.0, 3.0, 2.5], [1.0, 1.0, 4.0, 5.0]
-    found = agreement(ours, paper)
-    assert found is not None
+    found = known(agreement(ours, paper))
     assert (found.upheld, found.ordered) == (4, 5)
     assert found.spearman == pytest.approx(stats.spearmanr(ours, paper).statistic)
     assert found.pearson == pytest.approx(stats.pearsonr(ours, paper).statistic)
     assert found.p_upheld == pytest.approx(stats.kendalltau(ours, paper).pvalue)
     assert agreement(ours[:2], paper[:2]) is None
     for pair in ((ours, [1.0] * 4), ([1.0] * 4, paper)):
-        alike = agreement(*pair)
-        assert alike is not None
+        alike = known(agreement(*pair))
         assert (alike.p_upheld, alike.spearman, alike.pearson) == (1, None, None)
     assert orders_upheld([1.0, 2.0, 3.0], [5.0, 6.0, 7.0]) == (3, 3), "one apart is an order"
     assert orders_upheld([1.0, 1.0], [5.0, 6.0]) == (0, 1), "a tie of ours upholds none"

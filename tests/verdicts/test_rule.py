@@ -18,6 +18,7 @@ from adanorm.verdicts.comparison import compare_gaps
 from adanorm.verdicts.rule import Column, check_margins, decide, improvement, not_worse
 from tests.conftest import Command
 from tests.reporting.records import record, score
+from tests.verdicts import known
 
 BASE = (70.0, 71.0, 70.5, 69.5, 70.2)
 NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
@@ -52,8 +53,7 @@ def test_a_significant_lead_within_the_margin_may_count_or_not() -> None:
 
 def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
     rule = Rule(families={"all": (("a", "b", "c", "base"),)})
-    read = decide(rule, [column(a=3.0, b=1.0, c=0.5)])["all"][0].comparison
-    assert read is not None
+    read = known(decide(rule, [column(a=3.0, b=1.0, c=0.5)])["all"][0].comparison)
     assert read.gap == pytest.approx(1.5 - sum(NOISE) / 5)
 
 
@@ -214,8 +214,7 @@ def test_folds_are_paired_by_their_means_over_seeds_with_a_variance_for_shared_t
                 record(run, valid={"uas": uas}, test={"uas": uas})
     _, notes = rule_notes(Table(study, grid))
     gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
-    comparison = compare_gaps(gaps, overlap=0.288)
-    assert comparison is not None
+    comparison = known(compare_gaps(gaps, overlap=0.288))
     assert comparison.seed_error**2 == pytest.approx(variance(gaps) * (1 / 5 + 0.288))  # their equation 9
     low, high = comparison.interval
     assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in notes

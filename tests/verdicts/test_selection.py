@@ -20,6 +20,7 @@ from adanorm.verdicts.epoch_choice import (
     tracked,
 )
 from tests.reporting.records import record
+from tests.verdicts import known
 
 
 def test_the_level_is_the_mean_of_the_last_third() -> None:
@@ -34,16 +35,14 @@ def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_t
     for mean in (70.0, 75.0, 80.0):  # what sets groups apart is in no standard deviation
         curves = mean + random.normal(0, 0.3, (200, 1)) + random.normal(0, 1.2, (200, 12))
         groups.append([Run(float(curve[9]), curve.tolist()) for curve in curves])
-    found = epoch_choice("rt", "paper", groups)
-    assert found is not None
+    found = known(epoch_choice("rt", "paper", groups))
     assert (found.runs, found.df) == (600, 597)
     assert found.sd_chosen == pytest.approx((0.3**2 + 1.2**2) ** 0.5, rel=0.06)
     assert found.level.sd == pytest.approx((0.3**2 + 1.2**2 / 4) ** 0.5, rel=0.06)
     assert found.level.variance_ratio == pytest.approx((found.level.sd / found.sd_chosen) ** 2)
     assert found.averaged is None
     assert found.won_on_test == pytest.approx(1.2 * 1.6292, rel=0.06)  # of the largest of 12 normals
-    two = epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])]])
-    assert two is not None
+    two = known(epoch_choice("rt", "paper", [[Run(1.0, [1.0]), Run(2.0, [4.0])]]))
     assert (two.runs, two.df) == (2, 1)
     assert (two.sd_chosen, two.level.sd, two.won_on_test) == pytest.approx((0.5**0.5, 4.5**0.5, 1.0))
     assert two.level[1:] == pytest.approx((9.0, 0.0, np.inf)), "two runs are too few for an interval"
@@ -54,8 +53,7 @@ def test_the_level_of_runs_that_swing_scatters_less_than_an_epoch_chosen_among_t
 
 def test_runs_that_averaged_weights_are_compared_with_their_own_chosen_epochs() -> None:
     group = [Run(70.0, [70.0, 71.0], 71.0), Run(74.0, [74.0, 73.0], 73.0)]
-    found = epoch_choice("rt", "paper", [group], over="last 3")
-    assert found is not None
+    found = known(epoch_choice("rt", "paper", [group], over="last 3"))
     assert (found.over, found.won_by_averaging) == ("last 3", 0.0)
     assert found.averaged is not None
     assert found.averaged[:2] == pytest.approx((2**0.5, 0.25))

@@ -11,6 +11,7 @@ from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sequential import Looks, nominal_levels
 from adanorm.verdicts.variance import TaskVariance
 from scripts.benchmarks.verdicts_sequential import LOOKED_AT, WIDE, looks, plans, sequential_plan
+from tests.verdicts import known
 
 PLAN = preregistration().looks_of(None)
 
@@ -31,18 +32,6 @@ def test_all_looks_together_have_the_level_and_spend_it_as_registered() -> None:
     assert crossed[:, -1].mean() == pytest.approx(0.05, abs=0.004)
     assert crossed[:, 17].mean() == pytest.approx(0.05 * 0.5**1.5, abs=0.002), "after 20 of 40 seeds"
     assert crossed[:, 0].mean() == pytest.approx(0.05 * (3 / 40) ** 1.5, abs=0.0005)
-
-
-def test_each_look_spends_its_own_part_of_the_level() -> None:
-    """At points that fill the space of four gaps evenly, which err by less than a thousandth."""
-    gaps = stats.norm.ppf(stats.qmc.Sobol(4, rng=0).random_base2(16))
-    goes_on = np.full(len(gaps), True)
-    for seeds, level, part in zip(
-        (2, 3, 4), nominal_levels((2, 3, 4), 0.5, 1.0), (0.25, 0.125, 0.125), strict=True
-    ):
-        crosses = goes_on & (stats.ttest_1samp(gaps[:, :seeds], 0, axis=1).pvalue < level)
-        assert crosses.mean() == pytest.approx(part, abs=0.001)
-        goes_on &= ~crosses
 
 
 def test_the_plan_has_no_look_before_the_planned_seeds_and_none_after_the_most() -> None:
@@ -89,8 +78,7 @@ def test_the_simulated_looks_are_those_that_tables_read() -> None:
     simulated = looks(paired, margin=0.5, plan=plans()["first"])
     for n in range(4, 41):
         variance = TaskVariance({norm: {s: x[s] for s in x if s < n} for norm, x in scores.items()}, 8)
-        found = compared(variance, "b", "a", gaps[0, :n].tolist(), margin=0.5)
-        assert found is not None
+        found = known(compared(variance, "b", "a", gaps[0, :n].tolist(), margin=0.5))
         differs = not found.interval.low <= 0 <= found.interval.high
         assert differs == simulated.different[0, n - 3]
         assert found.margin_interval.within(0.5) == simulated.equivalent[0, n - 3]

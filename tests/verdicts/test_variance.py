@@ -11,6 +11,7 @@ from scipy.special import digamma, polygamma
 
 from adanorm.verdicts.variance import TaskVariance
 from scripts.benchmarks.verdicts import NOISES, fixed_plan
+from tests.verdicts import known
 
 NORMS = ("a", "b", "c", "d", "e", "f", "g")
 
@@ -102,8 +103,7 @@ def test_equal_scores_have_the_variance_that_rounding_leaves() -> None:
     """Seven norms that score alike on 500 images differ by less than a rounding step, and are not sure."""
     scores = table(np.full((7, 3), 97.8))
     assert TaskVariance(scores, 8).of_difference("a", "b") is None
-    found = TaskVariance(scores, 8, resolution=0.2).of_difference("a", "b")
-    assert found is not None
+    found = known(TaskVariance(scores, 8, resolution=0.2).of_difference("a", "b"))
     assert found.sd == pytest.approx(math.sqrt(2 * 0.2**2 / 12)), "of a difference of two uniform errors"
     for score in (TaskVariance(scores, 8, 0.2).within, TaskVariance(scores, 8, 0.2).residual):
         assert score is not None
@@ -122,8 +122,7 @@ def test_seeds_that_norms_do_not_share_are_no_part_of_their_gap() -> None:
 def test_one_seed_borrows_all_its_variance() -> None:
     scores = table(np.random.default_rng(8).normal(75, 1, (5, 3)))
     scores["a"] = {1: scores["a"][1]}
-    found = TaskVariance(scores, 8).of_difference("a", "b")
-    assert found is not None
+    found = known(TaskVariance(scores, 8).of_difference("a", "b"))
     assert found.df > 2
 
 
