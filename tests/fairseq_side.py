@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.transformer_sections import FairseqTransformerConfig
+from adanorm.config.model_sections import FairseqTransformerConfig
 from adanorm.data.examples import Indices
 from adanorm.data.translation.fairseq_library import fairseqs_command_line
 from adanorm.tasks.translation import Translation

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.model_sections import ResidualConfig
 from adanorm.config.paths import DRY_RUNS, RUNS
-from adanorm.config.transformer_sections import ResidualConfig
 
 RT = ("task=rt", "scale=smoke", "norm=adanorm")
 

@@ -11,8 +11,7 @@ from torch import nn
 
 from adanorm import tasks
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_base import Sites
-from adanorm.config.model_sections import MODELS
+from adanorm.config.model_sections import MODELS, Sites
 from adanorm.config.paths import choices
 from adanorm.models.norm_sites import NormSites, build_with_norms, why_unsupported
 from adanorm.norms import NormChoice, norm_factory

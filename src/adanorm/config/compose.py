@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from adanorm.config.dry_run import as_dry_run
+from adanorm.config.data_sections import FULL_SIZE
 from adanorm.config.errors import first_problem, is_of_hydra, one_line
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import GROUPS, parsed, plain_value, prepare_overrides
@@ -20,6 +20,9 @@ from adanorm.config.yaml_file import read_yaml_file
 
 Values = dict[str, Any]
 UNTUNED = "task=gaussian"  # a task of which no norm has settings of its own: norms as they come
+MOST_UPDATES = 2  # of a dry run, in every task
+MOST_VALID = 256  # images that a dry run validates on
+LONGEST = 20  # subwords of a dry run's translation: an untrained model never ends one
 IN_SECTIONS = ("norm", "logger")  # groups whose files are a section; those of others say which
 
 
@@ -176,3 +179,26 @@ def parse_experiment(values: Values) -> Experiment:
         return Experiment.model_validate(values)
     except ValidationError as error:
         raise ValueError(first_problem(error)) from None
+
+
+def as_dry_run(values: Values) -> None:
+    """Change values in place into those of a dry run: `values["updates"]` updates on made-up data.
+
+    Model, batches and vocabularies keep their sizes. Raises ValueError for more updates than there are data.
+    """
+    updates, data, training = values["updates"], values["data"], values["training"]
+    if isinstance(updates, int) and updates > MOST_UPDATES:
+        raise ValueError(f"updates={updates}: a dry run has at most {MOST_UPDATES}")
+    reader = data["reader"]
+    if reader == "parallel":
+        data["dictionary_size"] = data["dictionary_size"] or data["bpe_merges"]
+        data |= {"bpe_merges": None, "valid_every": None, "clean": "words", "longest": 175, "ratio": 100}
+        data |= dict.fromkeys(("tokenize", "normalize", "lowercase"), False)
+        values["decoding"] |= {"max_ratio": 0.0, "max_extra": LONGEST}
+    if reader in ("parallel", "text", "bytes", "trees"):
+        data["source"] = FULL_SIZE
+    elif reader != "gaussian":
+        data["source"] = "synthetic"  # of images, which have their full size
+        data["valid_size"] = min(data["valid_size"], MOST_VALID)
+    # Of accumulated batches, more than two cost time and find nothing more.
+    training |= {"max_updates": updates, "evaluate_every": None, "accumulate": min(training["accumulate"], 2)}

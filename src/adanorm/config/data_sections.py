@@ -18,6 +18,7 @@ from adanorm.config.user_files import (
     three_files,
 )
 
+FULL_SIZE = "full-size"  # the `source` of a dry run's data, which are made up
 PositiveFloat = Annotated[float, Field(gt=0)]
 
 
@@ -48,33 +49,35 @@ class DataConfig(Config):
         return None
 
 
-class ImagesConfig(DataConfig):
-    """Grey images of 28 x 28 pixels with labels, in IDX files."""
+class LabelledImagesConfig(DataConfig):
+    """Images with labels, in files that the user may have."""
 
     kind = "classification"
-    side: ClassVar[int] = 28  # pixels
-    reader: Literal["images"]
+    side: ClassVar[int]  # pixels
     path: str | None
     valid_size: Positive
     batch_size: Positive
+
+
+class ImagesConfig(LabelledImagesConfig):
+    """Grey images of 28 x 28 pixels with labels, in IDX files."""
+
+    side = 28
+    reader: Literal["images"]
     mean: float
-    std: Annotated[float, Field(gt=0)]
+    std: PositiveFloat
 
     def own_files(self) -> dict[str, Path]:
         """Return the four IDX files under `path`, with or without `.gz`."""
         return {} if self.path is None else idx_files(Path(self.path))
 
 
-class ColorImagesConfig(DataConfig):
+class ColorImagesConfig(LabelledImagesConfig):
     """Colour images of 32 x 32 pixels with labels, in CIFAR-10's binary form."""
 
-    kind = "classification"
-    side: ClassVar[int] = 32  # pixels
+    side = 32
     reader: Literal["colour_images"]
-    path: str | None
     train_images: Positive | None
-    valid_size: Positive
-    batch_size: Positive
     mean: tuple[float, float, float]
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
 
@@ -107,7 +110,11 @@ class ThreeFilesConfig(DataConfig):
 
     def own_files(self) -> dict[str, Path]:
         """Return the user's three files by split."""
-        return three_files({split: getattr(self, split) for split in SPLITS})
+        return three_files(self.named())
+
+    def named(self) -> dict[str, str | None]:
+        """Return the paths that the user gave, by split."""
+        return {split: getattr(self, split) for split in SPLITS}
 
 
 class TextConfig(ThreeFilesConfig):
@@ -121,16 +128,13 @@ class TextConfig(ThreeFilesConfig):
     min_count: Positive
 
 
-class ParallelConfig(DataConfig):
+class ParallelConfig(ThreeFilesConfig):
     """Pairs of sentences that translate each other, and how they become subwords."""
 
     kind = "translation"
     reader: Literal["parallel"]
     languages: Annotated[tuple[str, str], EachOnce]
     path: str | None
-    train: str | None
-    valid: str | None
-    test: str | None
     train_pairs: Positive | None
     valid_every: Annotated[int, Field(gt=1)] | None
     normalize: bool
@@ -146,10 +150,9 @@ class ParallelConfig(DataConfig):
 
     def own_files(self) -> dict[str, Path]:
         """Return the user's own files by role: six texts, or those of a fairseq data-bin."""
-        given = {split: getattr(self, split) for split in SPLITS}
         if self.path is None:
-            return pair_files(given, self.languages)
-        if any(given.values()):
+            return pair_files(self.named(), self.languages)
+        if any(self.named().values()):
             raise ValueError("data.path (a data-bin) and data.train exclude each other")
         return data_bin_files(Path(self.path), self.languages)
 

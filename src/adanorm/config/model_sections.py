@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from adanorm.config.data_sections import (
     ByteTextConfig,
@@ -14,16 +14,193 @@ from adanorm.config.data_sections import (
     DataConfig,
     GaussianConfig,
     ImagesConfig,
+    ParallelConfig,
+    TextConfig,
     TreebankConfig,
 )
-from adanorm.config.model_base import ModelConfig, Sites
-from adanorm.config.sections import Fraction, Positive
-from adanorm.config.transformer_sections import (
-    FairseqTransformerConfig,
-    SentenceEncoderConfig,
-    TransformerXlConfig,
-    VisionTransformerConfig,
-)
+from adanorm.config.placements import POSITIONS, Heads, a_quarter, placements
+from adanorm.config.sections import Config, Fraction, Positive
+
+
+class Sites(NamedTuple):
+    """What a model's norm sites offer a norm; the defaults are those of most models."""
+
+    positions: bool = True  # an example has several positions, each a row; else it is one row
+    positions_with: str | None = None  # the setting under which it has, where it has not
+    padding_known: bool = True  # a site says which positions are padding, or has none
+    causal: bool = False  # no position may know of those behind it
+    after_layers: bool = True  # some site has a layer of its own before it
+
+
+class ModelConfig(Config):
+    """Settings of a model, and what the data and the norms must be that it takes."""
+
+    reads: ClassVar[type[DataConfig] | tuple[type[DataConfig], ...]]
+    carries: ClassVar[Literal["positions", "state"] | None] = None  # from segment to segment of a text
+    norm_sites: ClassVar[Sites] = Sites()
+
+    name: str
+
+    @classmethod
+    def data_sections(cls) -> tuple[type[DataConfig], ...]:
+        """Return the sections of data that it reads."""
+        return cls.reads if isinstance(cls.reads, tuple) else (cls.reads,)
+
+    def misfit(self, data: DataConfig) -> str | None:
+        """Return why data of a section that it reads do not suit these settings, None where they do."""
+        return None
+
+    def sites(self) -> Sites:
+        """Return what the norm sites offer under these settings."""
+        return self.norm_sites
+
+
+class TransformerConfig(ModelConfig):
+    """Settings of a Transformer: its sizes."""
+
+    heads_divide_dim: ClassVar[bool] = True
+    has_sines: ClassVar[bool] = True  # its positions are sines and cosines, of an even width
+
+    layers: Positive
+    dim: Positive
+    heads: Positive
+    ffn_dim: Positive
+    dropout: Fraction
+
+    @model_validator(mode="after")
+    def _width_fits(self) -> TransformerConfig:
+        if self.heads_divide_dim and self.dim and self.heads and self.dim % self.heads:
+            raise ValueError(f"dim {self.dim}: must be a multiple of heads ({self.heads})")
+        if self.has_sines and self.dim and self.dim % 2:
+            raise ValueError(f"dim {self.dim}: must be even, for sines and cosines")
+        return self
+
+
+class ResidualConfig(TransformerConfig):
+    """Settings of a Transformer whose norms have a position; `positions` are those it can have."""
+
+    positions: ClassVar[tuple[str, ...]] = tuple(POSITIONS)
+
+    pre_norm: bool
+    norm_position: str | None = None  # null: as pre_norm says
+    post_layers: Positive | None = None  # of mix; null: a quarter of the layers, at least one
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_run_has_one_identity(cls, settings: Any) -> Any:
+        """Say with null what is a default; raises ValueError for an unknown position."""
+        position = settings.get("norm_position") if isinstance(settings, dict) else None
+        if position is None:
+            return settings
+        if position not in cls.positions:
+            raise ValueError(f"norm_position={position!r}: choose {', '.join(cls.positions)}")
+        stated = dict(settings)
+        if position in ("pre", "post"):
+            stated |= {"norm_position": None, "pre_norm": position == "pre"}
+        layers = stated.get("layers")
+        if position == "mix" and isinstance(layers, int) and stated.get("post_layers") == a_quarter(layers):
+            stated["post_layers"] = None
+        if POSITIONS[position].in_heads and stated.get("qk_norm") == "head":
+            stated["qk_norm"] = None
+        return stated
+
+    @model_validator(mode="after")
+    def _post_layers_are_of_mix(self) -> ResidualConfig:
+        if self.norm_position != "mix" and self.post_layers is not None:
+            raise ValueError(f"post_layers={self.post_layers}: norm_position=mix alone has them")
+        if self.layers is not None:
+            placements(self.position, self.layers, post_layers=self.post_layers)
+        return self
+
+    @property
+    def position(self) -> str:
+        """The name of the position."""
+        return self.norm_position or ("pre" if self.pre_norm else "post")
+
+
+class AttentionNormsConfig(ResidualConfig):
+    """Settings of a model whose attention can normalize queries and keys."""
+
+    qk_norm: Heads | None = None  # queries and keys normalized over each head, or over all heads
+
+
+class SentenceEncoderConfig(AttentionNormsConfig):
+    """Settings of models.sentence_encoder."""
+
+    reads = TextConfig
+
+    name: Literal["sentence_encoder"]
+    pooling: Literal["mean", "max", "first"]
+    attention_dropout: Fraction | None = None
+    init: Literal["xavier"] | None = None  # null: PyTorch's of linear layers, N(0, 1/d) of embeddings
+
+
+class FairseqTransformerConfig(ResidualConfig):
+    """Settings of models.fairseq_transformer; null: the architecture's own."""
+
+    reads = ParallelConfig
+    norm_sites = Sites(padding_known=False, after_layers=False)
+    positions = ("pre", "post", "mix", "deepnorm")  # what fairseq's layers can be told
+
+    name: Literal["fairseq_transformer"]
+    architecture: Literal["transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t"]
+    layers: Positive | None  # type: ignore[assignment]
+    dim: Positive | None  # type: ignore[assignment]
+    ffn_dim: Positive | None  # type: ignore[assignment]
+    heads: Positive | None  # type: ignore[assignment]
+    init: Literal["km", "xavier", "released"]
+    share_embeddings: Literal["all", "decoder", "none"]
+    attention_dropout: Fraction
+    activation_dropout: Fraction
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_norms_in_heads(cls, settings: Any) -> Any:
+        """Leave out a qk_norm of null, which the other Transformers have; raises ValueError for another."""
+        stated = dict(settings)
+        if (chosen := stated.pop("qk_norm", None)) is not None:
+            raise ValueError(
+                f"qk_norm={chosen}: not offered here, as fairseq's attention shows no queries and keys;"
+                " choose null, or task=rt, sst5 or enwik8"
+            )
+        return stated
+
+
+class TransformerXlConfig(AttentionNormsConfig):
+    """Settings of models.transformer_xl."""
+
+    reads = ByteTextConfig
+    carries = "positions"
+    norm_sites = Sites(causal=True)
+    heads_divide_dim = False
+
+    name: Literal["transformer_xl"]
+    head_dim: Positive
+
+
+class VisionTransformerConfig(TransformerConfig):
+    """Settings of models.vision_transformer."""
+
+    reads = (ImagesConfig, ColorImagesConfig)
+    has_sines = False
+
+    name: Literal["vision_transformer"]
+    image_size: Positive
+    patch_size: Positive
+
+    @model_validator(mode="after")
+    def _patches_fill_the_image(self) -> VisionTransformerConfig:
+        if self.image_size % self.patch_size:
+            raise ValueError(f"patch_size {self.patch_size}: must divide image_size ({self.image_size})")
+        return self
+
+    def misfit(self, data: DataConfig) -> str | None:
+        """Return that the images are of another size."""
+        assert isinstance(data, self.reads)
+        if data.side == self.image_size:
+            return None
+        return f"model.image_size={self.image_size}: the images are of {data.side} x {data.side} pixels"
+
 
 AROUND_ACTIVATION = ("pre", "post", "sandwich")
 

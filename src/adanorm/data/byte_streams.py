@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adanorm.config.data_sections import ByteTextConfig
+from adanorm.config.data_sections import FULL_SIZE, ByteTextConfig
 from adanorm.config.user_files import SPLITS
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
@@ -133,7 +133,7 @@ def _content(data: ByteTextConfig) -> tuple[bytes, str]:
         return packed.content(path), path.name
     if data.source == "synthetic":
         return synthetic.text(), "synthetic"
-    if data.source == full_size.FULL_SIZE:
+    if data.source == FULL_SIZE:
         return full_size.text(data), data.source
     if data.source == "enwik8":
         return _enwik8(data), "enwik8"

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from adanorm.config.data_sections import ByteTextConfig, ParallelConfig
-from adanorm.config.dry_run import FULL_SIZE
 
 Rows = list[tuple[str, str, int]]
 WORDS = 18_000  # of the sentences' and the trees' vocabularies: what RT and the treebank have, about
 TAGS = 45
-__all__ = ["FULL_SIZE", "pairs", "sentences", "text", "trees"]
 
 
 def pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str]]]:
@@ -37,8 +35,8 @@ def text(data: ByteTextConfig) -> bytes:
     return np.random.default_rng(0).integers(32, 127, count, dtype=np.uint8).tobytes()
 
 
-def _splits(train: int, others: int) -> dict[str, list[str]]:
-    sizes = {"train": train, "valid": others, "test": others}
+def _splits() -> dict[str, list[str]]:
+    sizes = {"train": 1_500, "valid": 32, "test": 32}
     return {split: _lines(size, WORDS, seed=seed) for seed, (split, size) in enumerate(sizes.items())}
 
 
@@ -46,7 +44,7 @@ def sentences() -> dict[str, list[tuple[str, list[str]]]]:
     """Return labels, five of them, and words of each split."""
     return {
         split: [(str(index % 5), line.split()) for index, line in enumerate(lines)]
-        for split, lines in _splits(1_500, 32).items()
+        for split, lines in _splits().items()
     }
 
 
@@ -57,5 +55,5 @@ def trees() -> dict[str, list[Rows]]:
             [(word, f"T{int(word[1:]) % TAGS}", head) for head, word in enumerate(line.split())]
             for line in lines
         ]
-        for split, lines in _splits(1_500, 16).items()
+        for split, lines in _splits().items()
     }

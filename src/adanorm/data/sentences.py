@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from adanorm.config.data_sections import TextConfig
+from adanorm.config.data_sections import FULL_SIZE, TextConfig
 from adanorm.config.digest import sha256
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
@@ -39,7 +39,7 @@ def load_sentences(data: TextConfig) -> Splits:
         paths = list(own.values())
     elif data.source == "synthetic":
         corpora, paths = _synthetic(), []
-    elif data.source == full_size.FULL_SIZE:
+    elif data.source == FULL_SIZE:
         drawn = full_size.sentences()
         corpora, paths = {split: [Sentence(*row) for row in rows] for split, rows in drawn.items()}, []
     elif data.source == "rt":

@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from adanorm.config.model_base import ModelConfig
-from adanorm.config.model_sections import MODELS
+from adanorm.config.model_sections import MODELS, ModelConfig
 from adanorm.models.fast_layers import replace_layers
 from adanorm.models.norm_sites import PlacedNorms
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from torch import Tensor, nn
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_base import Sites
+from adanorm.config.model_sections import Sites
 from adanorm.norms import LayerNorm, MakeNorm, Norm, NormFactory, norm_factory
 
 M = TypeVar("M", bound=nn.Module)

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
-from adanorm.config.data_sections import ParallelConfig
+from adanorm.config.data_sections import FULL_SIZE, ParallelConfig
 from adanorm.config.user_files import SPLITS
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
@@ -150,7 +150,7 @@ def corpus_files(data: ParallelConfig) -> dict[str, Path]:
     """
     if own := data.own_files():
         return own
-    if data.source in ("synthetic", full_size.FULL_SIZE):
+    if data.source in ("synthetic", FULL_SIZE):
         return {}
     if data.source not in READERS:
         known = ", ".join(sorted([*READERS, "synthetic"]))
@@ -167,7 +167,7 @@ def read_corpus(data: ParallelConfig, paths: dict[str, Path]) -> Splits:
     if data.own_files():
         first, second = data.languages
         return {split: pair_of(paths[f"{split}.{first}"], paths[f"{split}.{second}"]) for split in SPLITS}
-    if data.source in ("synthetic", full_size.FULL_SIZE):
+    if data.source in ("synthetic", FULL_SIZE):
         drawn = synthetic.pairs() if data.source == "synthetic" else full_size.pairs(data)
         return {split: ParallelText(*lines, data.languages, data.source) for split, lines in drawn.items()}
     return READERS[data.source](paths, data.languages)

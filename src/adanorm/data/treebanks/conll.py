@@ -11,7 +11,7 @@ import conllu
 from conllu.exceptions import ParseException
 from conllu.parser import DEFAULT_FIELDS, parse_id_value, parse_int_value, parse_sentences
 
-from adanorm.config.data_sections import TreebankConfig
+from adanorm.config.data_sections import FULL_SIZE, TreebankConfig
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS, penn_files
 from adanorm.data import full_size, packed, synthetic
@@ -50,7 +50,7 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         return read_sample(path, data.fold), {path.name: sha256(path)}
     if data.source == "synthetic":
         return {split: _unlabelled(rows) for split, rows in synthetic.trees().items()}, {}
-    if data.source == full_size.FULL_SIZE:
+    if data.source == FULL_SIZE:
         return {split: _unlabelled(rows) for split, rows in full_size.trees().items()}, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
 

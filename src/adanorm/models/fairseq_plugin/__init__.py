@@ -15,8 +15,8 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel
 
+from adanorm.config.model_sections import FairseqTransformerConfig
 from adanorm.config.sections import NormConfig
-from adanorm.config.transformer_sections import FairseqTransformerConfig
 from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_sites import build_with_norms, why_unsupported
 from adanorm.norms import norm_factory
