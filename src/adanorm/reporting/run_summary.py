@@ -9,7 +9,7 @@ from adanorm.records import reader
 from adanorm.records.folder import shown, where
 from adanorm.records.published import published
 from adanorm.records.result import outcome
-from adanorm.verdicts.cell import cell, unlike_the_papers, verdict_of
+from adanorm.verdicts.cell import cell, evidence, unlike_the_papers
 
 
 def run_summary(experiment: Experiment) -> str:
@@ -26,7 +26,8 @@ def run_summary(experiment: Experiment) -> str:
     lines += textwrap.wrap(mean, 80, subsequent_indent="  ")
     paper = None if experiment.norm.path else published(experiment.task.name, experiment.norm.name)
     if paper is not None and ours.paper is not None:
-        lines.append(f"the paper has {paper.text}: {verdict_of(ours, experiment)}")
+        records = evidence(experiment.task.name, experiment.scale, runs=experiment.runs)
+        lines.append(f"the paper has {paper.text}: {ours.verdict(records.variance.within)}")
     elif paper is not None and not experiment.own_data:
         lines.append(f"the paper has {paper.text} (not comparable: {unlike_the_papers(experiment)})")
     return "\n".join([*lines, f"record: {where(experiment.folder())}"])

@@ -56,7 +56,8 @@ def out_of_date(task: str, scale: str, pairs: Sequence[Norms], *, folder: str | 
     runs, stale = _settings(task, scale, pairs, folder), []
     for pair in pairs:
         seeds = shared_seeds(runs, pair)
-        if seeds and all(_has_outputs(runs[norm], seed) for norm in pair for seed in seeds):
+        alike = [runs[norm].model_copy(update={"seed": seed}) for norm in pair for seed in seeds]
+        if alike and all(reader.has_outputs(run.folder()) for run in alike):
             record = read_comparison(*(runs[norm] for norm in pair))
             if record is None or record.seeds != seeds:
                 stale.append(pair)
@@ -101,12 +102,11 @@ def compare_by_example(
     task = tasks.build(first)
     values: dict[tuple[str, int], Values] = {}
     factors: dict[tuple[str, int], dict[str, float]] = {}
-    for norm, seed in ((norm, seed) for pair, common in shared.items() for norm in pair for seed in common):
-        if (norm, seed) not in values:
-            folder = runs[norm].model_copy(update={"seed": seed}).folder()
-            outputs = reader.outputs(folder, examples=task.sizes["test"])
-            values[norm, seed] = np.array(task.scored(outputs, metric))
-            factors[norm, seed] = task.score_factors(outputs, metric)
+    for norm, seed in {(norm, seed) for pair, common in shared.items() for norm in pair for seed in common}:
+        folder = runs[norm].model_copy(update={"seed": seed}).folder()
+        outputs = reader.outputs(folder, examples=task.sizes["test"])
+        values[norm, seed] = np.array(task.scored(outputs, metric))
+        factors[norm, seed] = task.score_factors(outputs, metric)
     sign = 1 if METRICS[first.task.metric].higher_is_better else -1
     own = _settings(first.task.name, first.scale, pairs, first.runs)
     compared = []
@@ -129,10 +129,6 @@ def _settings(task: str, scale: str, pairs: Sequence[Norms], folder: str | None)
     chosen = [f"task={task}", f"scale={scale}"]
     norms = dict.fromkeys(norm for pair in pairs for norm in pair)
     return {norm: cached_experiment([*chosen, f"norm={norm}"], runs=folder) for norm in norms}
-
-
-def _has_outputs(run: Experiment, seed: int) -> bool:
-    return reader.has_outputs(run.model_copy(update={"seed": seed}).folder())
 
 
 def factor_gaps(sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, float]:

@@ -305,11 +305,6 @@ def _accuracy_step(folder: Path) -> float:
     return 100 / len(reader.outputs(folder)) if reader.has_outputs(folder) else 0.0
 
 
-def verdict_of(cell: Cell, run: Experiment) -> str:
-    """Return the verdict of a cell on the paper's number, by the spread of the task's norms."""
-    return cell.verdict(evidence(run.task.name, run.scale, runs=run.runs).variance.within)
-
-
 class Tried(NamedTuple):
     """A setting that was tried: the results of its runs, None of those not ended, and validation scores."""
 

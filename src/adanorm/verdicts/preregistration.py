@@ -111,11 +111,6 @@ class Plan(Config):
             raise ValueError(f"looks {list(self.looks)}: must rise")
         return self
 
-    @property
-    def last(self) -> int:
-        """The last seed that the plan reads."""
-        return self.first + self.looks[-1] - 1
-
 
 class Preregistration(Config):
     """The whole of the file."""

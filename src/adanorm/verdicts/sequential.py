@@ -178,9 +178,9 @@ def seeds_looked_at(
     """
     if effect == 0:
         return None
-    drawn, bounds, reaches = _drawn(plan.after), *_quantiles(plan)
-    errors = np.hypot(sd * drawn.deviations / np.sqrt(plan.after), example_error)
-    gaps = sd * drawn.means + example_error * drawn.examples[:, None]
+    (means, deviations, examples), (bounds, reaches) = _drawn(plan.after), _quantiles(plan)
+    errors = np.hypot(sd * deviations / np.sqrt(plan.after), example_error)
+    gaps = sd * means + example_error * examples[:, None]
     if kind == "difference":
         closes = gaps + effect > bounds * errors
     else:
@@ -193,22 +193,15 @@ def seeds_looked_at(
     return None if once is None else max(once, plan.after[-1] + 1)
 
 
-class _Drawn(NamedTuple):
-    """Standard normal gaps: mean and deviation at each look (draws, looks), and an example error (draws,)."""
-
-    means: Numbers
-    deviations: Numbers
-    examples: Numbers
-
-
 @cache
-def _drawn(looks: tuple[int, ...]) -> _Drawn:
+def _drawn(looks: tuple[int, ...]) -> tuple[Numbers, Numbers, Numbers]:
+    """Return normal gaps' mean and deviation at each look, (draws, looks), and example errors, (draws,)."""
     random = np.random.default_rng(0)
     gaps = random.standard_normal((DRAWS, looks[-1]))
     seeds = np.array(looks)
     means, squares = ((gaps**power).cumsum(axis=1)[:, seeds - 1] / seeds for power in (1, 2))
     deviations = np.sqrt((squares - means**2) * seeds / (seeds - 1))
-    return _Drawn(means, deviations, random.standard_normal(DRAWS))
+    return means, deviations, random.standard_normal(DRAWS)
 
 
 @cache
