@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from adanorm.analyses.along_training import along_training, updates
-from adanorm.analyses.observers import ANALYSES
+from adanorm.analyses.observers import ANALYSES, OBSERVERS
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.analyses.step import Step, Values
 from adanorm.config.paths import choices
@@ -48,6 +48,8 @@ def rows(record: AnalysisRecord) -> list[dict[str, Any]]:
 def weights(record: AnalysisRecord, observe: Any) -> dict[str, Tensor]:
     trainer, sites = begin(record.experiment)
     list(updates(record.analysis, trainer, sites, observe))
+    assert all(not module._forward_pre_hooks for module in trainer.model.modules())
+    assert all(parameter.requires_grad for parameter in trainer.model.parameters())
     return {**trainer.model.state_dict(), "random": torch.get_rng_state()}
 
 
@@ -56,13 +58,26 @@ def unobserved(step: Step, **options: Any) -> Values:
     return {}
 
 
-@pytest.mark.parametrize("task", ["mnist", "rt", "ptb", "enwik8", "de-en"])
-def test_an_observer_leaves_weights_and_random_numbers_what_they_are(task: str, record: Records) -> None:
-    one = record("gradients", f"task={task}", "norm=adanorm", given={"steps": "4"})
-    plain = weights(one, unobserved)
-    from adanorm.analyses.observers.gradients import observe
+FEW = {"covariate-shift": {"steps": "3", "every": "3"}, "landscape": {"probes": "2"}}
 
-    for found in (weights(one, lambda step, **options: sums(step)), weights(one, observe)):
+
+@pytest.mark.parametrize(
+    ("name", "task", "norm"),
+    [
+        *(("gradients", task, "adanorm") for task in ("mnist", "rt", "ptb", "enwik8", "de-en")),
+        *(("landscape", *run) for run in (("mnist", "batchnorm-noisy"), ("rt", "adanorm"))),
+        ("landscape", "enwik8", "powernorm"), ("covariate-shift", "gaussian", "batchnorm"),
+        ("covariate-shift", "cifar10", "batchnorm-noisy"), ("covariate-shift", "mnist", "weightnorm"),
+        ("covariate-shift", "rt", "layernorm"), ("covariate-shift", "enwik8", "powernorm"),
+        ("covariate-shift", "de-en", "adanorm"),
+    ],
+)  # fmt: skip
+def test_an_observer_leaves_weights_and_random_numbers_what_they_are(
+    name: str, task: str, norm: str, record: Records
+) -> None:
+    one = record(name, f"task={task}", f"norm={norm}", given=FEW.get(name, {"steps": "4"}))
+    plain = weights(one, unobserved)
+    for found in (weights(one, lambda step, **options: sums(step)), weights(one, OBSERVERS[name])):
         assert all(torch.equal(found[name], plain[name]) for name in plain)
 
 

@@ -197,17 +197,12 @@ def analysis_grid(
     }
     for given in changes.values():
         check_fixed(given)
-    return {
-        (norm, task): [
-            AnalysisRecord(analysis, first.model_copy(update={"seed": seed}))
-            for named in [f"task={task}" if task else UNTUNED]
-            for first in [
-                cached_experiment(
-                    [named, f"norm={norm}", f"scale={analysis.scale}", *changes[task]], runs=runs
-                )
-            ]
-            for seed in analysis.seeds
-        ]
-        for task in analysis.tasks or [""]
-        for norm in analysis.norms
-    }
+
+    def records(norm: str, task: str) -> list[AnalysisRecord]:
+        named = f"task={task}" if task else UNTUNED
+        first = cached_experiment(
+            [named, f"norm={norm}", f"scale={analysis.scale}", *changes[task]], runs=runs
+        )
+        return [AnalysisRecord(analysis, first.model_copy(update={"seed": seed})) for seed in analysis.seeds]
+
+    return {(norm, task): records(norm, task) for task in changes for norm in analysis.norms}

@@ -47,13 +47,10 @@ def _kept(key: int, element: int, threshold: int) -> bool:
     return bool((drawn >> np.uint64(32)) >= np.uint64(threshold))
 
 
-SIZES = "iiii"  # sums B, rows to a sum F, rows P, features H
-
-
 @cache
 def sum_loop(function: Kernel) -> Kernel:
-    """Return one of the loops below as a C function of sizes and addresses."""
-    return entry(function, SIZES + "plp")
+    """Return one of the loops below as a C function of four sizes and three addresses."""
+    return entry(function, "iiiiplp")
 
 
 def forward_at(

@@ -10,11 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from adanorm.analyses.along_training import updates
-from adanorm.analyses.observers import ANALYSES
 from adanorm.analyses.observers.covariate_shift import calls, layers, observe
-from adanorm.analyses.step import Step, Values
-from adanorm.records import reader
+from adanorm.analyses.step import Step
 from adanorm.training.loop import Trainer
 from tests.analyses.conftest import Records, begin, grad
 
@@ -104,33 +101,6 @@ def test_without_a_step_nothing_shifts(task: str, record: Records) -> None:
     assert all(values["cosine"] > 0.99999 for values in found.values())
 
 
-@pytest.mark.parametrize(
-    ("task", "norm"),
-    [
-        ("gaussian", "batchnorm"),
-        ("cifar10", "batchnorm-noisy"),
-        ("mnist", "weightnorm"),
-        ("rt", "layernorm"),
-        ("enwik8", "powernorm"),
-        ("de-en", "adanorm"),
-    ],
-)
-def test_the_run_is_none_the_worse_for_it(task: str, norm: str, record: Records) -> None:
-    one = record("covariate-shift", f"task={task}", f"norm={norm}", given={"steps": "3", "every": "3"})
-    states = []
-
-    def unobserved(step: Step, **_: Any) -> Values:
-        step.update()
-        return {}
-
-    for look in (observe, unobserved):
-        trainer, sites = begin(one.experiment)
-        list(updates(one.analysis, trainer, sites, look))
-        states.append({**trainer.model.state_dict(), "random": torch.get_rng_state()})
-        assert all(not module._forward_pre_hooks for module in trainer.model.modules())
-    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-
-
 def test_a_layer_costs_a_pass_and_only_the_backward_part_behind_it(record: Records) -> None:
     trainer, step = started(record, "task=gaussian", "norm=layernorm")
     linears = [module for module in trainer.model.modules() if isinstance(module, nn.Linear)]
@@ -177,24 +147,3 @@ def test_layers_come_in_the_order_of_their_calls() -> None:
     assert sorted(name for names in found.values() for name in names) == sorted(
         name for name, _ in model.named_parameters()
     )
-
-
-def test_a_record_cut_off_goes_on_and_comes_to_the_same(record: Records, tmp_path: Any) -> None:
-    overrides = ("task=gaussian", "norm=layernorm", "checkpoint_minutes=0.0000001")
-    whole, cut = (record("covariate-shift", *overrides, runs=tmp_path / name) for name in ("whole", "cut"))
-    ANALYSES["covariate-shift"](whole)
-    from adanorm.analyses.along_training import along_training
-
-    class CutError(Exception):
-        pass
-
-    def cutting(step: Step) -> Values:
-        if step.trainer.state.update >= 3:
-            raise CutError
-        return observe(step)
-
-    with pytest.raises(CutError):
-        along_training(cutting)(cut)
-    ANALYSES["covariate-shift"](cut)
-    assert reader.observations(cut.folder()) == reader.observations(whole.folder())
-    assert reader.analysis_result(cut.folder()) == reader.analysis_result(whole.folder())
