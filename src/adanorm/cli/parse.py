@@ -12,7 +12,6 @@ from contextlib import redirect_stdout
 
 from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.text_arguments import TEXT_KEYS, text_streams
-from adanorm.config.compose import tasks_of_kind
 from adanorm.config.data_sections import TreebankConfig
 from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.parse import each_sentence, parsed
@@ -27,10 +26,8 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Read sentences, write them with the heads and labels of a run's parser."""
     with text_streams(arguments) as text, redirect_stdout(sys.stderr):  # what is said is no parse
-        experiment = experiment_of(arguments.settings)
-        if not isinstance(experiment.data, TreebankConfig):
-            known = ", ".join(tasks_of_kind("parsing"))
-            raise ValueError(f"task={experiment.task.name} does not parse: choose from {known}")
+        experiment = experiment_of(arguments.settings, kind="parsing", otherwise="does not parse")
+        assert isinstance(experiment.data, TreebankConfig), "of the kind of task"
         sentences = each_sentence(text.lines, text.name, experiment.data.tags)
         for part in parsed(experiment, text.parts(sentences)):
             text.write("".join(sentence.serialize() for sentence in part))

@@ -1,7 +1,6 @@
 """Say what a run would need: downloads, preparation, disk, memory and hours.
 
-A few batches of the whole model, on made-up data of the same shape, are timed on this machine's device, for a
-minute or so; `adanorm status` then counts with what was measured.
+An update of the whole model, on made-up data of the same shape, is timed on this machine's device.
 """
 
 from __future__ import annotations

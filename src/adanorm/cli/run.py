@@ -141,11 +141,11 @@ def _run(experiment: Experiment) -> None:
 
 def _print_plan(experiment: Experiment) -> None:
     """Print what a run of days needs, before any work; it is measured by `adanorm plan` alone."""
-    from adanorm.runs.duration import needs_gpu, recall
+    from adanorm.runs.duration import needs_gpu
 
     if not needs_gpu(experiment) or experiment.updates is not None or os.environ.get("RANK", "0") != "0":
         return
     from adanorm.runs.plan import plan
 
-    for line in plan(experiment, recall(experiment)):
+    for line in plan(experiment, None):
         print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)

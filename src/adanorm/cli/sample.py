@@ -13,7 +13,6 @@ import torch
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import whole_number
-from adanorm.config.compose import tasks_of_kind
 from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.sample import continued
 from adanorm.runs.setup import trained
@@ -41,10 +40,7 @@ def main(arguments: Arguments) -> None:
     if not written or not 0.001 <= float(given["temperature"]) <= 1000:
         raise ValueError(f"temperature={given['temperature']}: must be a number from 0.001 to 1000")
     with redirect_stdout(sys.stderr):  # progress is no sample
-        experiment = experiment_of(arguments.settings)
-        if experiment.task.kind != "char_lm":
-            known = ", ".join(tasks_of_kind("char_lm"))
-            raise ValueError(f"task={experiment.task.name} is no language model: choose from {known}")
+        experiment = experiment_of(arguments.settings, kind="char_lm", otherwise="is no language model")
         _, model = trained(experiment, CharLm)
         assert experiment.segments is not None, "a language model has segments"
         text = continued(

@@ -11,7 +11,6 @@ from contextlib import redirect_stdout
 
 from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.text_arguments import TEXT_KEYS, text_streams
-from adanorm.config.compose import tasks_of_kind
 from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.translate import translated
 
@@ -25,9 +24,6 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Read source sentences, write their translations as running text."""
     with text_streams(arguments) as text, redirect_stdout(sys.stderr):  # what is said is no translation
-        experiment = experiment_of(arguments.settings)
-        if experiment.task.kind != "translation":
-            known = ", ".join(tasks_of_kind("translation"))
-            raise ValueError(f"task={experiment.task.name} does not translate: choose from {known}")
+        experiment = experiment_of(arguments.settings, kind="translation", otherwise="does not translate")
         for lines in translated(experiment, text.parts(line.removesuffix("\n") for line in text.lines)):
             text.write("".join(f"{line}\n" for line in lines))

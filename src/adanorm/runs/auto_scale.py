@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adanorm.config.compose import compose_experiment
+from adanorm.config.compose import compose_experiment, tasks_of_kind
 from adanorm.config.experiment import Experiment
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, editions_of, is_at_hand
 from adanorm.runs.duration import LONGEST_CPU_HOURS, in_words, on_cuda
 
 
-def experiment_of(settings: Sequence[str]) -> Experiment:
+def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "") -> Experiment:
     """Return the one run that a command line names; scale=auto is chosen for this machine.
 
-    Raises ValueError, in one line, for what it cannot be.
+    Raises ValueError, in one line, for what it cannot be; where its task is not of the `kind`, in the words
+    `otherwise` and with the tasks that are.
     """
-    return compose_experiment(resolve_auto(settings))
+    experiment = compose_experiment(resolve_auto(settings))
+    if kind and experiment.task.kind != kind:
+        known = ", ".join(tasks_of_kind(kind))
+        raise ValueError(f"task={experiment.task.name} {otherwise}: choose from {known}")
+    return experiment
 
 
 def resolve_auto(overrides: Sequence[str]) -> list[str]:
@@ -38,22 +43,26 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     edition = [] if _chooses_data(others) else _edition_at_hand(paper)
     if edition:
         paper = compose_experiment([*first, *edition, "scale=paper"])
-    missing, hours = _missing(paper), _hours(paper)
-    if missing is None and (on_cuda(paper) or hours <= LONGEST_CPU_HOURS):
-        print(f"scale paper: a run of {paper.task.name} takes {_span(paper)}", flush=True)
-        if edition:
-            print(f"{edition[0]}: that edition of the data lies here, the default one does not", flush=True)
-        return ["scale=paper" if override == "scale=auto" else override for override in overrides] + edition
-    mini = compose_experiment([*first, "scale=mini"])
-    if lacks := _missing(mini):
-        folder = SOURCES[mini.data.source].folder
-        raise ValueError(
-            f"{paper.task.name}: {lacks}; put it into {folder}/ of a mirror folder and"
-            " name that with ADANORM_MIRROR or data.mirror"
+    missing = _missing(paper)
+    if missing is None and (on_cuda(paper) or paper.cost.cpu_hours <= LONGEST_CPU_HOURS):
+        chosen, why = (
+            ["scale=paper", *edition],
+            f"scale paper: a run of {paper.task.name} takes {_span(paper)}",
         )
-    why = missing or f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
-    print(f"scale mini: {why}; a run takes {_span(mini)}", flush=True)
-    return ["scale=mini" if override == "scale=auto" else override for override in overrides]
+        if edition:
+            why += f"\n{edition[0]}: that edition of the data lies here, the default one does not"
+    else:
+        mini = compose_experiment([*first, "scale=mini"])
+        if lacks := _missing(mini):
+            folder = SOURCES[mini.data.source].folder
+            raise ValueError(
+                f"{paper.task.name}: {lacks}; put it into {folder}/ of a mirror folder and"
+                " name that with ADANORM_MIRROR or data.mirror"
+            )
+        why = missing or f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
+        chosen, why = ["scale=mini"], f"scale mini: {why}; a run takes {_span(mini)}"
+    print(why, flush=True)
+    return [chosen[0] if override == "scale=auto" else override for override in overrides] + chosen[1:]
 
 
 def _chooses_data(overrides: Sequence[str]) -> bool:
@@ -79,9 +88,6 @@ def _missing(run: Experiment) -> str | None:
     return run.data.lacks() or (None if run.own_data else availability(run.data.source, run.data))
 
 
-def _hours(run: Experiment) -> float:
-    return run.cost.cuda_hours if on_cuda(run) else run.cost.cpu_hours
-
-
 def _span(run: Experiment) -> str:
-    return f"about {in_words(_hours(run))} on {'one GPU' if on_cuda(run) else 'one CPU core'}"
+    hours, device = (run.cost.cuda_hours, "GPU") if on_cuda(run) else (run.cost.cpu_hours, "CPU core")
+    return f"about {in_words(hours)} on one {device}"

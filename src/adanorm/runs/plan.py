@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from statistics import median
+from typing import NamedTuple
 
 import torch
 
@@ -17,35 +16,34 @@ from adanorm.config.data_sections import DataConfig, ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import cache_of, missing_files
-from adanorm.files import write_whole
 from adanorm.records.environment import peak_memory
-from adanorm.runs.duration import Durations, Probe, in_words, probe_path
+from adanorm.runs.duration import Durations, in_words
 from adanorm.runs.setup import choose_device, prepare, start_trainer
 
 PAIR_BYTES = 1200  # of a pair of 27 words on the disk while a corpus is prepared: text, words, subwords, ids
-MOST = 4  # updates that are timed
-ENOUGH = 60.0  # seconds after which no further one is
+
+
+class Probe(NamedTuple):
+    """What a batch costs here: seconds, its share of a step included; memory in bytes."""
+
+    batch_seconds: float
+    peak_memory: int
+    parameters: int
 
 
 def measure(dry_run: Experiment) -> Probe:
-    """Return what a batch of a dry run costs here, and keep it; the first update only warms up."""
+    """Return what a batch of a dry run costs here, timed in its second update: the first warms up."""
     prepared = prepare(dry_run)
     trainer = start_trainer(dry_run, prepared)
     trainer.model.train()
-    spent: list[float] = []
+    seconds = 0.0
     with closing(trainer.batches()) as updates:
-        for batches in islice(updates, MOST):
+        for batches in islice(updates, 2):
             started = _now(prepared.device)
             trainer.update(batches)
-            spent.append((_now(prepared.device) - started) / len(batches))
-            if sum(spent) * len(batches) > ENOUGH:
-                break
+            seconds = (_now(prepared.device) - started) / len(batches)
     parameters = sum(parameter.numel() for parameter in prepared.model.parameters())
-    probe = Probe(median(spent[1:] or spent), peak_memory(prepared.device), parameters)
-    path = probe_path(dry_run)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(probe._asdict()).encode())
-    return probe
+    return Probe(seconds, peak_memory(prepared.device), parameters)
 
 
 def _now(device: torch.device) -> float:
@@ -127,11 +125,9 @@ def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
     if epochs is not None or updates is None:
         whole = in_words(Durations().seconds_left(experiment, "missing") / 3600)
         return f"time         {seconds:.3g} s an update; {epochs} epochs of the data, about {whole}"
-    count = torch.cuda.device_count() if device.type == "cuda" else 1
-    many = f", {in_words(seconds * updates / 3600 / count)} on {count}" if count > 1 else ""
+    whole, one = in_words(seconds * updates / 3600), "GPU" if device.type == "cuda" else "process"
     return (
-        f"time         {updates:,} updates of {seconds:.3g} s: {in_words(seconds * updates / 3600)} on one"
-        f" {'GPU' if device.type == 'cuda' else 'process'}{many}; evaluations come on top"
+        f"time         {updates:,} updates of {seconds:.3g} s: {whole} on one {one}; evaluations come on top"
     )
 
 
