@@ -64,7 +64,7 @@ def main(arguments: Arguments) -> None:
     else:
         place = Path(runs) if runs else PROJECT / "outputs" / "analyses"
     paths = write_analysis(chosen, grid, place / "tables")[:1]
-    for task in chosen.tasks or [""]:
+    for task in chosen.tasks:
         if drawing := drawn_analysis(chosen, grid, task):
             paths += write_figure(drawing, place / "figures")[:1]
     print("\n".join(shown(path) for path in paths))

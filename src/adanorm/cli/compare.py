@@ -47,7 +47,9 @@ def main(arguments: Arguments) -> None:
     first = compose_experiment(overrides)
     if given["metric"] not in ("", *(known := KIND_METRICS[first.task.kind].test)):
         raise ValueError(f"metric={given['metric']}: the test of {first.task.name} yields {', '.join(known)}")
-    pairs = _named_pairs(given["norm"]) if given["norm"] else _claimed(first)
+    pairs = _named_pairs(given["norm"]) if given["norm"] else claimed_pairs(first.task.name)
+    if not pairs:
+        raise ValueError(f"task={first.task.name}: no claim is of it; name norms: norm=layernorm,adanorm")
     norms = dict.fromkeys([*preregistration().norms, *(norm for pair in pairs for norm in pair)])
     runs = {norm: compose_experiment([*overrides, f"norm={norm}"]) for norm in norms}
     if not given["norm"]:
@@ -65,14 +67,6 @@ def _named_pairs(text: str) -> list[Norms]:
     if not others:
         raise ValueError("name two norms or more, such as norm=layernorm,adanorm")
     return [(first, other) for other in others]
-
-
-def _claimed(run: Experiment) -> list[Norms]:
-    if not (pairs := claimed_pairs(run.task.name)):
-        raise ValueError(
-            f"task={run.task.name}: no claim is of it; name norms, such as norm=layernorm,adanorm"
-        )
-    return pairs
 
 
 def compare(
@@ -96,18 +90,12 @@ def compare(
     for one in comparisons:
         record, (worse, better) = one.record, one.record.norms
         margin = preregistration().margin(first.task.name, "test")
-        read = compared(
-            variance,
-            better,
-            worse,
-            one.gaps,
-            margin=margin or 0.0,
-            noise=ExampleNoise(record.example_error, record.examples),
-        )
+        noise = ExampleNoise(record.example_error, record.examples)
+        comparison = compared(variance, better, worse, one.gaps, margin=margin or 0.0, noise=noise)
         named = ", ".join(map(str, record.seeds))
         headline = f"{better} over {worse}, seeds {named}, {record.examples:,} examples"
         lines += textwrap.wrap(headline, 80, initial_indent="  ", subsequent_indent="    ")
-        lines += _lines(record, read)
+        lines += _lines(record, comparison)
         if one.parts:
             parts = ", ".join(f"{name} {part + 0:+.3f}" for name, part in one.parts.items())
             lines.append(f"    of it {parts}")
@@ -117,14 +105,15 @@ def compare(
     return lines
 
 
-def _lines(record: ComparisonRecord, read: Comparison | None) -> list[str]:
+def _lines(record: ComparisonRecord, comparison: Comparison | None) -> list[str]:
     by_examples = f"standard errors: examples {record.example_error:.3f}"
     lines = [f"    {record.gap:+.3f}, {by_examples}"]
-    if read is not None:
-        interval = f"95 % {read.interval.low:+.3f} to {read.interval.high:+.3f}, p {max(read.p, 0.0001):.4f}"
+    if comparison is not None:
+        low, high = comparison.interval
+        interval = f"95 % {low:+.3f} to {high:+.3f}, p {max(comparison.p, 0.0001):.4f}"
         lines = [
-            f"    {read.gap + 0:+.3f}, {interval}: {read.answer}",
-            f"    {by_examples}, seeds {read.seed_error:.3f}; margin {read.margin:g}",
+            f"    {comparison.gap + 0:+.3f}, {interval}: {comparison.answer}",
+            f"    {by_examples}, seeds {comparison.seed_error:.3f}; margin {comparison.margin:g}",
         ]
     for norm, spread in record.test_set.items():
         lines.append(f"    {norm}: standard deviation over seeds {spread:.3f} on this test set,")

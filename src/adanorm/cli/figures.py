@@ -18,7 +18,7 @@ USAGE = Usage(
     choices=_names,
     most=1000,
     keys={"formats": Key("what to write, such as png,pdf (default: svg)", default="svg")},
-    examples=("", "norms-table4 curves-rt-paper", "norms-table4 formats=png,pdf"),
+    examples=("", "answer curves-rt-paper", "answer formats=png,pdf"),
 )
 
 

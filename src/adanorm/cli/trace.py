@@ -62,11 +62,9 @@ def trace(address: str) -> list[str]:
 
 def _named(name: str, known: Sequence[str], kind: str) -> str:
     """Return the entry that a name stands for, as the configuration or as a table writes it."""
-    if name in known:
-        return name
-    for entry in known:
-        if name.lower() in (entry.lower(), title(entry).lower()):
-            return entry
+    spelled = {spelling.lower(): entry for entry in reversed(known) for spelling in (title(entry), entry)}
+    if name in known or name.lower() in spelled:
+        return name if name in known else spelled[name.lower()]
     raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
 
 

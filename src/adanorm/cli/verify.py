@@ -29,11 +29,13 @@ def main(arguments: Arguments) -> int:
     from adanorm.records import reader
 
     environment = reader.environment(recorded.folder())
-    kept = [f"{key}={environment[key]}" for key in ("precision", "threads") if key in environment]
     # What a record does not say was computed by the eager norms: there were no others then.
     backend = environment.get("norm_backend", "eager").partition(":")[0]
+    computed: dict[str, object] = {
+        key: environment[key] for key in ("precision", "threads") if key in environment
+    }
     given = {*map(_key, arguments.settings)}
-    kept = [setting for setting in [*kept, f"norm.backend={backend}"] if _key(setting) not in given]
+    kept = [f"{k}={v}" for k, v in {**computed, "norm.backend": backend}.items() if k not in given]
     settings = [setting for setting in arguments.settings if _key(setting) not in ("seed", "runs")]
     repeated = compose_experiment(
         [*settings, *kept, f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
@@ -55,12 +57,9 @@ def _recorded(settings: list[str]) -> Experiment:
     from adanorm.records import reader
 
     named = compose_experiment(settings)
-    candidates = [named]
-    if "seed" not in map(_key, settings):
-        candidates = reader.runs_on_record(named)
-    for run in candidates:
-        if reader.is_complete(run.folder()):
-            return run
+    candidates = [named] if "seed" in map(_key, settings) else reader.runs_on_record(named)
+    if run := next((run for run in candidates if reader.is_complete(run.folder())), None):
+        return run
     what = f"{named.task.name} {named.norm.name} at scale {named.scale}"
     if seeds := [str(run.seed) for run in reader.runs_on_record(named)]:
         raise ValueError(f"no record of {what} with seed={named.seed}: on record are {', '.join(seeds)}")
@@ -84,19 +83,17 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
     ]
     lines = [f"{name}: test {metric.label} {numbers[0]} on record, {numbers[1]} here"]
     if len(repeat.seeds) > 1:
-        mean, digits = fmean(repeat.seeds), metric.decimals(fmean(repeat.seeds))
+        mean, spread = fmean(repeat.seeds), stdev(repeat.seeds)
         lines.append(
-            f"seeds on record: {len(repeat.seeds)}, {mean:.{digits}f} ± {stdev(repeat.seeds):.{digits}f}"
+            f"seeds on record: {len(repeat.seeds)}, {metric.text(mean)} ± {spread:.{metric.decimals(mean)}f}"
         )
     p = "" if repeat.p is None else f", p = {repeat.p:.3f} among the seeds on record"
-    verdict = {
-        "to the bit": "reproduced to the bit",
-        "within rounding": "reproduced within rounding",
+    verdicts = {
         "within the seeds' spread": f"not the same run, but within the seeds' spread{p}",
         "open": "not the same run, and one seed on record: whether it is within their spread is open",
         "differs": f"not reproduced{p}",
-    }[repeat.agreement]
-    lines.append(verdict)
+    }
+    lines.append(verdicts.get(repeat.agreement, f"reproduced {repeat.agreement}"))
     unlike = differences(reader.environment(recorded.folder()), reader.environment(repeated.folder()))
     lines += ["computed otherwise:", *unlike] if unlike else ["computed alike"]
     for line in lines:

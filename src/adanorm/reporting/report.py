@@ -31,7 +31,7 @@ from adanorm.verdicts.plan_answers import TaskAnswer, task_answers
 from adanorm.verdicts.reproducibility import Agreement, agreements
 
 TEMPLATE = Path(__file__).with_name("report.html")
-OF_CLAIMS = ("claim-", "evidence-")  # figures that stand beside the claims
+OF_CLAIMS = ("answer", "evidence-")  # figures that stand beside the claims
 CURVE_POINTS = 40
 
 

@@ -48,7 +48,7 @@ Overrides = Annotated[Changes, AfterValidator(_set_each_key_once)]
 Budget = Annotated[Changes, EachOnce]  # one is tried at a time
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
-Role = Literal["readme", "curves", "norm-guide", "latex"]
+Role = Literal["readme", "curves", "figure", "norm-guide", "latex"]
 
 
 class StudyRow(Config):
@@ -83,7 +83,7 @@ class Study(Config):
     budget: Budget = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
     shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
-    roles: tuple[Role, ...] = ()  # what is made of its runs besides its table and figures
+    roles: tuple[Role, ...] = ()  # what is made of its runs besides its table
     rule: Rule | None = None  # how its rows are compared, written before any run
     order: int = 100  # its place in the report; studies of one order by name
 

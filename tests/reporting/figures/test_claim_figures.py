@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import cached_experiment
-from adanorm.reporting.figures.claim import claim_effects, evidence_accrual
-from adanorm.reporting.figures.style import svg
+from adanorm.reporting.figures.claim import evidence_accrual
 from adanorm.verdicts.cell import Evidence
-from adanorm.verdicts.claims import claim_evidence, claimed_pair
+from adanorm.verdicts.claims import claim_evidence
 from adanorm.verdicts.preregistration import Claim
 from tests.reporting.records import record, score
 
@@ -35,25 +34,6 @@ def found(tmp_path: Path) -> dict[str, Evidence]:
     return claim_evidence(ADANORM, "paper", str(tmp_path))
 
 
-def test_a_claims_row_has_effect_interval_margin_seeds_and_the_papers_gap(found: dict[str, Evidence]) -> None:
-    pair = claimed_pair(ADANORM, found["mnist"])
-    assert pair is not None
-    assert pair.comparison is not None
-    drawn = claim_effects("claim-a", ADANORM, {"paper": [pair], "mini": []})
-    assert drawn is not None
-    axes: Any = drawn.figure.axes[0]
-    interval, within, effect, paper, _ = axes.lines
-    assert xs(interval) == pytest.approx([x / 0.1 for x in pair.comparison.interval])
-    assert xs(within) == pytest.approx([x / 0.1 for x in pair.comparison.margin_interval])
-    assert xs(effect) == pytest.approx([2.0])
-    assert xs(paper) == pytest.approx([2.2])
-    dots = axes.collections[0].get_offsets()
-    assert sorted(float(x) for x, _ in dots) == pytest.approx([1.9, 2.0, 2.0, 2.1])
-    assert [text.get_text() for text in axes.texts] == ["better"]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["MNIST ±0.1"]
-    assert ">better</text>" in svg(drawn)
-
-
 def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(found: dict[str, Evidence]) -> None:
     drawn = evidence_accrual("evidence-a-paper", ADANORM, found)
     assert drawn is not None
@@ -72,5 +52,4 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(found: dict[str, 
 
 
 def test_a_claim_without_runs_has_no_figure() -> None:
-    assert claim_effects("claim-a", ADANORM, {"paper": []}) is None
     assert evidence_accrual("evidence-a", ADANORM, {}) is None

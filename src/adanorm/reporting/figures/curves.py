@@ -103,7 +103,7 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> NamedFigure 
             axes.set_ylabel(label)
         cut.append(_scale(axes))
     legend_below(figure, handles)
-    caption = _caption(run, cells, ours, theirs)
+    caption = _caption(run, cells, ours)
     start = " A steep start, the first fifth, is left out of the frame." if any(cut) else ""
     return NamedFigure(name, caption + start, figure)
 
@@ -119,60 +119,47 @@ def _draw(axes: Axes, seeds: Sequence[Curve], look: NormStyle) -> Line2D:
     return line
 
 
-def _after_a_steep_start(axes: Axes) -> tuple[float, float] | None:
-    """Return the range of values after the first fifth, where the start has most of the whole range."""
-    lines = [np.asarray(line.get_xydata(), float) for line in axes.lines]
-    if max(map(len, lines), default=0) < LONG:
-        return None
-    points = np.concatenate(lines)
-    first, last = axes.dataLim.intervalx
-    late = points[points[:, 0] >= first + (last - first) / 5, 1]
-    low, high = axes.dataLim.intervaly
-    return (float(late.min()), float(late.max())) if np.ptp(late) < (high - low) / 3 else None
-
-
 def _scale(axes: Axes) -> bool:
     """Make the scale logarithmic where values span more than a factor of ten, and ticks few.
 
-    Elsewhere a steep start is left out of the frame; return whether it was.
+    Elsewhere the first fifth of a long curve is left out of the frame where it has most of the whole range;
+    return whether it was.
     """
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(3, integer=True))
+    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))  # 400k updates
     low, high = axes.dataLim.intervaly
-    is_wide = low > 0 and high / low > 10
-    late = None if is_wide else _after_a_steep_start(axes)
-    if is_wide:
+    if low > 0 and high / low > 10:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_locator(ticker.NullLocator())
         axes.yaxis.set_major_formatter("{x:g}")
-    if late:
-        margin = 0.05 * (late[1] - late[0])
-        axes.set_ylim(late[0] - margin, late[1] + margin)
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(3, integer=True))
-    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))  # 400k updates
-    return late is not None
+        return False
+    lines = [np.asarray(line.get_xydata(), float) for line in axes.lines]
+    points = np.concatenate([np.empty((0, 2)), *lines])
+    first, last = axes.dataLim.intervalx
+    late = points[points[:, 0] >= first + (last - first) / 5, 1]
+    is_steep = max(map(len, lines), default=0) >= LONG and bool(np.ptp(late) < (high - low) / 3)
+    if is_steep:
+        margin = 0.05 * np.ptp(late)
+        axes.set_ylim(late.min() - margin, late.max() + margin)
+    return is_steep
 
 
-def _caption(
-    run: Experiment, cells: Mapping[str, Sequence[Experiment]], ours: Curves, theirs: Curves | None
-) -> str:
+def _caption(run: Experiment, cells: Mapping[str, Sequence[Experiment]], ours: Curves) -> str:
     counts = {norm: ours.by_norm.get((norm, "valid"), []) for norm in cells}
     wanted = max(map(len, cells.values()))
     label = KIND_METRICS[run.task.kind].curve.label
     sentences = [
-        f"{title(run.task.name)} at {run.scale} scale: {label} by {ours.over};"
-        f" lines are means over seeds, bands reach from the lowest to the highest."
-        " Training values are means since the evaluation before.",
+        f"{title(run.task.name)} at {run.scale} scale: {label} by {ours.over}; means over seeds, in bands"
+        " from the lowest to the highest. Training values are means since the evaluation before."
     ]
     if any(len(seeds) < wanted for seeds in counts.values()):
         made = ", ".join(f"{title(norm)} {len(seeds)}" for norm, seeds in counts.items())
         sentences.append(f"Seeds run so far, of {wanted}: {made}.")
     if any(curve.diverged for seeds in counts.values() for curve in seeds):
         sentences.append("A diverged run is a thin line that ends in a cross.")
-    if theirs:
-        sentences.append(
-            f"Below, the paper's own curves, of one seed, read off the authors' poster by {theirs.over}:"
-            " to be compared in shape, not point by point."
-        )
+    if curves_of_the_paper(run.task.name):
+        sentences.append("Below, the paper's curves, of one seed, read off the authors' poster.")
     if run.scale != "paper":
         sentences.append("Ours are not of the paper's data or settings.")
     return " ".join(sentences)

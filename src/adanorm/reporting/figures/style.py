@@ -66,9 +66,7 @@ NORM_STYLES = {
     "detach-mean": NormStyle("#E69F00", "<", (3, 1, 1, 1, 1, 1)),
     "detach-var": NormStyle("#CC79A7", ">", (1, 2.5)),
     "adanorm": NormStyle("#D55E00", "D", (6, 1.5)),
-    "batchnorm": NormStyle(
-        "#7B3294", "P", (4, 1, 1, 1)
-    ),  # not the paper's: purple, so that black is not near
+    "batchnorm": NormStyle("#7B3294", "P", (4, 1, 1, 1)),  # not the paper's
 }
 OTHERS = (
     NormStyle("#555555", "h", (6, 2, 2, 2)),
@@ -148,9 +146,7 @@ METADATA: dict[str, dict[str, None]] = {
 def _bytes(drawing: NamedFigure, kind: str) -> bytes:
     file = io.BytesIO()
     with figure_style():
-        if (
-            layout := drawing.figure.get_layout_engine()
-        ):  # once: savefig would draw all of it for the layout alone
+        if layout := drawing.figure.get_layout_engine():  # once: savefig would draw all for it alone
             layout.execute(drawing.figure)
             drawing.figure.set_layout_engine("none")
         drawing.figure.savefig(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise, product, starmap
 from typing import NamedTuple
 
@@ -23,8 +22,6 @@ from adanorm.reporting.figures.style import (
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import StudyRow
 from adanorm.verdicts.cell import Cell
-
-Point = tuple[float, Cell]
 
 
 class _Panel(NamedTuple):
@@ -47,7 +44,7 @@ def over_setting(name: str, table: Table) -> NamedFigure | None:
     shown = [
         panel
         for panel in starmap(_Panel, product(study.columns, labels))
-        if any(cell and cell.results for norm in norms for _, cell in _placed(table, norm, panel))
+        if any(cell and cell.results for norm in norms for *_, cell in _placed(table, norm, panel))
     ]
     if not shown:
         return None
@@ -56,46 +53,35 @@ def over_setting(name: str, table: Table) -> NamedFigure | None:
     figure, grid = panels(len(shown), 1, 0.8 + 1.9 * len(shown), heading=heading)
     handles: dict[str, Line2D] = {}
     for panel, axes in zip(shown, grid, strict=True):
-        for norm in norms:
-            points = _points(table, norm, panel)
-            scores = [cell.scores for _, cell in points]
-            handles[title(norm)] = seeds_line(axes, [at for at, _ in points], scores, look[norm])
-        for index, norm in enumerate(norms):
-            _mark_scoreless(axes, table, norm, panel, look[norm], height=0.03 + 0.05 * index)
+        placed = [_placed(table, norm, panel) for norm in norms]
+        for norm, rows in zip(norms, placed, strict=True):
+            scores = {at: cell.scores for at, _, cell in rows if cell and cell.scores}
+            handles[title(norm)] = seeds_line(axes, [*scores], [*scores.values()], look[norm])
+        for index, (norm, rows) in enumerate(zip(norms, placed, strict=True)):
+            for at, row, cell in rows:
+                if row.undefined or (cell and cell.results and not cell.scores):
+                    _mark_scoreless(axes, at, row, look[norm], height=0.03 + 0.05 * index)
         _label(axes, table, panel)
     legend_below(figure, handles)
     return NamedFigure(name, _caption(table), figure)
 
 
-def _placed(table: Table, norm: str, panel: _Panel) -> Iterator[tuple[StudyRow, Cell | None]]:
-    """Yield a norm's rows in a panel, each with its cell."""
-    for label, row in table.study.rows.items():
-        if (row.norm, row.panel) == (norm, panel.rows):
-            yield row, table.cells[label, panel.task]
-
-
-def _points(table: Table, norm: str, panel: _Panel) -> list[Point]:
-    """Return where a norm has scores, from the lowest value of the setting on."""
-    points = [
-        (row.at, cell)
-        for row, cell in _placed(table, norm, panel)
-        if row.at is not None and cell is not None and cell.scores
+def _placed(table: Table, norm: str, panel: _Panel) -> list[tuple[float, StudyRow, Cell | None]]:
+    """Return a norm's rows in a panel, each with its cell, from the lowest value of the setting on."""
+    placed = [
+        (row.at or 0.0, row, table.cells[label, panel.task])
+        for label, row in table.study.rows.items()
+        if (row.norm, row.panel) == (norm, panel.rows)
     ]
-    return sorted(points, key=lambda point: point[0])
+    return sorted(placed, key=lambda one: one[0])
 
 
-def _mark_scoreless(
-    axes: Axes, table: Table, norm: str, panel: _Panel, look: NormStyle, *, height: float
-) -> None:
-    for row, cell in _placed(table, norm, panel):
-        broke = cell is not None and cell.results and not cell.scores
-        if row.at is None or not (broke or row.undefined):
-            continue
-        marker = "o" if row.undefined else "x"
-        axes.plot(
-            row.at, height, marker=marker, markersize=5, markerfacecolor="none", color=look.color,
-            linestyle="", transform=axes.get_xaxis_transform(), clip_on=False,
-        )  # fmt: skip
+def _mark_scoreless(axes: Axes, at: float, row: StudyRow, look: NormStyle, *, height: float) -> None:
+    marker = "o" if row.undefined else "x"
+    axes.plot(
+        at, height, marker=marker, markersize=5, markerfacecolor="none", color=look.color,
+        linestyle="", transform=axes.get_xaxis_transform(), clip_on=False,
+    )  # fmt: skip
 
 
 def _label(axes: Axes, table: Table, panel: _Panel) -> None:

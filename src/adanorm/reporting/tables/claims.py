@@ -32,22 +32,15 @@ def registered_note() -> str:
 
 
 CLAIMS_NOTE = (
-    "The effect is by how much the norm that is claimed to be better is better, over the seeds that both"
-    " norms share, in the task's unit. Its variance is its own and that of the task's other norms (Smyth"
-    " 2004), of more seeds than planned its own alone; one seed has no interval; *noise* says whether the"
-    " choice of test examples is in the interval beside the seeds. *Better* and *worse*: zero is outside"
-    " the interval. *Equivalent*: the interval for the margin (90 %) lies inside the margin, the smallest"
-    " difference that matters. *Open*: neither. Of more seeds than planned both intervals are wider, as"
-    " looking after every seed takes. *Excluded* has the p of the paper's gap being the true one on this"
-    " test set. *To find* and *to show* are seeds in all, and those still to run with their core-hours, by"
-    " which looks after each seed have closed it with probability 0.8 if the paper's gap is true, or if there"
-    " is no difference. The validation scores are effects too, with half their 95 % interval: at the best"
-    " epoch, and on average over the last third of the evaluations. A claim is tested as a count of data sets"
-    " (partial conjunction, Benjamini & Heller 2008), and corrected over the claims of a scale; *shown on*"
-    " so many counts them one by one, each at the level. Of answers that should be *open* or *equivalent*,"
-    " one in twenty is *better* or *worse* by chance, and one in eleven where the planned seeds are read"
-    " first and what is open goes on. The scale paper has the paper's data and settings; small is another"
-    " experiment, and the paper's gaps are no measure of it."
+    "The effect is the lead of the norm that is claimed to be better, over shared seeds, in the task's"
+    " unit. *Better* and *worse*: zero is outside the 95 % interval. *Equivalent*: the interval for the"
+    " margin (90 %) lies inside it. *Open*: neither. *Noise*: whether the choice of test examples is in"
+    " the interval beside the seeds. *Excluded* has the p of the paper's gap being the true one on this"
+    " test set. *To find* and *to show* are seeds in all, and those still to run with their core-hours,"
+    " by which a look after each seed has closed it with probability 0.8 if the paper's gap is true, or"
+    " if there is no difference. The validation scores are effects with half their 95 % interval, at the"
+    " best epoch and on average over the last third of the evaluations. At scale small the paper's gaps"
+    " are no measure."
 )
 
 

@@ -111,8 +111,7 @@ def _validation(table: Table) -> list[str]:
     if not (tasks := validated_tasks(table)):
         return []
     header = ["Model", *(validation_label(table, task) for task in tasks)]
-    lines = [f"## {VALIDATION}", "", *markdown_table(header, validation_rows(table, tasks))]
-    return [*lines, "", LEVEL_NOTE, ""]
+    return [f"## {VALIDATION}", "", *markdown_table(header, validation_rows(table, tasks)), ""]
 
 
 def _tries(table: Table) -> list[str]:
@@ -135,17 +134,10 @@ def _tried(table: Table, row: str, task: str, tried: Tried | None) -> str:
     return f"**{tried.text}**" if is_shown else tried.text
 
 
+HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
 VALIDATION = "Validation scores: the best evaluation, and the level"
-LEVEL_NOTE = (
-    "Means over seeds: of the best evaluation, whose weights are tested, and of the last third of the"
-    " evaluations. Where the two order norms differently, the best evaluation is the best of a swing."
-)
 TRIES = "Validation scores of every setting that was tried"
-TRIES_NOTE = (
-    "Means over the study's seeds, of the best evaluation. **Bold**: the setting whose test score stands"
-    " above. One with all its seeds goes before one that lacks some, one whose runs all ended well before one"
-    " with a run that diverged."
-)
+TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test score stands above."
 
 
 def _best_and_level(table: Table, norm: str, task: str) -> str:
@@ -161,7 +153,7 @@ def table_markdown(table: Table) -> str:
     study = table.study
     header = ["Model", *(column_label(table, task) for task in study.columns)]
     lines = [f"# {study.title}", "", *markdown_table(header, _grid(table, bold="**{}**"))]
-    return "\n".join([*lines, "", *_validation(table), *_tries(table), "\n\n".join(notes(table)), ""])
+    return "\n".join([*lines, "", *_validation(table), *_tries(table), "\n\n".join([*notes(table), HOW]), ""])
 
 
 def tasks_with_runs(table: Table) -> list[str]:

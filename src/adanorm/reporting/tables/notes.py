@@ -7,12 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
-from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONF
 from adanorm.config.titles import quantity_title, title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
-from adanorm.records.baselines import best_baseline
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
@@ -23,30 +21,13 @@ from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 from adanorm.verdicts.variance import Scores
 
-AXES = {"channels": "over the channels", "all": "over all units of a layer", "width": "over rows of pixels"}
-SETTINGS = (
-    "Settings that the paper leaves open are marked *assumed* in `conf/task/`, those that no public source"
-    " confirms *recollected*."
-)
-COMPARABLE = (
-    "Verdict on the paper's number, with its percentile in the distribution of one more run (Student's t,"
-    " the standard deviation pooled over the norms of the task): *consistent*: within the central 80 %;"
-    " *differs*: outside the central 95 %; *inconclusive*: between."
-)
-
 
 def notes(table: Table) -> list[str]:
-    """Return what a reader of the table must know."""
+    """Return what a reader of the table must know beside what docs/tables.md says of every table."""
     return [
-        "Test score at the best validation step, mean ± standard deviation over all seeds on record (planned:"
-        f" {', '.join(map(str, table.study.seeds))}); `-`: not run. Scale: {table.study.scale}.",
-        *_averages(table),
-        *_marks(table),
-        SETTINGS,
+        f"Scale: {table.study.scale}; planned seeds: {', '.join(map(str, table.study.seeds))}.",
         *_tuned(table),
         *_choice(table),
-        *_splits(table),
-        *_axes(table),
         *_arithmetics(table),
         *rule_notes(table),
         *_columns_of_their_own(table),
@@ -54,36 +35,11 @@ def notes(table: Table) -> list[str]:
     ]
 
 
-def _marks(table: Table) -> list[str]:
-    """Return what the marks of a table mean, of those that are in it."""
-    study, lines = table.study, []
-    if any(cell is not None and cell.results and cell.metric == "bleu" for cell in table.cells.values()):
-        lines.append(
-            "BLEU: on the corpus's own words, without smoothing, as multi-bleu and fairseq-score count it"
-            " (sacrebleu: tok:none, smooth:none). `adanorm tables NAME metric=sacrebleu` prints"
-            " that of running text, `metric=compound_bleu` that with compounds split."
-        )
-    if any(table.best(task) for task in study.columns):
-        lines.append(
-            "**Bold**: better than every other norm of the column, by tests whose variance is their own and"
-            " the column's, corrected for their number (Holm 1979), at 0.05."
-        )
-    if any(table.baseline(task) for task in study.columns):
-        lines.append(
-            "*Trivial baseline*: the best of what needs no training (`adanorm baselines`). A run that is no"
-            " better *did not learn*: it supports no claim about quality."
-        )
-    return lines
-
-
 def _columns_of_their_own(table: Table) -> list[str]:
     """Return where a norm is undefined, and the settings of columns that have their own."""
     study = table.study
-    lines = [
-        f"*undefined*: {reason}."
-        for reason in dict.fromkeys(r.undefined for r in study.rows.values())
-        if reason
-    ]
+    reasons = dict.fromkeys(row.undefined for row in study.rows.values() if row.undefined)
+    lines = [f"*undefined*: {reason}." for reason in reasons]
     for task, changes in study.column_overrides.items():
         own = "".join(
             f", {title(label)} {', '.join(row.column_overrides[task])}"
@@ -97,107 +53,38 @@ def _columns_of_their_own(table: Table) -> list[str]:
 
 
 def _paper(table: Table) -> list[str]:
-    """Return how the table stands to the paper's numbers."""
-    if table.comparable:
-        lines = [COMPARABLE]
-    else:
-        quote = table.study.quote or "its numbers are not comparable."
-        lines = [f"Not the paper's data or settings: {quote}"]
+    """Return why the paper's numbers are no measure of the runs, and which of them nobody confirms."""
+    quote = table.study.quote or "its numbers are not comparable."
+    lines = [] if table.comparable else [f"Not the paper's data or settings: {quote}"]
     if any(UNCONFIRMED in table.paper(norm, task) for norm, task in table.cells):
-        verdict = ", and no verdict is given against it" if table.comparable else ""
-        lines.append(
-            f"{UNCONFIRMED} from a recollection of the paper; no public source confirms the row{verdict}."
-        )
-    return lines
-
-
-def _averages(table: Table) -> list[str]:
-    """Return which cells with runs have the score of averaged weights in place of the best step's."""
-    rows: dict[tuple[str, str], list[str]] = {}
-    for (row, task), plan in table.grid.items():
-        cell = table.cells[row, task]
-        average = plan.runs[0].training.average if cell and cell.results else None
-        if average is not None:
-            rows.setdefault((task, f"{average.of} {average.count}"), []).append(title(row))
-    return [
-        f"{title(task)}: the test score is that of the mean of the weights of the {over} evaluations, of"
-        f" {', '.join(labels)}."
-        for (task, over), labels in rows.items()
-    ]
-
-
-def _splits(table: Table) -> list[str]:
-    """Return how hard the two parts of a text are, where bits per character are shown."""
-    lines = []
-    for task in table.study.columns:
-        run = table.first_run(task)
-        if run is None or run.task.metric != "bpc":
-            continue
-        test, valid = (best_baseline(run, "bpc", split) for split in ("test", "valid"))
-        if test and valid:
-            lines.append(
-                f"{title(task)}: bits per character of the test part, on which the {test.name} has"
-                f" {test.score:.2f}; on the validation part it has {valid.score:.2f}, so"
-                " that scores of the two parts are no measure of each other."
-            )
-    return lines
-
-
-def _axes(table: Table) -> list[str]:
-    """Return what the norms of a column are over, where they differ in it."""
-    lines = []
-    for task in table.study.columns:
-        norms: dict[str, list[str]] = {}
-        for (row, column), axes in table.axes.items():
-            if column == task:
-                norms.setdefault(axes, []).append(title(table.study.rows[row].norm))
-        if len(norms) > 1:
-            kinds = "; ".join(
-                f"{', '.join(dict.fromkeys(names))} {AXES.get(axes, axes)}" for axes, names in norms.items()
-            )
-            count = {2: "two", 3: "three"}[len(norms)]
-            lines.append(f"{title(task)} has norms of {count} kinds in one column: {kinds}.")
+        lines.append(f"{UNCONFIRMED} from a recollection of the paper; no public source confirms the row.")
     return lines
 
 
 def _arithmetics(table: Table) -> list[str]:
     """Return how many kinds of arithmetic computed the runs of a column, where it is more than one."""
-    counts = {}
-    for task in table.study.columns:
-        folders = [
-            f for (_, column), cell in table.cells.items() if cell and column == task for f in cell.folders
-        ]
-        counts[task] = len({reader.record(folder).arithmetic for folder in folders} - {None})
-    mixed = [f"{title(task)} {count} kinds" for task, count in counts.items() if count > 1]
-    if not mixed:
-        return []
-    return [
-        "Runs of one column that differ in processor, PyTorch or the norms' code, which shifts scores about"
-        f" as much as another seed does (`adanorm trace` names them): {', '.join(mixed)}."
-    ]
+    kinds: dict[str, set[object]] = {}
+    for (_, task), cell in table.cells.items():
+        arithmetics = {reader.record(folder).arithmetic for folder in (cell.folders if cell else ())}
+        kinds.setdefault(task, set()).update(arithmetics - {None})
+    mixed = [f"{title(task)} {len(some)} kinds" for task, some in kinds.items() if len(some) > 1]
+    return [f"Computed in more than one arithmetic: {', '.join(mixed)}."] if mixed else []
 
 
 def _tuned(table: Table) -> list[str]:
     """Return the parameters that a norm has on one task alone, unless the rows try settings of their own."""
     study = table.study
-    if study.tries:
-        return []
-    firsts: dict[tuple[str, str], list[Experiment]] = {}  # the first run of each cell, by task and norm
-    for (label, task), plan in table.grid.items():
-        firsts.setdefault((task, study.rows[label].norm), []).extend(plan.runs[:1])
-    chosen = []
-    for (task, norm), runs in firsts.items():
+    chosen: dict[str, None] = {}
+    for (label, task), plan in table.grid.items() if not study.tries else ():
+        norm = study.rows[label].norm
         file = CONF / "task_norm" / f"{task}_{norm}.yaml"
         own = read_yaml_file(file).get("norm", {}).get("params", {}) if file.exists() else {}
-        if own and any(own.items() <= run.norm.params.items() for run in runs):
+        if own and any(own.items() <= run.norm.params.items() for run in plan.runs[:1]):
             values = ", ".join(f"{key} = {value}" for key, value in own.items())
-            chosen.append(f"{title(norm)} on {title(task)}, {values}")
-    if not chosen:
-        return []
-    return [
-        "Chosen for a norm on a task, by validation (`conf/task_norm/` says of how many):"
-        f" {'; '.join(chosen)}. The table of the study `tuned` has LayerNorm with as many tries."
-    ]
+            chosen[f"{title(norm)} on {title(task)}, {values}"] = None
+    return [f"Chosen for a norm on a task, by validation (`conf/task_norm/`): {'; '.join(chosen)}."] * bool(
+        chosen
+    )
 
 
 def _choice(table: Table) -> list[str]:
@@ -206,13 +93,8 @@ def _choice(table: Table) -> list[str]:
     if not study.tries:
         return []
     own = [f"{title(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget]
-    tried = f"The same budget for every cell: {', '.join(study.budget)}"
-    if own:
-        tried = f"As many settings are tried in every cell ({'; '.join(own)})"
-    return [
-        f"{tried}. Shown is the best by mean validation score over the seeds, in brackets which; test"
-        " scores had no part in it."
-    ]
+    tried = "; ".join(own) or ", ".join(study.budget)
+    return [f"Tried in every cell: {tried}. Shown is the best by mean validation score, in brackets which."]
 
 
 def rule_notes(table: Table) -> list[str]:
@@ -266,7 +148,7 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
         for column in of_quantity
     )
     return (
-        "Rule, written before the runs (what was known then stands with it, in the study's YAML): a row's"
+        "Rule, written before the runs, with what was known then, in the study's YAML: a row's"
         f" lead over another {pairs}; *better* or *worse* where p, corrected over the comparisons of a family"
         f" (Holm 1979), is below {preregistration().level:g}"
         f"{' and the lead is beyond the margin' if rule.beyond_margin else ''}; *equivalent* where the"
