@@ -242,7 +242,7 @@ def test_an_unknown_study_is_named(new_process: Command) -> None:
     assert f"unknown study 'table9': choose from {', '.join(choices('study'))}" in done.stderr
 
 
-@pytest.mark.parametrize(("what", "known"), [("tables", "table4"), ("figures", "norms-table4")])
+@pytest.mark.parametrize(("what", "known"), [("tables", "table4"), ("figures", "norms-heirs")])
 def test_of_several_names_one_that_is_unknown_is_told_before_any_is_written(
     command: Command, what: str, known: str
 ) -> None:
