@@ -84,7 +84,7 @@ def test_pairs_taken_out_for_validation_are_trained_on_no_more(tmp_path: Path) -
     data = compose_experiment(["task=de-en"]).data
     assert isinstance(data, ParallelConfig)
     assert data.valid_every == 23
-    shards = [Shard(str(tmp_path), "words", "train", number, start) for number, start in ((0, 0), (1, 30))]
+    shards = [Shard(tmp_path, "words", "train", number, start) for number, start in ((0, 0), (1, 30))]
     for shard, count in zip(shards, (range(1, 31), range(31, 47)), strict=True):
         shard.path.write_text(json.dumps({"sides": [[f"s{n}" for n in count], [f"t{n}" for n in count]]}))
     lines: dict[str, list[str]] = {}

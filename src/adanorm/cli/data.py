@@ -5,9 +5,8 @@ from __future__ import annotations
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import true_or_false
 from adanorm.config.compose import compose_experiment
-from adanorm.data import addresses
 from adanorm.data.catalogue import SOURCES
-from adanorm.data.fetch import editions_of
+from adanorm.data.fetch import ask_all, editions_of
 from adanorm.runs.auto_scale import experiment_of
 
 USAGE = Usage(
@@ -43,11 +42,12 @@ def _check(settings: list[str]) -> int:
             print(f"data.source={chosen}: nothing of it is downloaded")
             return 0
         sources = [SOURCES[chosen], *editions_of(SOURCES[chosen])]
-    answers = addresses.ask_all(sources)
-    print("       status       bytes first  address")
-    for line in addresses.table(answers):
-        print(line)
-    if lacking := addresses.files_without(answers):
+    answers = ask_all(sources)
+    for path, problems in answers.items():
+        print(path)
+        for address, problem in problems.items():
+            print(f"  ok    {address}" if problem is None else f"  FAIL  {address}: {problem}")
+    if lacking := [path for path, problems in answers.items() if problems and None not in problems.values()]:
         print("no address answers for these: put them so into a mirror folder (ADANORM_MIRROR)")
         print("\n".join(f"  {path}" for path in lacking))
     return int(bool(lacking))

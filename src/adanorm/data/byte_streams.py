@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor
 from adanorm.config.data_sections import FULL_SIZE, ByteTextConfig
 from adanorm.config.user_files import SPLITS
 from adanorm.data import full_size, packed, synthetic
+from adanorm.data.examples import Movable
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 
@@ -23,21 +24,13 @@ IGNORED = -100  # a target that counts nothing
 
 
 @dataclass(frozen=True)
-class SegmentBatch:
+class SegmentBatch(Movable):
     """A segment of every stream: bytes (B, T) and the bytes that follow them, IGNORED past an end."""
 
     segment: Tensor
     target: Tensor
     first: bool  # whether the streams start here
     units: int
-
-    def to(self, device: torch.device) -> SegmentBatch:
-        """Return the batch on a device."""
-        return replace(
-            self,
-            segment=self.segment.to(device, non_blocking=True),
-            target=self.target.to(device, non_blocking=True),
-        )
 
     def shard(self, rank: int, world: int) -> SegmentBatch:
         """Return every world-th stream from `rank` on: a process keeps its streams."""

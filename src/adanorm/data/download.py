@@ -33,15 +33,6 @@ class Patience(NamedTuple):
 PATIENCE = Patience()
 
 
-class Reply(NamedTuple):
-    """What an address answers: the status, the size of the whole file, its first bytes, what is wrong."""
-
-    status: int | None
-    size: int | None
-    first: bytes
-    problem: str | None
-
-
 def download(address: str, part: Path, size: int | None, patience: Patience = PATIENCE) -> None:
     """Get what is at an address into `part`, going on from what it holds.
 
@@ -64,15 +55,14 @@ def download(address: str, part: Path, size: int | None, patience: Patience = PA
         raise OSError(problem)
 
 
-def ask(address: str, size: int | None, patience: Patience = PATIENCE) -> Reply:
-    """Return what an address answers to a request for its first bytes; nothing is kept."""
+def ask(address: str, size: int | None, patience: Patience = PATIENCE) -> str | None:
+    """Return what is wrong with an address's answer to a request for its first bytes, or None."""
     try:
         with _answer(requests.Session(), address, f"0-{FIRST_BYTES - 1}", patience) as answer:
             first = next(answer.iter_content(FIRST_BYTES), b"")
-            problem = _refusal(answer, size) or (_page(answer.headers, first) if first else "an empty file")
-            return Reply(answer.status_code, _total(answer), first, problem)
+            return _refusal(answer, size) or (_page(answer.headers, first) if first else "an empty file")
     except OSError as error:
-        return Reply(None, None, b"", reason(error))
+        return reason(error)
 
 
 def reason(error: Exception) -> str:
@@ -123,14 +113,8 @@ def _write(answer: requests.Response, part: Path, have: int, size: int | None) -
     """Write the rest of a file whose first `have` bytes are in `part`; return what it lacks, or None."""
     expected = size if size is not None else _total(answer)
     answer.raw.enforce_content_length = False  # what came of it is kept; its length is checked below
-    bar = tqdm(
-        total=expected,
-        initial=have,
-        desc=part.name,
-        unit="B",
-        unit_scale=True,
-        disable=not sys.stderr.isatty(),
-    )
+    shown = sys.stderr.isatty()
+    bar = tqdm(total=expected, initial=have, desc=part.name, unit="B", unit_scale=True, disable=not shown)
     with part.open("ab" if have else "wb") as file, bar:
         try:
             for chunk in answer.iter_content(CHUNK):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -15,16 +15,22 @@ from adanorm.data.inspection import Inspection
 Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
+class Movable:
+    """A dataclass whose tensors move to a device together."""
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on a device."""
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
+        return replace(self, **moved)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True)
-class Batch:
+class Batch(Movable):
     """Inputs, (B, ...): images, token ids padded with 0, features; and targets (B,)."""
 
     inputs: Tensor
     targets: Tensor
-
-    def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device."""
-        return Batch(self.inputs.to(device, non_blocking=True), self.targets.to(device, non_blocking=True))
 
     def shard(self, rank: int, world: int) -> Batch:
         """Return every world-th example from `rank` on: one process's part, perhaps none."""

@@ -7,6 +7,8 @@ import importlib.util
 import os
 import re
 from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from adanorm.config.data_sections import DataConfig
 from adanorm.config.paths import PROJECT
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES, File, Source
-from adanorm.data.download import PATIENCE, Patience, download, reason
+from adanorm.data.download import PATIENCE, Patience, ask, download, reason
 from adanorm.files import write_whole
 
 
@@ -102,6 +104,23 @@ def _fetch_file(entry: Source, file: File, data: DataConfig, patience: Patience)
         f" {entry.folder}/ of a mirror folder and name that with ADANORM_MIRROR or data.mirror"
         + (f"; other editions: {', '.join(others)}" if others else "")
     )
+
+
+def ask_all(sources: Iterable[Source], patience: Patience = PATIENCE) -> dict[str, dict[str, str | None]]:
+    """Return what is wrong at each address of the network, or None, by file and address."""
+    with ThreadPoolExecutor(8) as pool:
+        asked = {
+            f"{source.folder}/{file.name}": {
+                address: pool.submit(
+                    ask, address.partition("#")[0], None if "#" in address else file.size, patience
+                )
+                for address in file.addresses
+                if "://" in address
+            }
+            for source in sources
+            for file in source.files
+        }
+    return {path: {at: answer.result() for at, answer in answers.items()} for path, answers in asked.items()}
 
 
 def editions_of(entry: Source) -> list[Source]:

@@ -52,7 +52,8 @@ def load_grey_images(data: ImagesConfig) -> Splits:
         return ArrayExamples(pixels[:, None], targets, data.batch_size)
 
     cut = data.valid_size
-    splits = {"train": _part(train, cut, None), "valid": _part(train, 0, cut), "test": test}
+    images, labels = train
+    splits = {"train": (images[cut:], labels[cut:]), "valid": (images[:cut], labels[:cut]), "test": test}
     return _splits(data, splits, names.tolist(), files, examples)
 
 
@@ -73,13 +74,10 @@ def load_color_images(data: ColorImagesConfig) -> Splits:
         targets = torch.from_numpy(labels.astype(np.int64))
         return PixelExamples(torch.from_numpy(images.copy()), targets, data.batch_size, mean, std)
 
-    train, test = arrays[:2], arrays[2:]
-    splits = {"train": _part(train, 0, cut), "valid": _part(train, cut, used), "test": test}
+    images, labels = arrays[0][:used], arrays[1][:used]
+    train, valid = (images[:cut], labels[:cut]), (images[cut:], labels[cut:])
+    splits = {"train": train, "valid": valid, "test": arrays[2:]}
     return _splits(data, splits, range(CLASSES), files, examples)
-
-
-def _part(labeled: Labeled, start: int, end: int | None) -> Labeled:
-    return labeled[0][start:end], labeled[1][start:end]
 
 
 def _splits(
@@ -167,9 +165,8 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, list[Path]]:
     if data.source != "cifar10":
         raise ValueError(f"data.source={data.source!r}: colour images come from cifar10 or synthetic")
     (archive,) = fetch(data.source, data).values()
-    return _of_records({f"{archive}/{name}": content for name, content in unpacked(archive).items()}), [
-        archive
-    ]
+    contents = {f"{archive}/{name}": content for name, content in unpacked(archive).items()}
+    return _of_records(contents), [archive]
 
 
 def unpacked(archive: Path) -> dict[str, bytes]:

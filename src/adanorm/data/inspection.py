@@ -41,16 +41,11 @@ def count_key_overlaps(keys: Mapping[str, Keys]) -> Counts:
     ordered = {split: np.sort(part) for split, part in keys.items()}
     return {
         "overlap": {
-            f"{later} in {earlier}": _count_found(ordered[later], ordered[earlier])
+            f"{later} in {earlier}": int(np.isin(ordered[later], ordered[earlier]).sum())
             for earlier, later in combinations(ordered, 2)
         },
         "copies": {split: int((part[1:] == part[:-1]).sum()) for split, part in ordered.items()},
     }
-
-
-def _count_found(keys: Keys, ordered: Keys) -> int:
-    """Return how many of the keys are among the ordered ones."""
-    return int((np.searchsorted(ordered, keys, "right") > np.searchsorted(ordered, keys)).sum())
 
 
 def inspect_labeled(
@@ -67,12 +62,22 @@ def inspect_labeled(
     `available` is how much there is to train on, `batch` a setting that bounds a batch and its value.
     Raises ValueError for one label only in training, and for a label that training lacks.
     """
-    _check_labels(labels, what)
+    known = set(labels["train"])
+    if len(known) < 2:
+        raise ValueError(f"the training {what} have one label, {labels['train'][0]!r}: nothing to learn")
+    for split, part in labels.items():
+        if unknown := sorted(set(part) - known, key=str):
+            raise ValueError(f"{split}: label {unknown[0]!r} is not among the training labels")
     counts = count_overlaps(examples)
     if not own:
         return Inspection(counts)
     sizes = {split: len(part) for split, part in labels.items()}
-    lines = (*overlap_warnings(counts, sizes), *_label_warnings(labels), *batch_warnings(available, *batch))
+    of_one_label = [
+        f"{split}: every example has the label {part[0]!r}, so that one answer to all would score 100 %"
+        for split, part in labels.items()
+        if len(set(part)) == 1
+    ]
+    lines = (*overlap_warnings(counts, sizes), *of_one_label, *batch_warnings(available, *batch))
     return Inspection(counts, lines)
 
 
@@ -98,25 +103,6 @@ def overlap_warnings(counts: Counts, sizes: Mapping[str, int]) -> list[str]:
         if number > MANY_COPIES * sizes[split]
     ]
     return [*lines, *([f"copies of other examples: {', '.join(copied)}"] if copied else [])]
-
-
-def _label_warnings(labels: Mapping[str, Sequence[Hashable]]) -> list[str]:
-    """Return a line for each split whose examples all have one label."""
-    return [
-        f"{split}: every example has the label {part[0]!r}, so that one answer to all would score 100 %"
-        for split, part in labels.items()
-        if len(part) and len(set(part)) == 1
-    ]
-
-
-def _check_labels(labels: Mapping[str, Sequence[Hashable]], what: str) -> None:
-    """Raise ValueError where the training examples have one label, or another split has one they lack."""
-    known = set(labels["train"])
-    if len(known) < 2:
-        raise ValueError(f"the training {what} have one label, {labels['train'][0]!r}: nothing to learn")
-    for split, part in labels.items():
-        if unknown := sorted(set(part) - known, key=str):
-            raise ValueError(f"{split}: label {unknown[0]!r} is not among the training labels")
 
 
 def batch_warnings(available: int, setting: str, size: int) -> list[str]:

@@ -48,15 +48,15 @@ def lines(path: Path) -> Iterator[bytes]:
         yield from stream
 
 
-def text_lines(content: bytes, name: str) -> list[str]:
+def text_lines(content: bytes, name: str, *, before: int = 0) -> list[str]:
     """Return the lines of a UTF-8 text, without a byte order mark; only a line feed ends a line.
 
-    Raises ValueError naming the line that is not UTF-8.
+    `before` lines of the file come before these. Raises ValueError naming the line that is not UTF-8.
     """
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8" if before else "utf-8-sig")
     except UnicodeDecodeError as error:
-        number = content[: error.start].count(b"\n") + 1
+        number = before + content[: error.start].count(b"\n") + 1
         raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import torch
 
 from adanorm.config.data_sections import FULL_SIZE, TextConfig
 from adanorm.config.digest import sha256
+from adanorm.config.user_files import SPLITS
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch
@@ -35,17 +35,14 @@ def load_sentences(data: TextConfig) -> Splits:
     """
     own = data.own_files()
     if own:
-        corpora = {split: read_tsv(path) for split, path in own.items()}
         paths = list(own.values())
-    elif data.source == "synthetic":
-        corpora, paths = _synthetic(), []
-    elif data.source == FULL_SIZE:
-        drawn = full_size.sentences()
+        corpora = {split: read_lines(path, "\t") for split, path in own.items()}
+    elif data.source in ("synthetic", FULL_SIZE):
+        drawn = (synthetic if data.source == "synthetic" else full_size).sentences()
         corpora, paths = {split: [Sentence(*row) for row in rows] for split, rows in drawn.items()}, []
     elif data.source == "rt":
-        files = fetch("rt", data)
-        paths = list(files.values())
-        corpora = dict(zip(("train", "valid", "test"), map(read_rt, paths), strict=True))
+        paths = list(fetch("rt", data).values())
+        corpora = {split: read_lines(path, " ") for split, path in zip(SPLITS, paths, strict=True)}
     elif data.source == "sst5":
         paths = list(fetch("sst5", data).values())
         corpora = read_sst(paths[0])
@@ -56,36 +53,22 @@ def load_sentences(data: TextConfig) -> Splits:
     return encode(corpora, data, checksums)
 
 
-def read_rt(path: Path) -> list[Sentence]:
-    """Return the sentences of a file with `label sentence` lines."""
-    return [_parse(line, " ", path, number) for number, line in _lines(path)]
-
-
-def read_tsv(path: Path) -> list[Sentence]:
-    """Return the sentences of a file with `label<TAB>sentence` lines.
+def read_lines(path: Path, separator: str) -> list[Sentence]:
+    """Return the sentences of a file of lines: a label, the separator, a sentence.
 
     Raises ValueError naming the file and line that is no such line or no UTF-8.
     """
-    return [_parse(line, "\t", path, number) for number, line in _lines(path)]
-
-
-def _lines(path: Path) -> Iterable[tuple[int, str]]:
-    number = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if b"\0" in line:
-                raise ValueError(f"{path}, line {number}: not UTF-8 (a NUL, as UTF-16 has)")
-            try:
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}, line {number}: not UTF-8 ({error.reason})") from None
-    if number == 0:
+    lines = packed.text_lines(path.read_bytes(), str(path))
+    if not lines:
         raise ValueError(f"{path}: holds no line")
+    return [_parse(line.rstrip("\r"), separator, path, number) for number, line in enumerate(lines, 1)]
 
 
 def _parse(line: str, separator: str, path: Path, number: int) -> Sentence:
     label, separated, sentence = line.partition(separator)
     words = sentence.split()
+    if "\0" in line:
+        raise ValueError(f"{path}, line {number}: not UTF-8 (a NUL, as UTF-16 has)")
     if "\r" in line:
         raise ValueError(f"{path}, line {number}: a carriage return within a line; a line feed ends one")
     if not separated or not label.strip() or not words or (separator == "\t" and "\t" in sentence):
@@ -105,10 +88,8 @@ def read_sst(path: Path) -> dict[str, list[Sentence]]:
     The label is the tree's root, 0 (very negative) to 4; brackets are written as in plain text.
     """
     corpora = {}
-    members = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/test.txt"}
-    for split, content in zip(
-        members, packed.zip_members(path, list(members.values())).values(), strict=True
-    ):
+    members = packed.zip_members(path, ["trees/train.txt", "trees/dev.txt", "trees/test.txt"])
+    for split, content in zip(SPLITS, members.values(), strict=True):
         trees = [line for line in content.decode("utf-8").splitlines() if line]
         corpora[split] = [Sentence(tree[1], _plain(_LEAF.findall(tree))) for tree in trees]
     return corpora
@@ -116,14 +97,6 @@ def read_sst(path: Path) -> dict[str, list[Sentence]]:
 
 def _plain(leaves: list[str]) -> list[str]:
     return [leaf.replace("-LRB-", "(").replace("-RRB-", ")").replace("\\/", "/") for leaf in leaves]
-
-
-def _synthetic() -> dict[str, list[Sentence]]:
-    sizes = (("train", 160), ("valid", 32), ("test", 32))
-    return {
-        split: [Sentence(label, words) for label, words in synthetic.sentences(count, seed=seed)]
-        for seed, (split, count) in enumerate(sizes)
-    }
 
 
 def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]) -> Splits:
@@ -158,6 +131,5 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
             data.batch_tokens,
         )
 
-    return Splits(
-        examples("train"), examples("valid"), examples("test"), labels, checksums, inspection, vocabulary
-    )
+    train, valid, test = map(examples, SPLITS)
+    return Splits(train, valid, test, labels, checksums, inspection, vocabulary)

@@ -75,8 +75,13 @@ def text() -> bytes:
     return bytes(made[:6_000])
 
 
-def sentences(count: int, *, seed: int) -> list[tuple[str, list[str]]]:
-    """Return labels and words: the label says whether "good" or "bad" stands among fillers."""
+def sentences() -> dict[str, list[tuple[str, list[str]]]]:
+    """Return labels and words of each split: the label says whether "good" or "bad" stands among fillers."""
+    sizes = {"train": 160, "valid": 32, "test": 32}
+    return {split: _sentences(count, seed) for seed, (split, count) in enumerate(sizes.items())}
+
+
+def _sentences(count: int, seed: int) -> list[tuple[str, list[str]]]:
     random = np.random.default_rng(seed)
     made = []
     for index in range(count):

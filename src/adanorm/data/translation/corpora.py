@@ -93,14 +93,9 @@ def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """
     rest, before = iter(lines), 0
     while block := b"".join(islice(rest, TOGETHER)):
-        try:
-            text = block.decode("utf-8" if before else "utf-8-sig")
-        except UnicodeDecodeError as error:
-            number = before + 1 + block[: error.start].count(b"\n")
-            raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None
-        if not before and "\r" in text.rstrip("\r") and "\n" not in text:
+        if not before and b"\r" in block.rstrip(b"\r") and b"\n" not in block:
             raise ValueError(f"{name}: its lines end in carriage returns alone; a line feed ends a line")
-        yield from text.removesuffix("\n").split("\n")
+        yield from packed.text_lines(block, name, before=before)
         before += TOGETHER
 
 
@@ -117,27 +112,22 @@ def joined(parts: Sequence[ParallelText]) -> ParallelText:
     """Return the pairs of several corpora, one after the other."""
     source = Lines(lambda: (pair[0] for part in parts for pair in part))
     target = Lines(lambda: (pair[1] for part in parts for pair in part))
-    names = ", ".join(part.names[0] for part in parts), ", ".join(part.names[1] for part in parts)
-    return ParallelText(source, target, names, ", ".join(part.origin for part in parts))
+    first, second = (", ".join(part.names[side] for part in parts) for side in (0, 1))
+    return ParallelText(source, target, (first, second), ", ".join(part.origin for part in parts))
 
 
-class Archive:
-    """Members of a tar archive by name, read in place: nothing is unpacked."""
+def member(archive: Path, suffix: str) -> Lines:
+    """Return the lines of the member of a tar archive whose path ends so; nothing is unpacked.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Iterating raises ValueError naming it where the archive does not have it, or is not whole.
+    """
+    return Lines(lambda: _decoded(packed.member_lines(archive, suffix), f"{archive.name}: {suffix}"))
 
-    def lines(self, suffix: str) -> Lines:
-        """Return the lines of the member whose path ends so.
 
-        Iterating raises ValueError naming it where the archive does not have it, or is not whole.
-        """
-        return Lines(lambda: _decoded(packed.member_lines(self.path, suffix), f"{self.path.name}: {suffix}"))
-
-    def pairs(self, pattern: str, languages: tuple[str, str]) -> ParallelText:
-        """Return a pair of members as aligned lines; {} in the pattern stands for the language."""
-        names = (pattern.format(languages[0]), pattern.format(languages[1]))
-        return aligned(self.lines(names[0]), self.lines(names[1]), names)
+def members(archive: Path, pattern: str, languages: tuple[str, str]) -> ParallelText:
+    """Return a pair of members as aligned lines; {} in the pattern stands for the language."""
+    first, second = map(pattern.format, languages)
+    return aligned(member(archive, first), member(archive, second), (first, second))
 
 
 Splits = dict[str, ParallelText]
@@ -177,21 +167,15 @@ _TAG = re.compile(r"</?(title|description)>")
 _SEGMENT = re.compile(r"<seg id=\"[^\"]*\">\s*(.*?)\s*</seg>", re.IGNORECASE)
 
 
-def _segments(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the segments of a TED or WMT test set."""
-    for line in lines:
-        if segment := _SEGMENT.search(line):
-            yield segment[1]
-
-
-def _marked_up(archive: Archive, *names: str, plain: bool = False) -> Lines:
+def _marked_up(archive: Path, *names: str, plain: bool = False) -> Lines:
     """Return the segments of members, perhaps with plain apostrophes, as fairseq's recipes take them."""
-    segments = Lines(lambda: chain(*(_segments(archive.lines(name)) for name in names)))
-    return (
-        Lines(lambda: (s.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") for s in segments))
-        if plain
-        else segments
-    )
+
+    def segments() -> Iterator[str]:
+        for line in chain(*(member(archive, name) for name in names)):
+            if match := _SEGMENT.search(line):
+                yield match[1].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") if plain else match[1]
+
+    return Lines(segments)
 
 
 def _talks(lines: Iterable[str]) -> Iterator[str]:
@@ -203,15 +187,14 @@ def _talks(lines: Iterable[str]) -> Iterator[str]:
 
 def _iwslt14(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
     """Train and test; the classic recipe takes validation out of the cleaned training pairs."""
-    archive = Archive(paths["de-en.tgz"])
+    archive = paths["de-en.tgz"]
     parts = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 
     def train(language: str) -> Lines:
-        return Lines(lambda: _talks(archive.lines(f"train.tags.de-en.{language}")))
+        return Lines(lambda: _talks(member(archive, f"train.tags.de-en.{language}")))
 
     def test(language: str) -> Lines:
-        names = [f"IWSLT14.{part}.de-en.{language}.xml" for part in parts]
-        return _marked_up(archive, *names, plain=True)
+        return _marked_up(archive, *(f"IWSLT14.{part}.de-en.{language}.xml" for part in parts), plain=True)
 
     first, second = languages
     return {
@@ -223,55 +206,63 @@ def _iwslt14(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
 def _iwslt15_30k(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
     return {
         "train": pair_of(*(paths[f"train-first30k.{language}.gz"] for language in languages)),
-        "valid": Archive(paths["dev-2012-en-vi.tgz"]).pairs("tst2012.{}", languages),
-        "test": Archive(paths["test-2013-en-vi.tgz"]).pairs("tst2013.{}", languages),
+        "valid": members(paths["dev-2012-en-vi.tgz"], "tst2012.{}", languages),
+        "test": members(paths["test-2013-en-vi.tgz"], "tst2013.{}", languages),
     }
 
 
 def _wmt16(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
     """Google's pre-processed corpus: words and subwords are made already."""
-    archive = Archive(paths["wmt16_en_de.tar.gz"])
     names = {"train": "train.tok.clean", "valid": "newstest2013.tok", "test": "newstest2014.tok"}
-    return {split: archive.pairs(f"{name}.bpe.32000.{{}}", languages) for split, name in names.items()}
+    archive = paths["wmt16_en_de.tar.gz"]
+    return {split: members(archive, f"{name}.bpe.32000.{{}}", languages) for split, name in names.items()}
+
+
+def _wmt_train(paths: dict[str, Path], languages: tuple[str, str], europarl: str, news: str) -> ParallelText:
+    """Return the pairs of Europarl 7, Common Crawl and a version of News Commentary."""
+    corpora = {
+        "europarl-v7": europarl,
+        "commoncrawl": "training-parallel-commoncrawl.tgz",
+        f"news-commentary-{news}": f"training-parallel-nc-{news}.tgz",
+    }
+    return joined([members(paths[file], f"{name}.de-en.{{}}", languages) for name, file in corpora.items()])
+
+
+def _news(archive: Path, names: Iterable[str], *, plain: bool) -> ParallelText:
+    first, second = names
+    source, target = (_marked_up(archive, name, plain=plain) for name in (first, second))
+    return aligned(source, target, (first, second))
 
 
 def _wmt16_parts(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
-    """From raw text, what Google's corpus was made of: Europarl 7, Common Crawl, News Commentary 11."""
-    corpora = {
-        "de-en.tgz": "europarl-v7.de-en.{}",
-        "training-parallel-commoncrawl.tgz": "commoncrawl.de-en.{}",
-        "training-parallel-nc-v11.tgz": "news-commentary-v11.de-en.{}",
-    }
-    news = Archive(paths["dev.tgz"])
+    """From raw text, what Google's corpus was made of."""
     # As in Google's script: the development set as text, the test set as marked up for German to English.
-    names = {"de": "newstest2014-deen-src.de.sgm", "en": "newstest2014-deen-ref.en.sgm"}
-    first, second = (names[language] for language in languages)
+    test = {"de": "newstest2014-deen-src.de.sgm", "en": "newstest2014-deen-ref.en.sgm"}
     return {
-        "train": joined([Archive(paths[file]).pairs(form, languages) for file, form in corpora.items()]),
-        "valid": news.pairs("newstest2013.{}", languages),
-        "test": aligned(_marked_up(news, first), _marked_up(news, second), (first, second)),
+        "train": _wmt_train(paths, languages, europarl="de-en.tgz", news="v11"),
+        "valid": members(paths["dev.tgz"], "newstest2013.{}", languages),
+        "test": _news(paths["dev.tgz"], (test[language] for language in languages), plain=False),
     }
 
 
 def _wmt14(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
-    """From raw text: Europarl 7, Common Crawl, News Commentary 9; newstest2013; newstest2014."""
-    corpora = {
-        "training-parallel-europarl-v7.tgz": "europarl-v7.de-en.{}",
-        "training-parallel-commoncrawl.tgz": "commoncrawl.de-en.{}",
-        "training-parallel-nc-v9.tgz": "news-commentary-v9.de-en.{}",
+    """From raw text, as in fairseq's recipe of 2014."""
+    tests = {
+        split: _news(
+            paths[file],
+            (
+                f"{name}-{side}.{language}.sgm"
+                for side, language in zip(("src", "ref"), languages, strict=True)
+            ),
+            plain=True,
+        )
+        for split, file, name in (
+            ("valid", "test.tgz", "newstest2013"),
+            ("test", "test-full.tgz", "newstest2014-deen"),
+        )
     }
-
-    def news(file: str, pattern: str) -> ParallelText:
-        first, second = pattern.format("src", languages[0]), pattern.format("ref", languages[1])
-        archive = Archive(paths[file])
-        source, target = (_marked_up(archive, name, plain=True) for name in (first, second))
-        return aligned(source, target, (first, second))
-
-    return {
-        "train": joined([Archive(paths[file]).pairs(form, languages) for file, form in corpora.items()]),
-        "valid": news("test.tgz", "newstest2013-{}.{}.sgm"),
-        "test": news("test-full.tgz", "newstest2014-deen-{}.{}.sgm"),
-    }
+    europarl = "training-parallel-europarl-v7.tgz"
+    return {"train": _wmt_train(paths, languages, europarl=europarl, news="v9"), **tests}
 
 
 def _texts(patterns: dict[str, str], paths: dict[str, Path], languages: tuple[str, str]) -> Splits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,8 @@ from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS, data_bin_files
 from adanorm.data import packed
-from adanorm.data.examples import Indices, batches_within
-from adanorm.data.inspection import (
-    Counts,
-    Inspection,
-    batch_warnings,
-    count_overlaps,
-    overlap_warnings,
-)
+from adanorm.data.examples import Indices, Movable, batches_within
+from adanorm.data.inspection import Counts, Inspection, batch_warnings, count_overlaps, overlap_warnings
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import prepared_corpus
 from adanorm.data.translation.tokenization import Bpe, Say, Tokenizer
@@ -33,7 +27,7 @@ BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(Movable):
     """Token ids: source (B, S), padded left; previous and target (B, T), padded right."""
 
     source: Tensor
@@ -42,16 +36,6 @@ class PairBatch:
     target: Tensor
     units: int  # target tokens
     padding: int
-
-    def to(self, device: torch.device) -> PairBatch:
-        """Return the batch on a device."""
-        return replace(
-            self,
-            source=self.source.to(device, non_blocking=True),
-            lengths=self.lengths.to(device, non_blocking=True),
-            previous=self.previous.to(device, non_blocking=True),
-            target=self.target.to(device, non_blocking=True),
-        )
 
     def shard(self, rank: int, world: int) -> PairBatch:
         """Return every world-th pair from `rank` on: one process's part.

@@ -45,7 +45,7 @@ END, UNKNOWN = SPECIAL.index("</s>"), SPECIAL.index("<unk>")
 class Shard(NamedTuple):
     """A part of a split after a step, and how many pairs of the split come before it."""
 
-    folder: str
+    folder: Path
     step: str
     split: str
     number: int
@@ -54,7 +54,7 @@ class Shard(NamedTuple):
     @property
     def path(self) -> Path:
         """The file."""
-        return Path(self.folder, f"{self.step}.{self.split}.{self.number:05}.json")
+        return self.folder / f"{self.step}.{self.split}.{self.number:05}.json"
 
     def sides(self) -> list[list[str]]:
         """Return the lines of both languages."""
@@ -78,14 +78,17 @@ def prepare(raw: Splits, data: ParallelConfig, folder: Path, say: Say, processes
     """
     index = folder / "raw.json"
     if not index.exists():
-        write_whole(index, json.dumps(_write_raw(raw, data, str(folder))).encode())
+        write_whole(index, json.dumps(_write_raw(raw, data, folder)).encode())
     counted = json.loads(index.read_bytes())
-    shards = {split: _shards(str(folder), "raw", split, sizes) for split, sizes in counted["pairs"].items()}
+    shards = {
+        split: _shards(folder, "raw", split, [{"pairs": size} for size in sizes])
+        for split, sizes in counted["pairs"].items()
+    }
     with _mapping(min(processes, max(map(len, shards.values())))) as mapping:
         return Steps(raw, data, folder, mapping, say).run(shards, counted["empty"])
 
 
-def _write_raw(raw: Splits, data: ParallelConfig, folder: str) -> Info:
+def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
     """Write the raw lines as shards; return their numbers of pairs and a line on pairs with an empty side."""
     if "valid" not in raw and data.valid_every is None:
         raise ValueError(f"data.valid_every: {data.source} has no validation pairs of its own")
@@ -101,9 +104,9 @@ def _write_raw(raw: Splits, data: ParallelConfig, folder: str) -> Info:
     return counted
 
 
-def _shards(folder: str, step: str, split: str, sizes: Sequence[int]) -> list[Shard]:
+def _shards(folder: Path, step: str, split: str, infos: Sequence[Info]) -> list[Shard]:
     """Return the shards of a split, each with the number of pairs before it."""
-    starts = accumulate(sizes[:-1], initial=0)
+    starts = accumulate((info["pairs"] for info in infos[:-1]), initial=0)
     return [Shard(folder, step, split, number, start) for number, start in enumerate(starts)]
 
 
@@ -136,14 +139,14 @@ class Steps:
         words: Shards = {}
         for split, shards in raw.items():
             infos = list(self._through(f"{split}: words", partial(split_words, self._data), shards))
-            words[split] = self._next("words", split, infos)
+            words[split] = _shards(self._folder, "words", split, infos)
             if split == "train":
                 self._note_dropped(infos)
         if "valid" not in words:
             train = words["train"]
             for split in ("valid", "train"):
                 infos = list(self._through(f"{split}: taken out", partial(divide, self._data, split), train))
-                words[split] = self._next("divided", split, infos)
+                words[split] = _shards(self._folder, "divided", split, infos)
         return words
 
     def _codes(self, train: list[Shard]) -> str | None:
@@ -176,7 +179,7 @@ class Steps:
                 infos.append(info)
             if split == "train" and self._data.clean == "subwords":
                 self._note_dropped(infos)
-            subwords[split] = self._next("subwords", split, infos)
+            subwords[split] = _shards(self._folder, "subwords", split, infos)
             keys[split], pairs[split] = np.concatenate(digests), sum(info["pairs"] for info in infos)
         published, differences = _published(self._data, pairs)
         for line in (*self._report["empty"], *self._report["dropped"], *differences):
@@ -216,9 +219,6 @@ class Steps:
         for kind, lines in (("words", words), ("text", text)):
             path = self._out / f"{split}.{kind}.{language.language}"
             path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-    def _next(self, step: str, split: str, infos: Sequence[Info]) -> list[Shard]:
-        return _shards(str(self._folder), step, split, [info["pairs"] for info in infos])
 
     def _through(self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]) -> Iterator[Any]:
         """Yield what a function returns for each shard, in their order, and show how far it is."""

@@ -35,9 +35,7 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     if lacking := data.lacks():
         raise ValueError(lacking)
     if own := data.own_files():
-        trees = {
-            split: read_treebank(packed.content(own[split]), own[split].name, data.tags) for split in SPLITS
-        }
+        trees = {split: _read_file(own[split], data.tags) for split in SPLITS}
         return trees, {f"{split}/{path.name}": sha256(path) for split, path in own.items()}
     if data.path is not None:
         files = penn_files(Path(data.path))
@@ -48,10 +46,9 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     if data.source == "ptb-sample":
         path = fetch("ptb-sample", data)["dependency_treebank.zip"]
         return read_sample(path, data.fold), {path.name: sha256(path)}
-    if data.source == "synthetic":
-        return {split: _unlabelled(rows) for split, rows in synthetic.trees().items()}, {}
-    if data.source == FULL_SIZE:
-        return {split: _unlabelled(rows) for split, rows in full_size.trees().items()}, {}
+    if data.source in ("synthetic", FULL_SIZE):
+        drawn = (synthetic if data.source == "synthetic" else full_size).trees()
+        return {split: list(map(_unlabelled, trees)) for split, trees in drawn.items()}, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
 
 
@@ -122,23 +119,24 @@ def _tree(lines: str, tags: str) -> Tree:
         numbers = ", ".join(map(str, sorted(columns)))
         raise ValueError(f"has {numbers} columns: CoNLL has 10, `word tag head [label]` has 3 or 4")
     words = list(words_of(parse_sentence(lines)))
+    if any(word["head"] is None for word in words):
+        raise ValueError("a word has no head")
     labels = tuple(str(word["deprel"]) for word in words)
     tree = Tree(
         words=tuple(word["form"] for word in words),
         tags=tuple(word[tags] for word in words),
-        heads=tuple(_head(word["head"]) for word in words),
+        heads=tuple(word["head"] for word in words),
         labels=None if set(labels) == {"_"} else labels,
         punctuation=tuple(word["upos"] == "PUNCT" or word["xpos"] in PENN_PUNCTUATION for word in words),
     )
     return _checked(tree)
 
 
-# Of the other columns nothing is read: as they are, they are written again.
+# The other columns are written again as they are.
 _FIELD_PARSERS = {
-    field: {"id": lambda row, i: parse_id_value(row[i]), "head": lambda row, i: parse_int_value(row[i])}.get(
-        field, lambda row, i: row[i]
-    )
-    for field in DEFAULT_FIELDS
+    **{field: lambda row, i: row[i] for field in DEFAULT_FIELDS},
+    "id": lambda row, i: parse_id_value(row[i]),
+    "head": lambda row, i: parse_int_value(row[i]),
 }
 
 
@@ -166,12 +164,6 @@ def words_of(tokens: conllu.TokenList) -> Iterator[conllu.Token]:
             yield token
 
 
-def _head(head: int | None) -> int:
-    if head is None:
-        raise ValueError("a word has no head")
-    return head
-
-
 def _tree_of_columns(rows: list[list[str]]) -> Tree:
     if len({len(row) for row in rows}) > 1:
         raise ValueError("its lines differ in their number of columns")
@@ -195,30 +187,21 @@ def read_sample(path: Path, fold: int | None = None) -> Trees:
 
     The zip is read in place. Raises ValueError where a split has no file.
     """
+    count = 199
     numbers: dict[str, Sequence[int]]
-    numbers = {"train": range(1, 160), "valid": range(160, 180), "test": range(180, 200)}
-    if fold is not None:
-        numbers = _fold(fold)
-    trees: Trees = {split: [] for split in numbers}
-    names = {split: [f"wsj_{number:04}.dp" for number in wanted] for split, wanted in numbers.items()}
-    inside = "dependency_treebank"
-    contents = packed.zip_members(path, [f"{inside}/{name}" for split in numbers for name in names[split]])
-    for split in numbers:
-        for name in names[split]:
-            trees[split] += read_treebank(contents[f"{inside}/{name}"], name, "xpos")
-    return trees
+    if fold is None:
+        numbers = {"valid": range(160, 180), "test": range(180, 200)}
+    else:  # the fold's 40 files are the test, the 20 behind them validate
+        first, last = 40 * (fold - 1), min(40 * fold, count)
+        behind = [number % count + 1 for number in range(last, last + 20)]
+        numbers = {"valid": behind, "test": range(first + 1, last + 1)}
+    train = [number for number in range(1, count + 1) if number not in {*numbers["valid"], *numbers["test"]}]
+    numbers = {"train": train, **numbers}
+    names = [f"dependency_treebank/wsj_{number:04}.dp" for number in range(1, count + 1)]
+    contents = packed.zip_members(path, names)
+    trees = {name: read_treebank(contents[name], Path(name).name, "xpos") for name in names}
+    return {split: [tree for n in part for tree in trees[names[n - 1]]] for split, part in numbers.items()}
 
 
-def _fold(fold: int) -> dict[str, Sequence[int]]:
-    """Return file numbers by split: of 199 files the fold's 40 are the test, the 20 behind them validate."""
-    files, tested, validating = 199, 40, 20
-    first = tested * (fold - 1)
-    last = min(first + tested, files)
-    valid = [number % files + 1 for number in range(last, last + validating)]
-    test = range(first + 1, last + 1)
-    train = [number for number in range(1, files + 1) if number not in {*valid, *test}]
-    return {"train": train, "valid": valid, "test": test}
-
-
-def _unlabelled(rows: list[list[tuple[str, str, int]]]) -> list[Tree]:
-    return [_tree_of_columns([[word, tag, str(head)] for word, tag, head in row]) for row in rows]
+def _unlabelled(rows: list[tuple[str, str, int]]) -> Tree:
+    return _tree_of_columns([[word, tag, str(head)] for word, tag, head in rows])
