@@ -352,3 +352,12 @@ def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
         scores.append((one.has_ended, len(one.valid) == len(one.results), mean))
     index = max(range(len(scores)), key=scores.__getitem__)
     return candidates[index], sum(ended for ended, _, _ in scores)
+
+
+def last_fall(run: Experiment) -> float | None:
+    """Return the share by which a run's validation loss fell over its last tenth; None of one evaluation."""
+    losses = [row["valid_loss"] for row in reader.metrics(run.folder()) if "valid_loss" in row]
+    if len(losses) < 2:
+        return None
+    before = losses[-1 - max(1, round(len(losses) / 10))]
+    return (before - losses[-1]) / before

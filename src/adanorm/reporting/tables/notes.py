@@ -16,10 +16,12 @@ from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.studies.study import Study, load_study
-from adanorm.verdicts.cell import cell_of, with_results
+from adanorm.verdicts.cell import cell_of, last_fall, with_results
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 from adanorm.verdicts.variance import Scores
+
+STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
 
 
 def notes(table: Table) -> list[str]:
@@ -29,9 +31,30 @@ def notes(table: Table) -> list[str]:
         *_tuned(table),
         *_choice(table),
         *_arithmetics(table),
+        *_convergence(table),
         *rule_notes(table),
         *_columns_of_their_own(table),
         *_paper(table),
+    ]
+
+
+def _convergence(table: Table) -> list[str]:
+    """Return how far the runs of scale small had converged, and which had not."""
+    if table.study.scale != "small":
+        return []
+    by_cell = {
+        f"{title(task)} {title(label)}": [fall for run in cell.runs if (fall := last_fall(run)) is not None]
+        for (label, task), cell in table.cells.items()
+        if cell is not None and cell.runs
+    }
+    largest = {name: max(falls) for name, falls in by_cell.items() if falls}
+    falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
+    if not largest:
+        return []
+    most = max(largest.values())
+    return [
+        f"Over the last tenth of a run its validation loss fell by {most:.1%} at most."
+        + (f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}." if falling else "")
     ]
 
 
