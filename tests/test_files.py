@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import multiprocessing
 import os
 import signal
@@ -11,7 +10,6 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -103,20 +101,3 @@ def test_two_writers_of_one_file_wait_for_each_other(tmp_path: Path) -> None:
     assert [writer.exitcode for writer in writers] == [0, 0]
     assert path.read_bytes() in (b"a" * 1000, b"b" * 1000)
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
-
-
-def test_a_file_written_where_a_leftover_just_was_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    temporary = tmp_path / "a.tmp"
-    temporary.write_bytes(b"first")
-    lock = fcntl.flock
-
-    def lock_late(file: IO[bytes], operation: int) -> None:
-        temporary.replace(tmp_path / "a")  # its writer ends, and writes the next, before the lock is taken
-        temporary.write_bytes(b"second")
-        lock(file, operation)
-
-    monkeypatch.setattr(fcntl, "flock", lock_late)
-    sweep(tmp_path)
-    assert temporary.read_bytes() == b"second"

@@ -11,6 +11,7 @@ import pytest
 from adanorm import tasks
 from adanorm.cli.compare import compare
 from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
 from adanorm.records.comparisons import comparison_of, read_comparison
 from adanorm.records.folder import RunFolder
 from adanorm.verdicts.by_example import compare_by_example
@@ -18,16 +19,20 @@ from tests.conftest import Command
 from tests.reporting.records import record
 
 
+def two_norms(folder: Path, *settings: str) -> dict[str, Experiment]:
+    chosen = [*settings, "scale=smoke", f"runs={folder}"]
+    return {norm: compose_experiment([*chosen, f"norm={norm}"]) for norm in ("layernorm", "adanorm")}
+
+
+def labels_of(run: Experiment) -> list[str]:
+    splits = tasks.build(run).splits  # type: ignore[attr-defined]
+    return [splits.labels[target] for target in splits.test.targets]
+
+
 def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
-    runs = {
-        norm: [
-            compose_experiment(["task=rt", "scale=smoke", f"norm={norm}", f"seed={s}", f"runs={tmp_path}"])
-            for s in (1, 2)
-        ]
-        for norm in ("layernorm", "adanorm")
-    }
-    task = tasks.build(runs["layernorm"][0])
-    gold = [task.splits.labels[target] for target in task.splits.test.targets]  # type: ignore[attr-defined]
+    by_seed = [two_norms(tmp_path, "task=rt", f"seed={seed}") for seed in (1, 2)]
+    runs = {norm: [made[norm] for made in by_seed] for norm in ("layernorm", "adanorm")}
+    gold = labels_of(runs["layernorm"][0])
     wrong = ["1" if label == "0" else "0" for label in gold]
     for norm, right in (("layernorm", 16), ("adanorm", 24)):  # of 32
         for run in runs[norm]:
@@ -50,12 +55,7 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
     fewer = compare(made, [("layernorm", "adanorm")], seeds=[1])
     assert "not recorded" in fewer[-2]
     assert read_comparison(*made.values()) == written, "of both seeds still"
-    slower = {
-        norm: compose_experiment(
-            ["task=rt", "scale=smoke", f"norm={norm}", "training.lr=0.5", f"runs={tmp_path}"]
-        )
-        for norm in made
-    }
+    slower = two_norms(tmp_path, "task=rt", "training.lr=0.5")
     for run in slower.values():
         record(run, test={"accuracy": 50.0})
         RunFolder(run.folder()).write_outputs([*gold[:16], *wrong[16:]])
@@ -65,10 +65,8 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
 
 
 def test_examples_are_compared_seed_by_seed(tmp_path: Path) -> None:
-    chosen = ["task=rt", "scale=smoke", f"runs={tmp_path}"]
-    norms = {norm: compose_experiment([*chosen, f"norm={norm}"]) for norm in ("layernorm", "adanorm")}
-    task = tasks.build(norms["layernorm"])
-    gold = [task.splits.labels[target] for target in task.splits.test.targets]  # type: ignore[attr-defined]
+    norms = two_norms(tmp_path, "task=rt")
+    gold = labels_of(norms["layernorm"])
     for norm, ahead in (("layernorm", 0), ("adanorm", 4)):  # of 32
         for seed, right in ((1, 16 + ahead), (2, 24 + ahead)):
             run = norms[norm].model_copy(update={"seed": seed})
@@ -83,10 +81,8 @@ def test_examples_are_compared_seed_by_seed(tmp_path: Path) -> None:
 
 def test_from_five_seeds_on_the_spread_of_each_norm_is_split(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    chosen = ["task=rt", "scale=smoke", f"runs={tmp_path}"]
-    norms = {norm: compose_experiment([*chosen, f"norm={norm}"]) for norm in ("layernorm", "adanorm")}
-    task = tasks.build(norms["layernorm"])
-    gold = [task.splits.labels[target] for target in task.splits.test.targets]  # type: ignore[attr-defined]
+    norms = two_norms(tmp_path, "task=rt")
+    gold = labels_of(norms["layernorm"])
     for run in norms.values():
         for seed in range(1, 6):
             right = random.random(len(gold)) < 0.7
@@ -101,8 +97,7 @@ def test_from_five_seeds_on_the_spread_of_each_norm_is_split(tmp_path: Path) -> 
 @pytest.mark.needs("fairseq")
 def test_a_gap_of_bleu_is_told_apart_into_precision_and_brevity(tmp_path: Path) -> None:
     """LayerNorm's outputs are the references less their last word, AdaNorm's with another last word."""
-    chosen = ["task=de-en", "scale=smoke", f"runs={tmp_path}"]
-    norms = {norm: compose_experiment([*chosen, f"norm={norm}"]) for norm in ("layernorm", "adanorm")}
+    norms = two_norms(tmp_path, "task=de-en")
     task = tasks.build(norms["layernorm"])
     lines = task.corpus.references("test", "words")  # type: ignore[attr-defined]
     outputs = {

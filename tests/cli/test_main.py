@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import os
-import re
 import subprocess
 import sys
 
 import pytest
 
 from adanorm.__main__ import print_whatever_comes
-from adanorm.config.paths import PROJECT
 
 INTERRUPTED_IMPORT = """
 import os, runpy, signal, sys
@@ -73,32 +70,3 @@ def test_what_a_stream_cannot_encode_does_not_end_a_command(encoding: str, text:
     stream.write(text)
     stream.flush()
     assert taken.getvalue() == written
-
-
-def test_every_text_file_is_opened_with_its_encoding_whatever_the_locale() -> None:
-    """Ruff's PLW1514 sees this only where it can tell a type."""
-    found = []
-    for path in sorted((PROJECT / "src").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.Call) and _lacks_encoding(node):
-                found.append(f"{path.relative_to(PROJECT)}:{node.lineno}: {ast.unparse(node)[:60]}")
-    assert found == []
-
-
-def _lacks_encoding(call: ast.Call) -> bool:
-    """Whether a call opens a text file by the locale's encoding, as far as its words tell."""
-    words = ast.unparse(call)
-    match ast.unparse(call.func).rpartition("."):
-        case _, _, "read_text":
-            return not call.args
-        case _, _, "write_text":
-            return len(call.args) + len(call.keywords) == 1
-        case owner, _, "open":
-            is_text = re.search(r"'[rwax]?\+?b|'r\|", words) is None and owner not in (
-                "os",
-                "webbrowser",
-                "zip",
-                "archive",
-            )
-            return is_text and "encoding" not in words and (owner != "gzip" or "'rt'" in words)
-    return False

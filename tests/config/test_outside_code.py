@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.outside_norms import MOST_FILES, outside_code, source_of
-from adanorm.config.paths import choices
+from adanorm.config.outside_norms import MOST_FILES, source_of
 
 CLASS = "class Own:\n    scale = 1\n"
 
@@ -116,8 +115,3 @@ def test_a_library_is_too_much_to_be_a_norms_source(folder: Path) -> None:
     write(folder, **{f"vast__m{n}": "" for n in range(MOST_FILES)})
     with pytest.raises(ValueError, match="imports over 500 modules of vast: put the norm into its own"):
         source_of("vast.norms")
-
-
-def test_the_suites_own_norms_have_no_code_in_their_identity() -> None:
-    assert [outside_code(norm, None) for norm in choices("norm")] == [{}] * len(choices("norm"))
-    assert "code" not in compose_experiment(["task=rt"]).identity()["norm"]

@@ -62,20 +62,6 @@ def test_a_norm_of_ones_own_takes_the_place_of_any_other(given: list[str], prepa
     assert prepare_overrides(given) == prepared
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ["norm=layernorm", "norm=adanorm", "norm.params.k=0.2"],
-        ["norm=adanorm", "norm.path=null"],
-        ["norm.params.gain=false"],
-        ["scale=auto"],
-        ["model.dim=16"],
-    ],
-)
-def test_what_hydra_can_compose_stays_as_it_is(overrides: list[str]) -> None:
-    assert prepare_overrides(overrides) == overrides
-
-
 def test_no_path_is_no_norm_of_ones_own() -> None:
     plain = compose_experiment(["norm=adanorm", "norm.params.k=0.2"])
     assert compose_experiment(["norm=adanorm", "norm.params.k=0.2", "norm.path=null"]) == plain
@@ -130,21 +116,18 @@ def test_what_tells_cells_apart_can_be_changed_in_no_spelling(key: str, spelling
         check_fixed([spelling.format(key)])
 
 
-@pytest.mark.parametrize(
-    "override",
-    [
+def test_what_tells_cells_apart_can_be_changed_by_no_trick() -> None:
+    tricks = (
         "norm@data=layernorm",
         "data@norm=x",
-        "~norm=x",
         "hydra.run.dir=x",
         "norm=a,b",
         "seed=range(1,3)",
         "task_norm=x",
-    ],
-)
-def test_what_tells_cells_apart_can_be_changed_by_no_trick(override: str) -> None:
-    with pytest.raises(ValueError, match="may not change"):
-        check_fixed([override])
+    )
+    for override in tricks:
+        with pytest.raises(ValueError, match="may not change"):
+            check_fixed([override])
 
 
 def test_other_settings_of_a_grids_runs_are_free() -> None:

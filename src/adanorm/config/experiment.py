@@ -28,15 +28,8 @@ from adanorm.config.sections import (
 from adanorm.config.user_files import SPLITS
 from adanorm.metrics.table import check_target
 
-NO_PART = (
-    "device",
-    "threads",
-    "checkpoint_minutes",
-    "track_test",
-    "runs",
-    "logger",
-    "cost",
-)  # of an identity
+# What is no part of an identity.
+NO_PART = ("device", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
 
 
 class Experiment(Config):
@@ -114,16 +107,10 @@ class Experiment(Config):
             identity["norm"]["code"] = digests
         return identity
 
-    @cached_property
-    def _digest(self) -> str:
-        return digest_of(self._identity)
-
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values, which has an identity of its own."""
         copy, changed = super().model_copy(update=update, deep=deep), update or {}
-        copy.__dict__.pop("_digest", None)
-        copy.__dict__.pop("_folder", None)
-        identity = copy.__dict__.pop("_identity", None)
+        *_, identity = (copy.__dict__.pop(name, None) for name in ("_digest", "_folder", "_identity"))
         if identity is not None and changed.keys() <= {"seed", *NO_PART}:
             seed = {key: value for key, value in changed.items() if key == "seed"}
             copy.__dict__["_identity"] = {**identity, **seed}
@@ -135,11 +122,12 @@ class Experiment(Config):
         return bool(self.data.own_files())
 
     def digest(self) -> str:
-        """Return eight hexadecimal digits that identify the run.
-
-        Numbers written alike in YAML count alike: 1 and 1.0 are one value.
-        """
+        """Return eight hexadecimal digits that identify the run."""
         return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of(self._identity)
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""

@@ -5,7 +5,6 @@ The YAML under conf/ holds the values and their sources.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -42,21 +41,16 @@ class Config(BaseModel):
         for name, value in settings.items() if isinstance(settings, dict) else ():
             entries = value if isinstance(value, list | tuple) else [value]
             truths = [entry for entry in entries if isinstance(entry, bool)]
-            if truths and name in cls.model_fields and _is_of_numbers(cls, name):
-                raise ValueError(f"{name}={str(truths[0]).lower()}: must be a number")
+            if truths and name in cls.model_fields:
+                kinds = _types(cls.model_fields[name].annotation)
+                if bool not in kinds and kinds & {int, float}:
+                    raise ValueError(f"{name}={str(truths[0]).lower()}: must be a number")
         return settings
-
-
-@cache
-def _is_of_numbers(section: type[Config], name: str) -> bool:
-    kinds = _types(section.model_fields[name].annotation)
-    return bool not in kinds and bool(kinds & {int, float})
 
 
 def _types(annotation: Any) -> frozenset[Any]:
     """Return the types that an annotation is made of."""
-    parts = get_args(annotation)
-    return frozenset([annotation]).union(*map(_types, parts)) if parts else frozenset([annotation])
+    return frozenset([annotation]).union(*map(_types, get_args(annotation)))
 
 
 class TaskConfig(Config):

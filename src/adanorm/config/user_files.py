@@ -69,22 +69,19 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
     pair = next((pair for pair in pairs if any(folder.glob(f"train.{pair}.*"))), pairs[0])
     ends = [f"{pair}.{language}.{end}" for language in languages for end in ("bin", "idx")]
     names = [f"{split}.{end}" for split in SPLITS for end in ends]
-    for name in (*names, *(f"dict.{language}.txt" for language in languages)):
-        if not (folder / name).is_file():
-            raise ValueError(f"data.path={folder}: holds no {name}")
-    return {name: folder / name for name in [*(f"dict.{language}.txt" for language in languages), *names]}
+    files = {name: folder / name for name in [*(f"dict.{language}.txt" for language in languages), *names]}
+    if lacking := next((name for name in (*names, *files) if not files[name].is_file()), None):
+        raise ValueError(f"data.path={folder}: holds no {lacking}")
+    return files
 
 
 def batch_files(folder: Path) -> dict[str, Path]:
     """Return the files data_batch_*.bin of a folder, by number, and test_batch.bin."""
     batches = sorted(folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name))
-    for name, is_there in (
-        ("data_batch_1.bin", batches),
-        ("test_batch.bin", (folder / "test_batch.bin").is_file()),
-    ):
-        if not is_there:
-            raise ValueError(f"data.path={folder}: holds no {name}")
-    return {path.stem: path for path in [*batches, folder / "test_batch.bin"]}
+    files = [*(batches or [folder / "data_batch_1.bin"]), folder / "test_batch.bin"]
+    if lacking := next((path.name for path in files if not path.is_file()), None):
+        raise ValueError(f"data.path={folder}: holds no {lacking}")
+    return {path.stem: path for path in files}
 
 
 def penn_files(folder: Path) -> dict[str, list[Path]]:
