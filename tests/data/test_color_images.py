@@ -74,14 +74,6 @@ def test_the_archive_is_verified_and_split_with_validation_last(
         load_color_images(section(*places))
 
 
-def test_the_catalogue_names_the_published_archive() -> None:
-    (file,) = catalogue.SOURCES["cifar10"].files
-    assert file.checksum == "md5:c32a1d4ab5d03f1284b67883e8d87530"
-    # Six files of 10,000 records of 3,073 bytes, compressed: no more than they hold.
-    assert file.size is not None
-    assert 0.5 < file.size / (6 * 10_000 * 3_073) < 1
-
-
 def test_ones_own_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
     for name, seed in (("data_batch_10.bin", 10), ("data_batch_2.bin", 2), ("test_batch.bin", 0)):
         records(4, seed).tofile(tmp_path / name)

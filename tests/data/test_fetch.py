@@ -74,14 +74,6 @@ def places(tmp_path: Path, mirror: str) -> DataConfig:
 
 
 @pytest.mark.usefixtures("numbers")
-def test_a_file_of_a_mirror_folder_is_used_in_place(tmp_path: Path, served: str) -> None:
-    data = places(tmp_path, str(tmp_path / "served"))
-    path = fetch.fetch("numbers", data)["numbers.bin"]
-    assert path == tmp_path / "served" / "numbers" / "numbers.bin"
-    assert not (tmp_path / "cache").exists()
-
-
-@pytest.mark.usefixtures("numbers")
 def test_a_download_is_verified_and_kept(tmp_path: Path, served: str) -> None:
     data = places(tmp_path, served)
     for _ in range(2):
@@ -107,13 +99,6 @@ def test_wrong_bytes_are_refused_and_not_kept(tmp_path: Path, served: str) -> No
         fetch.fetch("numbers", places(tmp_path, served))
     left = [path.name for path in (tmp_path / "cache" / "numbers").iterdir() if path.suffix != ".lock"]
     assert left == []
-
-
-@pytest.mark.usefixtures("numbers")
-def test_a_corrupted_mirror_file_is_named_with_its_checksum(tmp_path: Path, served: str) -> None:
-    (tmp_path / "served" / "numbers" / "numbers.bin").write_bytes(b"other")
-    with pytest.raises(ValueError, match=r"served/numbers/numbers.bin: sha256 is d9298a10d1b0\.\.\., not"):
-        fetch.fetch("numbers", places(tmp_path, str(tmp_path / "served")))
 
 
 @pytest.mark.usefixtures("numbers")
@@ -163,7 +148,9 @@ def test_a_file_is_held_to_its_checksum_wherever_it_is_from(
     assert fetch.fetch("numbers", data)["numbers.bin"].read_bytes() == CONTENT
     cached.unlink(missing_ok=True)
     content.write_bytes(CONTENT[:-1] + b"x")
-    with pytest.raises(ValueError, match=r"cannot get numbers\.bin"):
+    with pytest.raises(
+        ValueError, match=r"cannot get numbers\.bin: .*numbers\.bin: sha256 is \w{12}\.\.\., not"
+    ):
         fetch.fetch("numbers", data)
 
 
@@ -172,7 +159,8 @@ def test_which_mirror_was_used_is_said_and_the_cache_is_none(
     tmp_path: Path, served: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(tmp_path / "served")
-    fetch.fetch("numbers", places(tmp_path, folder))
+    (path,) = fetch.fetch("numbers", places(tmp_path, folder)).values()
+    assert path == tmp_path / "served" / "numbers" / "numbers.bin", "it is used in place"
     line = f"numbers: 1 file(s) from the mirror {folder}, 1 with a published checksum\n"
     assert capsys.readouterr().out == line
     fetch.fetch("numbers", places(tmp_path, served))

@@ -109,14 +109,6 @@ def test_labels_of_images_need_not_be_a_range(tmp_path: Path) -> None:
     assert splits.test.targets.tolist() == [1, 0, 0]
 
 
-def test_test_images_that_are_training_images_are_told(tmp_path: Path) -> None:
-    write_images(tmp_path, {"train": [0, 1] * 6})
-    write_images(tmp_path, {"t10k": [0, 1] * 6})  # the same random numbers
-    inspection = load_grey_images(own_images(tmp_path)).inspection
-    assert inspection.counts["overlap"] == {"valid in train": 0, "test in train": 8, "test in valid": 4}
-    assert "8 of 12 of test are also in train, 4 of 12 of test are also in valid" in inspection.warnings[0]
-
-
 def own_text(path: Path) -> Inspection:
     data = compose_experiment(["task=enwik8", "scale=smoke", f"data.path={path}"]).data
     assert isinstance(data, ByteTextConfig)

@@ -39,6 +39,9 @@ def flipped(content: bytes) -> bytes:
 
 def test_members_are_found_by_the_ends_of_their_paths(tmp_path: Path) -> None:
     assert packed.tar_members(tar(tmp_path / "a.tgz"), ["first.txt", "third.txt"]) == {"first.txt": TEXT}
+    assert b"".join(packed.member_lines(tmp_path / "a.tgz", "second.txt")) == TEXT
+    with pytest.raises(ValueError, match=r"a\.tgz: holds no third\.txt"):
+        list(packed.member_lines(tmp_path / "a.tgz", "third.txt"))
 
 
 @pytest.mark.parametrize("level", [0, 6])

@@ -42,14 +42,6 @@ def text_of(*overrides: str) -> TextConfig:
     return data
 
 
-def test_ones_own_images_are_read(tmp_path: Path) -> None:
-    write_idx_set(tmp_path)
-    splits = load_grey_images(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
-    assert (len(splits.train), len(splits.valid), len(splits.test)) == (50, 10, 20)
-    assert splits.labels == ("0", "1", "2", "3")
-    assert set(splits.checksums) == {f"{name}.gz" for name in IDX_NAMES}
-
-
 def test_the_first_training_images_validate_and_the_test_images_test(tmp_path: Path) -> None:
     for part, count in (("train", 12), ("t10k", 6)):
         images = np.arange(count, dtype=np.uint8)[:, None, None] + np.zeros((count, 28, 28), np.uint8)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,11 +66,8 @@ def test_a_file_whose_lines_end_in_carriage_returns_is_not_one_pair(tmp_path: Pa
         load_pairs(data)
 
 
-def test_only_a_line_feed_ends_a_line() -> None:
+def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
     assert text_lines("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
-
-
-def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
     assert text_lines(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
     for language in ("de", "en"):
         (tmp_path / f"x.{language}").write_bytes(b"\xef\xbb\xbfa\n")
@@ -195,18 +189,6 @@ def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(
         assert again == []
 
 
-@pytest.mark.needs("fairseq")
-def test_a_preparation_that_nobody_goes_on_with_is_swept(tmp_path: Path) -> None:
-    part = tmp_path / "prepared" / "de-en-0.part"
-    part.mkdir(parents=True)
-    os.utime(part, (0, 0))
-    with FileLock(tmp_path / "prepared" / "de-en-0.lock"):
-        prepared_corpus(data_of(f"data.cache={tmp_path}"))
-        assert (tmp_path / "prepared" / "de-en-0.part").exists()
-    prepared_corpus(data_of(f"data.cache={tmp_path}", "data.ratio=2"))
-    assert not list(tmp_path.rglob("*.part"))
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -315,14 +297,10 @@ def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) 
     arguments = ["--source-lang", "de", "--target-lang", "en", "--joined-dictionary", "--workers", "1"]
     arguments += [f"--{s}pref={tmp_path / s}" for s in ("train", "valid", "test")]
     preprocess.main(parser.parse_args([*arguments, "--destdir", str(tmp_path / "bin")]))
-    for name in (
-        "dict.de.txt",
-        "dict.en.txt",
-        "train.de-en.de.bin",
-        "train.de-en.en.idx",
-        "test.de-en.en.bin",
-    ):
-        assert (folder / name).read_bytes() == (tmp_path / "bin" / name).read_bytes(), name
+    made = [path for end in ("txt", "bin", "idx") for path in (tmp_path / "bin").glob(f"*.{end}")]
+    assert len(made) == 14
+    for path in made:
+        assert (folder / path.name).read_bytes() == path.read_bytes(), path.name
 
 
 @pytest.mark.needs("fairseq")
@@ -388,29 +366,6 @@ def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> 
         prepared_corpus(data.model_copy(update={"mirror": str(tmp_path / "mirror")}))
 
 
-def test_wmt_archives_are_read(tmp_path: Path) -> None:
-    files = {}
-    for file, stem in (
-        ("training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en"),
-        ("training-parallel-commoncrawl.tgz", "commoncrawl.de-en"),
-        ("training-parallel-nc-v9.tgz", "training/news-commentary-v9.de-en"),
-    ):
-        files[file] = archive(tmp_path / file, {f"{stem}.en": f"{stem}\n", f"{stem}.de": "x\n"})
-    for file, stem in (("test.tgz", "test/newstest2013"), ("test-full.tgz", "test-full/newstest2014-deen")):
-        files[file] = archive(
-            tmp_path / file,
-            {f"{stem}-src.en.sgm": '<seg id="1">Hi</seg>\n', f"{stem}-ref.de.sgm": '<seg id="1">Ho</seg>\n'},
-        )
-    data = compose_experiment(["task=en-de", "data.source=wmt14-en-de"]).data
-    assert isinstance(data, ParallelConfig)
-    splits = read_corpus(data, files)
-    assert len(list(splits["train"])) == 3
-    assert (list(splits["valid"]), list(splits["test"])) == ([("Hi", "Ho")], [("Hi", "Ho")])
-    archive(tmp_path / "test.tgz", {"test/other": ""})
-    with pytest.raises(ValueError, match=r"test\.tgz: holds no newstest2013-src\.en\.sgm"):
-        list(read_corpus(data, files)["valid"])
-
-
 @pytest.mark.parametrize(
     ("task", "sizes"), [("de-en", (29_000, 1_014, 1_000)), ("en-vi", (30_000, 1_553, 1_268))]
 )
@@ -419,17 +374,6 @@ def test_the_mini_corpora_are_read_from_the_mirror(mirror: Path, task: str, size
     assert isinstance(data, ParallelConfig)
     splits = read_corpus(data, corpus_files(data))
     assert tuple(len(list(splits[s])) for s in ("train", "valid", "test")) == sizes
-
-
-def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "train.de.gz"
-    path.write_bytes(gzip.compress(b"ein Satz\n" * 100)[:-20])
-    with pytest.raises(ValueError, match=r"train\.de\.gz: not a whole gzip file"):
-        list(pair_of(path, path))
-    packed = gzip.compress(b"ein Satz\n" * 100)
-    path.write_bytes(packed[:12] + b"\xff" * 8 + packed[20:])
-    with pytest.raises(ValueError, match=r"train\.de\.gz: not a whole gzip file"):
-        list(pair_of(path, path))
 
 
 def test_a_corpus_that_cannot_be_had_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -30,7 +28,6 @@ from adanorm.files import naming, write_whole
 VERSION = 2  # of this preparation: another one is another folder
 CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
 PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
-KEPT_DAYS = 14  # for which an interrupted preparation waits to be gone on with
 
 
 def cores() -> int:
@@ -57,7 +54,6 @@ def prepared_corpus(
     if folder.exists() and _broken_file(folder) is None:
         return folder, checksums  # without a lock: the folder may be one that cannot be written
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder.parent)
     with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
         if folder.exists() and (broken := _broken_file(folder)) is not None:
             say(f"{folder / broken}: not what was written: the corpus is prepared again")
@@ -102,14 +98,3 @@ def _broken_file(folder: Path) -> str | None:
         return next((name for name in {**written, **there} if written.get(name) != there.get(name)), None)
     except (OSError, ValueError, TypeError, AttributeError):
         return CHECKSUMS
-
-
-def _sweep(folder: Path) -> None:
-    """Remove preparations that nobody is at and nobody has gone on with for a while."""
-    for part in folder.glob("*.part"):
-        with suppress(
-            OSError
-        ):  # another process may have removed it, or is at it: a Timeout is such an error
-            if time.time() - part.stat().st_mtime > KEPT_DAYS * 86400:
-                with FileLock(part.with_suffix(".lock"), timeout=0):
-                    shutil.rmtree(part, ignore_errors=True)

@@ -89,7 +89,14 @@ def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
     `tags` is the column of tags in CoNLL: `xpos`, the fifth, or `upos`, the fourth. Raises
     ValueError naming file, sentence and reason where it is no such file or holds no tree.
     """
-    trees = each_sentence(content, name, lambda lines: _tree(lines, tags))
+
+    def checked(lines: str) -> Tree:
+        tree = _tree(lines, tags)
+        if reason := problem(tree.heads):
+            raise ValueError(reason)
+        return tree
+
+    trees = each_sentence(content, name, checked)
     if not trees:
         raise ValueError(f"{name}: holds no sentence")
     return trees
@@ -122,14 +129,13 @@ def _tree(lines: str, tags: str) -> Tree:
     if any(word["head"] is None for word in words):
         raise ValueError("a word has no head")
     labels = tuple(str(word["deprel"]) for word in words)
-    tree = Tree(
+    return Tree(
         words=tuple(word["form"] for word in words),
         tags=tuple(word[tags] for word in words),
         heads=tuple(word["head"] for word in words),
         labels=None if set(labels) == {"_"} else labels,
         punctuation=tuple(word["upos"] == "PUNCT" or word["xpos"] in PENN_PUNCTUATION for word in words),
     )
-    return _checked(tree)
 
 
 # The other columns are written again as they are.
@@ -173,13 +179,7 @@ def _tree_of_columns(rows: list[list[str]]) -> Tree:
     except ValueError:
         raise ValueError(f"heads must be whole numbers, found {' '.join(heads)!r}") from None
     punctuation = tuple(tag in PENN_PUNCTUATION for tag in tags)
-    return _checked(Tree(words, tags, numbers, labels[0] if labels else None, punctuation))
-
-
-def _checked(tree: Tree) -> Tree:
-    if reason := problem(tree.heads):
-        raise ValueError(reason)
-    return tree
+    return Tree(words, tags, numbers, labels[0] if labels else None, punctuation)
 
 
 def read_sample(path: Path, fold: int | None = None) -> Trees:

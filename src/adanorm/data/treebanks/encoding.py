@@ -99,10 +99,9 @@ class Vocabulary:
         tags: list[int] = []
         for tree in trees:
             written = (word.lower() for word in tree.words) if self.lowercase else tree.words
-            words += (0, 1)
-            words += [word_ids.get(word, UNKNOWN) for word in written]
-            tags += (self.first_tag, self.first_tag + 1)
-            tags += [tag_ids.get(tag, self.first_tag + UNKNOWN) for tag in tree.tags]
+            words += (0, 1, *(word_ids.get(word, UNKNOWN) for word in written))
+            unknown = self.first_tag + UNKNOWN
+            tags += (self.first_tag, self.first_tag + 1, *(tag_ids.get(tag, unknown) for tag in tree.tags))
         starts = np.cumsum([0, *(len(tree) + 2 for tree in trees)])
         return Sentences(np.array(words), np.array(tags), starts)
 
@@ -114,10 +113,9 @@ class Vocabulary:
         heads: list[int] = []
         labels: list[int] = []
         for tree in trees:
-            heads += (0, 0)
-            heads += [head + 1 for head in tree.heads]
-            labels += (0, 0)
-            labels += [self._label_numbers.get(label, 1) for label in tree.labels or [""] * len(tree)]
+            heads += (0, 0, *(head + 1 for head in tree.heads))
+            names = tree.labels or [""] * len(tree)
+            labels += (0, 0, *(self._label_numbers.get(label, 1) for label in names))
         return np.array(heads), np.array(labels)
 
 
@@ -142,9 +140,8 @@ def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tens
         except ValueError:
             raise ValueError(f"{path.name}, line {number}: not `word v1 v2 ...`") from None
         if len(vector) != dim:
-            raise ValueError(
-                f"{path.name}, line {number}: {len(vector)} numbers, model.embedding_dim is {dim}"
-            )
+            problem = f"{len(vector)} numbers, model.embedding_dim is {dim}"
+            raise ValueError(f"{path.name}, line {number}: {problem}")
         if not vector.isfinite().all():
             raise ValueError(f"{path.name}, line {number}: a number that is not finite")
         if word in wanted:
