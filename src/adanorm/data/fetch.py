@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -109,14 +109,13 @@ def _fetch_file(entry: Source, file: File, data: DataConfig, patience: Patience)
 def ask_all(sources: Iterable[Source], patience: Patience = PATIENCE) -> dict[str, dict[str, str | None]]:
     """Return what is wrong at each address of the network, or None, by file and address."""
     with ThreadPoolExecutor(8) as pool:
+
+        def submit(address: str, size: int | None) -> Future[str | None]:
+            whole, _, member = address.partition("#")
+            return pool.submit(ask, whole, None if member else size, patience)
+
         asked = {
-            f"{source.folder}/{file.name}": {
-                address: pool.submit(
-                    ask, address.partition("#")[0], None if "#" in address else file.size, patience
-                )
-                for address in file.addresses
-                if "://" in address
-            }
+            f"{source.folder}/{file.name}": {a: submit(a, file.size) for a in file.addresses if "://" in a}
             for source in sources
             for file in source.files
         }

@@ -48,9 +48,8 @@ class PairBatch(Movable):
         rows = slice(0, 1) if none else slice(rank, None, world)
         target = torch.full_like(self.target[rows], self.padding) if none else self.target[rows]
         units = int((target != self.padding).sum())
-        return PairBatch(
-            self.source[rows], self.lengths[rows], self.previous[rows], target, units, self.padding
-        )
+        source, lengths, previous = self.source[rows], self.lengths[rows], self.previous[rows]
+        return PairBatch(source, lengths, previous, target, units, self.padding)
 
 
 class Pairs:
@@ -83,14 +82,9 @@ class Pairs:
         """Return these pairs as a batch."""
         sample = self.dataset.collater([self.dataset[int(index)] for index in indices])
         inputs = sample["net_input"]
-        return PairBatch(
-            inputs["src_tokens"],
-            inputs["src_lengths"],
-            inputs["prev_output_tokens"],
-            sample["target"],
-            sample["ntokens"],
-            self._padding,
-        )
+        source, lengths = inputs["src_tokens"], inputs["src_lengths"]
+        previous, target = inputs["prev_output_tokens"], sample["target"]
+        return PairBatch(source, lengths, previous, target, sample["ntokens"], self._padding)
 
     def as_bytes(self) -> Iterator[bytes]:
         """Yield each pair's token ids as bytes."""
@@ -123,9 +117,8 @@ class Corpus:
     @cached_property
     def inspection(self) -> Inspection:
         """What the pairs say: which are in two splits, and which are too long for a batch to train on."""
-        counts = self.counted or count_overlaps(
-            {split: pairs.as_bytes() for split, pairs in self.splits.items()}
-        )
+        examples = {split: pairs.as_bytes() for split, pairs in self.splits.items()}
+        counts = self.counted or count_overlaps(examples)
         sizes = self.splits["train"].sizes
         too_long = int((sizes > self.batch_tokens).sum())
         counts["too_long"] = {"train": too_long}

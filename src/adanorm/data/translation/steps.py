@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from functools import cache, lru_cache, partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -273,9 +273,8 @@ def split_words(data: ParallelConfig, raw: Shard) -> Info:
     """Split raw text into words and, for training, leave out what cleaning drops."""
 
     def compute() -> Info:
-        sides = [
-            [split(line) for line in side] for split, side in zip(_tokenizers(data), raw.sides(), strict=True)
-        ]
+        pairs = zip(_tokenizers(data), raw.sides(), strict=True)
+        sides = [[split(line) for line in side] for split, side in pairs]
         return _kept(sides, data, raw, cleaned=data.clean == "words")
 
     return raw._replace(step="words").once(compute)
@@ -287,14 +286,10 @@ def divide(data: ParallelConfig, split: str, words: Shard) -> Info:
     assert every is not None, "there are validation pairs otherwise"
 
     def compute() -> Info:
-        sides = [
-            [
-                line
-                for index, line in enumerate(side, words.start + 1)
-                if (index % every == 0) == (split == "valid")
-            ]
-            for side in words.sides()
-        ]
+        source, target = words.sides()
+        numbers = range(words.start + 1, words.start + len(source) + 1)
+        chosen = [(number % every == 0) == (split == "valid") for number in numbers]
+        sides = [list(compress(side, chosen)) for side in (source, target)]
         return _kept(sides, data, words, cleaned=False)
 
     return words._replace(step="divided", split=split).once(compute)
