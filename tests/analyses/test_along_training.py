@@ -42,7 +42,7 @@ def sums(step: Step) -> Values:
 
 
 def rows(record: AnalysisRecord) -> list[dict[str, Any]]:
-    return reader.observations(record.folder())
+    return reader.record(record.folder()).rows("rows.jsonl")
 
 
 def weights(record: AnalysisRecord, observe: Any) -> dict[str, Tensor]:

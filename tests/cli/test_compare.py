@@ -12,7 +12,7 @@ from adanorm import tasks
 from adanorm.cli.compare import compare
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.records.comparisons import comparison_of, read_comparison
+from adanorm.records.comparisons import read_comparison
 from adanorm.records.folder import RunFolder
 from adanorm.verdicts.by_example import compare_by_example
 from tests.conftest import Command
@@ -44,8 +44,8 @@ def test_norms_are_compared_example_by_example(tmp_path: Path) -> None:
     # Seeds agree, so that all the error is the examples': eight of them differ, all one way.
     by_examples = 100 * (0.25 * 0.75 / 31) ** 0.5
     assert f"standard errors: examples {by_examples:.3f}, seeds" in lines[3]
-    (path,) = (tmp_path / "comparisons" / "rt").glob("*.json")
-    written = comparison_of(path.read_bytes())
+    written = read_comparison(runs["layernorm"][0], runs["adanorm"][0])
+    assert written is not None
     assert (written.gap, written.seeds, written.examples) == (25.0, [1, 2], 32)
     assert written.example_error == pytest.approx(by_examples)
     assert written.test_set == {}, "fewer than five seeds"

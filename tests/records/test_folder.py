@@ -95,20 +95,6 @@ def test_what_a_later_version_has_written_is_left_as_it_is(folder: RunFolder) ->
     assert later.read_text() == '{"schema": 2, "status": "done"}'
 
 
-@pytest.mark.parametrize(
-    "name", ["result.json", "metrics.jsonl", "predictions.txt.gz", "weights.safetensors"]
-)
-@pytest.mark.filterwarnings("ignore:.*is not counted")
-def test_a_folder_in_the_way_of_a_file_is_named_before_any_work(folder: RunFolder, name: str) -> None:
-    (folder.path / name).mkdir(parents=True)
-    with (
-        pytest.raises(ValueError, match=f"{name}: a folder has the name of a record's file; move it away"),
-        folder.recording(IDENTITY, ENVIRONMENT),
-    ):
-        pass
-    assert names(folder) == {name}
-
-
 def test_the_code_of_what_comes_from_outside_is_copied_into_the_record(folder: RunFolder) -> None:
     code = {"own/norms.py": b"x = 1\n", "own/sites.py": b"y = 2\n"}
     with folder.recording(IDENTITY, ENVIRONMENT, code):
@@ -177,12 +163,12 @@ def test_rows_after_the_checkpoint_are_dropped(folder: RunFolder) -> None:
 
 def test_rows_of_test_scores_and_of_an_analysis_lie_beside_those_of_metrics(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
-    folder.add_test_row({"update": 1})
-    assert reader.test_metrics(folder.path) == [{"update": 1}]
-    folder.write_test_rows([{"update": 2}])
-    assert reader.test_metrics(folder.path) == [{"update": 2}]
+    folder.add_row({"update": 1}, to=folder.test_rows)
+    assert reader.record(folder.path).rows("test_metrics.jsonl") == [{"update": 1}]
+    folder.write_rows([{"update": 2}], to=folder.test_rows)
+    assert reader.record(folder.path).rows("test_metrics.jsonl") == [{"update": 2}]
     RunFolder(folder.path, rows="rows.jsonl").add_row({"update": 3})
-    assert reader.observations(folder.path) == [{"update": 3}]
+    assert reader.record(folder.path).rows("rows.jsonl") == [{"update": 3}]
     assert reader.metrics(folder.path) == []
     assert folder.weights.name == "weights.safetensors"
 

@@ -11,7 +11,7 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import ANALYSES, RUNS
-from adanorm.files import as_json
+from adanorm.files import as_json, with_checksum
 from adanorm.records import reader
 from adanorm.records.check import digests
 from adanorm.records.result import AnalysisResult, Ended, Result, outcome
@@ -83,8 +83,9 @@ def test_a_score_that_is_not_finite_is_no_result() -> None:
         *((content, "it is no JSON object") for content in ("[]", "null", "1", '"x"', "\xff", "[" * 100000)),
         ('{"schema": 2, "status": "done"}', "schema 2 is not 1"),
         ('{"status": "done"}', "schema None is not 1"),
-        ('{"schema": 1, "status": "running"}', "status: input should be 'done', 'diverged' or 'failed'"),
-        ('{"schema": 1, "status": "done"}', "task: field required"),
+        ('{"schema": 1, "status": "done"}', "it is not what was written"),
+        (json.dumps(with_checksum({"schema": 1, "status": "running"})), "status: input should be 'done', "),
+        (json.dumps(with_checksum({"schema": 1, "status": "done"})), "task: field required"),
     ],
 )
 def test_what_cannot_be_read_is_not_counted_and_said(tmp_path: Path, content: str, complaint: str) -> None:

@@ -81,8 +81,8 @@ def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, tmp
     assert reader.is_complete(moved.folder())
     assert reader.runs_on_record(moved) == [moved]
     for read in (
-        reader.result, reader.metrics, reader.test_metrics, reader.environment, reader.outputs,
-        reader.has_outputs, lambda folder: reader.record(folder).identity,
+        reader.result, reader.metrics, reader.outputs, reader.has_outputs,
+        lambda folder: reader.record(folder).environment, lambda folder: reader.record(folder).identity,
     ):  # fmt: skip
         assert read(moved.folder()) == read(run.folder())
     assert [one.folder for one in reader.records(tmp_path / "store")] == [moved.folder()]

@@ -43,7 +43,7 @@ def along_training(observe: Observe) -> Make:
                 if time.monotonic() - saved > trainer.context.checkpoint_seconds:
                     trainer.save(folder.checkpoint)
                     saved = time.monotonic()
-            rows = reader.observations(folder.path)
+            rows = reader.record(folder.path).rows("rows.jsonl")
             recording.result = _result(record, trainer, prepared.sites.swapped, rows)
 
     return make

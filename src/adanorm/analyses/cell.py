@@ -43,7 +43,7 @@ def _geometric_means(cell: Sequence[AnalysisRecord], name: str) -> list[float]:
         if analysis_results([record]):
             rows = [
                 {"values": {place: {name: values.get(name)} for place, values in row["values"].items()}}
-                for row in reader.observations(record.folder())
+                for row in reader.record(record.folder()).rows("rows.jsonl")
             ]
             found += averages(rows, geometric_mean).summary.values()
     return found

@@ -70,7 +70,7 @@ def _named(name: str, known: Sequence[str], kind: str) -> str:
 
 def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:
     lines = [f"seed {result.seed}: {_ending(result, metric)}", f"  record   {where(folder)}"]
-    environment = reader.environment(folder)
+    environment = reader.record(folder).environment
     if environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""
         lines.append(f"  commit   {environment.get('commit')}{dirty}")

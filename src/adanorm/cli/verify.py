@@ -28,7 +28,7 @@ def main(arguments: Arguments) -> int:
     recorded = _recorded(arguments.settings)
     from adanorm.records import reader
 
-    environment = reader.environment(recorded.folder())
+    environment = reader.record(recorded.folder()).environment
     # What a record does not say was computed by the eager norms: there were no others then.
     backend = environment.get("norm_backend", "eager").partition(":")[0]
     computed: dict[str, object] = {
@@ -94,7 +94,7 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
         "differs": f"not reproduced{p}",
     }
     lines.append(verdicts.get(repeat.agreement, f"reproduced {repeat.agreement}"))
-    unlike = differences(reader.environment(recorded.folder()), reader.environment(repeated.folder()))
+    unlike = differences(*(reader.record(run.folder()).environment for run in (recorded, repeated)))
     lines += ["computed otherwise:", *unlike] if unlike else ["computed alike"]
     for line in lines:
         indent = "  " if line in unlike else ""

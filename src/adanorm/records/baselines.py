@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from adanorm.config.digest import digest_of
@@ -33,69 +31,41 @@ def data_digest(run: Experiment) -> str:
 
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
-    """Return what is recorded by data set; raises ValueError for what is not what was written."""
-    by_data = {}
-    for entry in _listed():
-        try:
-            values = whole(entry)
-        except ValueError as error:
-            shown = entry if isinstance(entry, dict) else {}
-            settings = f"task={shown.get('task')} scale={shown.get('scale')}"
-            raise ValueError(f"{_path()}: {settings}: {error}; `adanorm baselines` makes it again") from None
-        by_data[values["data"]] = values
-    return by_data
-
-
-def _listed() -> list[Any]:
-    path = _path()
+    """Return what is recorded by data set; raises ValueError where it is not what was written."""
+    path = PATH if PATH.exists() else SHIPPED / "results" / PATH.name
     try:
-        entries = json.loads(path.read_bytes()) if path.exists() else []
-    except (ValueError, RecursionError):
-        entries = None
-    if not isinstance(entries, list):
-        raise ValueError(f"{path}: it is no list in JSON; without it `adanorm baselines` makes it again")
-    return entries
-
-
-def _path() -> Path:
-    return PATH if PATH.exists() else SHIPPED / "results" / PATH.name
-
-
-def _is_whole(entry: Any) -> bool:
-    with suppress(ValueError):
-        return bool(whole(entry))
-    return False
+        entries = [whole(entry) for entry in json.loads(path.read_bytes())] if path.exists() else []
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError(
+            f"{path}: it is not what was written; restore it, or delete it and run `adanorm baselines`"
+        ) from None
+    return {entry["data"]: entry for entry in entries}
 
 
 def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]]) -> None:
     """Record the baselines of a run's data set, {split: {name: metrics}}, in place of older ones."""
-    entry: dict[str, Any] = {"task": run.task.name, "scale": run.scale, "data": data_digest(run), **splits}
-    others = [other for other in _listed() if _is_whole(other) and other["data"] != entry["data"]]
-    entries = [*others, with_checksum(entry)]
-    ordered = sorted(entries, key=lambda entry: (entry["task"], entry["scale"], entry["data"]))
-    write_whole(PATH, as_json(ordered))
+    data = data_digest(run)
+    entries = {**_entries(), data: {"task": run.task.name, "scale": run.scale, "data": data, **splits}}
+    ordered = sorted(entries.values(), key=lambda entry: (entry["task"], entry["scale"], entry["data"]))
+    write_whole(PATH, as_json([with_checksum(entry) for entry in ordered]))
     _entries.cache_clear()
 
 
 def baselines(run: Experiment, split: str = "test") -> dict[str, dict[str, float]]:
     """Return the recorded baselines of a run's data set, {name: metrics}; empty where there are none."""
-    by_name: dict[str, dict[str, float]] = _entries().get(data_digest(run), {}).get(split, {})
-    return by_name
+    return dict(_entries().get(data_digest(run), {}).get(split, {}))
 
 
 def best_baseline(run: Experiment, metric: str, split: str = "test") -> Baseline | None:
     """Return the best recorded baseline of a run's data set; None where none has the metric."""
-    sign = 1 if METRICS[metric].higher_is_better else -1
-    scores = {name: values[metric] for name, values in baselines(run, split).items() if metric in values}
-    if not scores:
-        return None
-    name = max(scores, key=lambda name: sign * scores[name])
-    return Baseline(name, scores[name])
+    known = [Baseline(name, of[metric]) for name, of in baselines(run, split).items() if metric in of]
+    best = max if METRICS[metric].higher_is_better else min
+    return best(known, key=lambda baseline: baseline.score, default=None)
 
 
 def has_learned(run: Experiment, score: float) -> bool:
     """Return whether a test score is better than every recorded baseline of the run's data set."""
-    metric = run.task.metric
-    baseline = best_baseline(run, metric)
-    sign = 1 if METRICS[metric].higher_is_better else -1
-    return baseline is None or sign * score > sign * baseline.score
+    if (baseline := best_baseline(run, run.task.metric)) is None:
+        return True
+    higher = METRICS[run.task.metric].higher_is_better
+    return score > baseline.score if higher else score < baseline.score

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,8 @@ from adanorm.records.result import AnalysisResult, Ended, Result
 ROWS = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
 PATCH = "changes.patch"  # what the code differed from its commit by
 OUTPUTS = "predictions.txt.gz"  # the test set's
-FILES = (
-    "config.yaml",
-    "environment.json",
-    PATCH,
-    OUTPUTS,
-    "test_metrics.jsonl",
-    *ROWS.values(),
-)  # beside the result
+# beside the result
+FILES = ("config.yaml", "environment.json", PATCH, OUTPUTS, "test_metrics.jsonl", *ROWS.values())
 NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # of a folder: scale, seed, digest
 
 Content = Callable[[str], bytes | None]
@@ -37,24 +29,27 @@ Rows = Sequence[Mapping[str, Any]]
 def problem(folder: Path, content: Content, result: Ended) -> str | None:
     """Return why a result does not count, in a few words; None where it does.
 
-    `content` returns the bytes of a file of the folder by its name. A file that has changed since it was
-    written, a folder of another run, a score that cannot be, rows that lack.
+    `content` returns the bytes of a file of the folder by its name. A file may have changed since it was
+    written, the folder may be another run's, a score may be impossible, rows may lack.
     """
     try:
-        if reason := _of_files(content, result):
-            return reason
-        identity = _identity(content("config.yaml"))
-        if reason := _of_the_folder(folder, identity, result):
-            return reason
+        for name, written in (result.files or {}).items():
+            if (stored := content(name)) is None:
+                raise ValueError(f"{name} is missing")
+            if hashlib.sha256(stored).hexdigest() != written:
+                raise ValueError(f"{name} is not what was written")
+        identity = read_yaml((content("config.yaml") or b"").decode()) or {}
         name = ROWS[AnalysisResult if isinstance(result, AnalysisResult) else Result]
         rows = rows_of(name, content(name) or b"")
     except (OSError, ValueError) as error:
         return " ".join(str(error).split())
+    if reason := _of_the_folder(folder, identity, result):
+        return reason
     if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
         return f"rows.jsonl has {len(rows)} rows, not {result.observations}"
     if not isinstance(result, Result) or result.status != "done":
         return None
-    return _of_scores(identity, result) or _of_rows(identity, rows, result)
+    return _of_scores(identity, result) or _of_rows(rows, result)
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -76,27 +71,8 @@ def rows_of(name: str, content: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def _identity(config: bytes | None) -> Identity:
-    if config is None:
-        raise ValueError("config.yaml is missing")
-    try:
-        identity = read_yaml(config.decode())
-    except ValueError as error:
-        raise ValueError(f"config.yaml: {error}") from None
-    return identity if isinstance(identity, dict) else {}
-
-
-def _of_files(content: Content, result: Ended) -> str | None:
-    for name, written in (result.files or {}).items():
-        if (whole := content(name)) is None:
-            return f"{name} is missing"
-        if hashlib.sha256(whole).hexdigest() != written:
-            return f"{name} is not what was written"
-    return None
-
-
 def _of_the_folder(folder: Path, identity: Identity, result: Ended) -> str | None:
-    """Return in what the result is of another run than its folder, which is named by run and digest."""
+    """Return how the result differs from what its folder is named for; None where it does not."""
     named = NAME.fullmatch(folder.name)
     if named is None:
         return "its folder is named as no record's"
@@ -126,34 +102,17 @@ def _of_scores(identity: Identity, result: Result) -> str | None:
     return None
 
 
-def _of_rows(identity: Identity, rows: Rows, result: Result) -> str | None:
-    """Return what the rows lack, which are one per evaluation."""
-    updates = [row.get("update") for row in rows]
-    if not rows or not all(isinstance(update, int) for update in updates):
-        return "metrics.jsonl has no row of an update"
-    if not all(math.isfinite(value) for row in rows for value in row.values() if isinstance(value, float)):
-        return "metrics.jsonl has a value that is not finite"
-    if updates[-1] != result.steps:
-        return f"metrics.jsonl ends at update {updates[-1]}, the run at {result.steps}"
-    if not _follow(identity, rows):
-        return "metrics.jsonl lacks rows of some evaluations"
-    return _of_the_best(rows, result)
-
-
-def _follow(identity: Identity, rows: Rows) -> bool:
-    """Return whether the rows are of one evaluation after the other; the last may come early, at the end."""
-    every = identity["training"].get("evaluate_every")
-    *updates, last = (row.get("update" if every else "epoch", math.inf) for row in rows)
-    expected = [(every or 1) * count for count in range(1, len(rows) + 1)]
-    grows = all(a["update"] < b["update"] for a, b in pairwise(rows))
-    return grows and updates == expected[:-1] and last <= expected[-1]
-
-
-def _of_the_best(rows: Rows, result: Result) -> str | None:
-    best = next((row for row in rows if row["update"] == result.best_step), None)
+def _of_rows(rows: Rows, result: Result) -> str | None:
+    """Return what the rows lack, which are one per evaluation; None where they lack nothing."""
+    last = rows[-1].get("update") if rows else None
+    if last != result.steps:
+        return f"metrics.jsonl ends at update {last}, the run at {result.steps}"
+    best = next((row for row in rows if row.get("update") == result.best_step), None)
     if best is None:
         return f"metrics.jsonl has no row of the best step, {result.best_step}"
-    measured = {name: best.get(f"valid_{name}") for name in result.valid or {}}
-    if not result.averaged and measured != result.valid:
+    if (
+        not result.averaged
+        and {name: best.get(f"valid_{name}") for name in result.valid or {}} != result.valid
+    ):
         return "valid is not what metrics.jsonl has at the best step"
     return None

@@ -51,14 +51,6 @@ def write_comparison(path: Path, record: ComparisonRecord) -> None:
     write_whole(path, as_json(with_checksum(record.model_dump(mode="json"))))
 
 
-def comparison_of(content: bytes) -> ComparisonRecord:
-    """Return the comparison in a text; raises ValueError where it is not what was written."""
-    try:
-        return ComparisonRecord.model_validate(read_whole(content))
-    except ValidationError:
-        raise ValueError("it is no comparison") from None
-
-
 def read_comparison(first: Experiment, second: Experiment) -> ComparisonRecord | None:
     """Return the comparison of two norms on record, in either order; None where there is none.
 
@@ -67,7 +59,8 @@ def read_comparison(first: Experiment, second: Experiment) -> ComparisonRecord |
     for path in (comparison_path(first, second), comparison_path(second, first)):
         if path.exists():
             try:
-                return comparison_of(path.read_bytes())
+                return ComparisonRecord.model_validate(read_whole(path.read_bytes()))
             except ValueError as error:
-                warnings.warn(f"{path} is not counted: {error}", stacklevel=1)
+                reason = "it is no comparison" if isinstance(error, ValidationError) else error
+                warnings.warn(f"{path} is not counted: {reason}", stacklevel=1)
     return None

@@ -79,7 +79,7 @@ class RunFolder:
             if recording.is_complete:
                 yield recording
                 return
-            reader.check_replaceable(self.path)
+            self._check_version()
             write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
             write_whole(self.path / "environment.json", as_json(environment))
             (self.path / PATCH).unlink(missing_ok=True)  # of an earlier start
@@ -96,6 +96,13 @@ class RunFolder:
             finally:
                 if recording.result is not None:
                     self._end(recording.result)
+
+    def _check_version(self) -> None:
+        values = reader.record(self.path).values
+        schema = values.get("schema") if isinstance(values, dict) else None
+        if isinstance(schema, int | float) and schema > reader.SCHEMA:
+            path = self.path / "result.json"
+            raise ValueError(f"{path}: of schema {schema}, from a later version of the suite: left as it is")
 
     def _end(self, result: Ended) -> None:
         write_whole(self.path / "result.json", result.sealed(digests(self.path)))
@@ -123,42 +130,26 @@ class RunFolder:
         """The test scores of every evaluation, which choose nothing."""
         return self.path / "test_metrics.jsonl"
 
-    def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write all rows so far: a resumed run goes on after those that its checkpoint knows."""
-        _write_lines(self.rows, rows)
+    def write_rows(self, rows: Sequence[Mapping[str, Any]], *, to: Path | None = None) -> None:
+        """Write all rows so far, of metrics unless `to` says more: a resumed run goes on after those."""
+        write_whole(to or self.rows, "".join(map(_line, rows)).encode())
 
-    def write_test_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write all rows of test scores so far, for the same reason."""
-        _write_lines(self.test_rows, rows)
-
-    def add_test_row(self, row: Mapping[str, Any]) -> None:
-        """Append a row of test scores."""
-        _add_line(self.test_rows, row)
-
-    def add_row(self, row: Mapping[str, Any]) -> None:
-        """Append a row of metrics or of observations."""
-        _add_line(self.rows, row)
+    def add_row(self, row: Mapping[str, Any], *, to: Path | None = None) -> None:
+        """Append a row, of metrics unless `to` says more; a full disk leaves no half of it."""
+        left, path = _line(row).encode(), to or self.rows
+        with naming(path), path.open("ab", buffering=0) as file:
+            before = file.tell()
+            try:
+                while left:
+                    left = left[file.write(left) :]
+            except OSError:
+                file.truncate(before)
+                raise
 
     def write_outputs(self, outputs: list[str]) -> None:
         """Write the test set's outputs, one line per example; the same outputs give the same bytes."""
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / "predictions.txt.gz", gzip.compress(text, mtime=0))
-
-
-def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    write_whole(path, "".join(map(_line, rows)).encode())
-
-
-def _add_line(path: Path, row: Mapping[str, Any]) -> None:
-    left = _line(row).encode()
-    with naming(path), path.open("ab", buffering=0) as file:
-        whole = file.tell()
-        try:
-            while left:
-                left = left[file.write(left) :]
-        except OSError:
-            file.truncate(whole)  # a full disk may have taken the half of it
-            raise
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -27,9 +27,8 @@ class Log(NamedTuple):
 def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]:
     """Yield what takes rows and test scores to the configured logger, if it is used in this process.
 
-    For `files` they go nowhere else than into the run's folder. The logger has the configuration too.
-    The runs of a study are one group of wandb, or one folder of TensorBoard; without a study each run
-    logs into its own folder.
+    For `files` they go nowhere else than into the run's folder. The runs of a study are one group of wandb,
+    or one folder of TensorBoard.
     """
     logger = experiment.logger
     if logger.name == "files" or not used:
@@ -41,13 +40,11 @@ def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]
             identity = yaml.safe_dump(experiment.identity(), sort_keys=False)
             writer.add_text("configuration", f"```\n{identity}```")
 
-            def add(values: Mapping[str, float], update: int) -> None:
+            def add(values: Mapping[str, float], update: float) -> None:
                 for name, value in values.items():
-                    writer.add_scalar(name, value, update)
+                    writer.add_scalar(name, value, int(update))
 
-            yield Log(
-                lambda row: add(row, int(row["update"])), lambda scores, update: add(_test(scores), update)
-            )
+            yield Log(lambda row: add(row, row["update"]), lambda scores, update: add(_test(scores), update))
     else:
         import wandb
 

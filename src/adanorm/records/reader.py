@@ -24,7 +24,7 @@ from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.portable import VARIABLE
 from adanorm.config.yaml_file import read_yaml
-from adanorm.files import CHECKSUM, checksum_of
+from adanorm.files import whole
 from adanorm.records import store
 from adanorm.records.check import FILES, NAME, OUTPUTS, problem, rows_of
 from adanorm.records.result import AnalysisResult, Ended, Result
@@ -58,8 +58,8 @@ class Record:
     """
 
     def __init__(self, folder: Path, line: store.Line | None = None) -> None:
-        self.folder = folder
-        self._line = line
+        self.folder, self._line = folder, line
+        self._rows: dict[str, list[dict[str, Any]]] = {}
 
     @property
     def file(self) -> Path | None:
@@ -108,37 +108,28 @@ class Record:
 
     def looked_through(self) -> tuple[Ended | None, str | None]:
         """Return what the record came to, or None and why it does not count."""
-        values = self.values
-        if reason := self._unreadable(values):
-            return None, reason
+        values, line = self.values, self._line
+        if line is not None and not line.is_whole:
+            return None, f"its line in {line.file.name} is not what was written"
+        if not isinstance(values, dict):
+            return None, "it is no JSON object"
+        if (schema := values.get("schema")) != SCHEMA:
+            return None, f"schema {schema!r} is not {SCHEMA}"
         kind: type[Ended] = AnalysisResult if "analysis" in values else Result
         try:
-            ended = kind.model_validate({key: value for key, value in values.items() if key != CHECKSUM})
+            ended = kind.model_validate(whole(values) if line is None else values)
         except ValidationError as error:
             wrong = error.errors()[0]
             return None, f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}"
-        if self._line is not None:  # it was looked through when it was kept
-            return ended, None
-        reason = self.problem(ended)
-        if reason is None and CHECKSUM not in values:
-            reason = "it has no checksum"
+        except ValueError as error:
+            return None, str(error)
+        # A kept record was looked through when it was kept, and its line has a checksum of all.
+        reason = self.problem(ended) if line is None else None
         return (None, reason) if reason else (ended, None)
 
     def problem(self, ended: Ended) -> str | None:
         """Return why the record's files are not those of what it came to; None where they are."""
         return problem(self.folder, self.content, ended)
-
-    def _unreadable(self, values: Any) -> str | None:
-        """Return why what result.json says is no result that was written; None where it is one."""
-        if self._line is not None and not self._line.is_whole:
-            return f"its line in {self._line.file.name} is not what was written"
-        if not isinstance(values, dict):
-            return "it is no JSON object"
-        if values.get("schema") != SCHEMA:
-            return f"schema {values.get('schema')!r} is not {SCHEMA}"
-        rest = {key: value for key, value in values.items() if key != CHECKSUM}
-        changed = self._line is None and CHECKSUM in values and values[CHECKSUM] != checksum_of(rest)
-        return "it is not what was written" if changed else None
 
     @property
     def values(self) -> Any:
@@ -182,10 +173,6 @@ class Record:
             self._rows[name] = rows_of(name, self.content(name) or b"")
         return self._rows[name]
 
-    @cached_property
-    def _rows(self) -> dict[str, list[dict[str, Any]]]:
-        return {}
-
     def outputs(self, *, examples: int | None = None) -> list[str]:
         """Return the test set's outputs, one per example.
 
@@ -195,10 +182,10 @@ class Record:
         try:
             if self._line is not None:
                 text = self._line.outputs()
-            else:
-                if not (packed := path.read_bytes()):
-                    raise EOFError("it is empty")
+            elif packed := path.read_bytes():
                 text = gzip.decompress(packed).decode()
+            else:
+                raise EOFError("it is empty")
         except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: cannot be read ({error})") from None
         # Only a line feed ends a line: a translation may hold what else ends one for Python.
@@ -294,42 +281,12 @@ def is_complete(folder: Path) -> bool:
     return ended is not None and ended.is_complete
 
 
-def check_replaceable(folder: Path) -> None:
-    """Raise ValueError where a record must not be written over.
-
-    A later version of the suite has written it, or a folder has the name of one of its files.
-    """
-    for name in ("result.json", *FILES, "checkpoint.pt", "weights.safetensors"):
-        if (folder / name).is_dir() and not (folder / name).is_symlink():
-            raise ValueError(f"{folder / name}: a folder has the name of a record's file; move it away")
-    values = Record(folder).values
-    schema = values.get("schema") if isinstance(values, dict) else None
-    if isinstance(schema, int | float) and schema > SCHEMA:
-        path = folder / "result.json"
-        raise ValueError(f"{path}: of schema {schema}, from a later version of the suite: left as it is")
-
-
-def environment(folder: Path) -> dict[str, Any]:
-    """Return what a run was computed with: commit, packages, device; empty where nothing says."""
-    return record(folder).environment
-
-
 def metrics(folder: Path) -> list[dict[str, float]]:
     """Return the rows of a run's metrics.jsonl, one per evaluation; none if it broke off before the first.
 
     Raises ValueError naming the file and a line that is none.
     """
     return record(folder).rows("metrics.jsonl")
-
-
-def test_metrics(folder: Path) -> list[dict[str, float]]:
-    """Return the rows of a run's test_metrics.jsonl, none if test scores were not tracked; as `metrics`."""
-    return record(folder).rows("test_metrics.jsonl")
-
-
-def observations(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of an analysis' rows.jsonl, one per observation, as `metrics` does."""
-    return record(folder).rows("rows.jsonl")
 
 
 def has_outputs(folder: Path) -> bool:

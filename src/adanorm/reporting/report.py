@@ -138,7 +138,7 @@ class RunGroups:
 
 
 def _run(folder: Path, result: Result, line: Sequence[str], criterion: str, metric: str) -> dict[str, Any]:
-    environment = reader.environment(folder)
+    environment = reader.record(folder).environment
     facts = [
         ("record", where(folder)),
         ("repeat", shlex.join(["adanorm", "run", *line, f"seed={result.seed}"])),

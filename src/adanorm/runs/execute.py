@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -93,7 +94,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
     if is_main:
         folder.write_rows(trainer.state.rows)
         if experiment.track_test:
-            folder.write_test_rows(trainer.state.test_rows)
+            folder.write_rows(trainer.state.test_rows, to=folder.test_rows)
     batches = len(trainer.task.train_batches(0))
     with (
         Progress(experiment.training, batches, trainer.selection.name, shown=is_main) as progress,
@@ -105,7 +106,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
             logger.row(row)
             progress.print(_line(experiment, row))
 
-        log_test = folder.add_test_row if experiment.track_test else None
+        log_test = partial(folder.add_row, to=folder.test_rows) if experiment.track_test else None
         outcome = trainer.train(folder.checkpoint, log, progress, log_test=log_test)
         if outcome.test is not None:
             logger.test(outcome.test.metrics, outcome.state.best_update)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -48,31 +50,27 @@ def shared_seeds(
 
 
 def out_of_date(task: str, scale: str, pairs: Sequence[Norms], *, folder: str | None = None) -> list[Norms]:
-    """Return the pairs whose comparison is not on record or is of other seeds than the two share.
+    """Return the pairs whose comparison is not on record, or is of other seeds than the two norms share.
 
-    Of those that can be compared: two norms with a shared seed whose runs all kept their outputs. `folder`
-    is that of the runs.
+    Only pairs whose runs all kept their outputs can be compared. `folder` is that of the runs.
     """
-    runs, stale = _settings(task, scale, pairs, folder), []
+    runs, lacking = _settings(task, scale, pairs, folder), []
     for pair in pairs:
-        seeds = shared_seeds(runs, pair)
-        alike = [runs[norm].model_copy(update={"seed": seed}) for norm in pair for seed in seeds]
-        if alike and all(reader.has_outputs(run.folder()) for run in alike):
-            record = read_comparison(*(runs[norm] for norm in pair))
-            if record is None or record.seeds != seeds:
-                stale.append(pair)
-    return stale
+        seeds, sides = shared_seeds(runs, pair), [runs[norm] for norm in pair]
+        record = read_comparison(*sides)
+        if (seeds if record is None else record.seeds != seeds) and all(
+            reader.has_outputs(_folder(run, seed)) for run in sides for seed in seeds
+        ):
+            lacking.append(pair)
+    return lacking
 
 
 def bring_up_to_date(
     task: str, scale: str, pairs: Sequence[Norms], *, folder: str | None = None
 ) -> list[ByExample]:
-    """Make and return the comparisons that are out of date: verdicts then allow for the noise of examples.
-
-    Raises ValueError where the task's data are not there and cannot be fetched.
-    """
-    stale = out_of_date(task, scale, pairs, folder=folder)
-    return compare_by_example(_settings(task, scale, stale, folder), stale) if stale else []
+    """Make and return the comparisons that are out of date; raises ValueError without the task's data."""
+    lacking = out_of_date(task, scale, pairs, folder=folder)
+    return compare_by_example(_settings(task, scale, lacking, folder), lacking) if lacking else []
 
 
 def compare_by_example(
@@ -92,36 +90,38 @@ def compare_by_example(
 
     first = next(iter(runs.values()))
     metric = metric or first.task.metric
-    shared = {pair: shared_seeds(runs, pair, seeds) for pair in pairs}
-    for pair, common in shared.items():
-        lacking = [seed for seed in seeds or ([] if common else [first.seed]) if seed not in common]
-        if lacking:
-            folders = [runs[norm].model_copy(update={"seed": lacking[0]}).folder() for norm in pair]
-            missing = next((f for f in folders if reader.result(f) is None), folders[1])
-            raise ValueError(f"{shown(missing)}: no completed run; `adanorm run` makes it")
+    shared = {pair: _compared_seeds(runs, pair, seeds) for pair in pairs}
     task = tasks.build(first)
-    values: dict[tuple[str, int], Values] = {}
-    factors: dict[tuple[str, int], dict[str, float]] = {}
-    for norm, seed in {(norm, seed) for pair, common in shared.items() for norm in pair for seed in common}:
-        folder = runs[norm].model_copy(update={"seed": seed}).folder()
-        outputs = reader.outputs(folder, examples=task.sizes["test"])
-        values[norm, seed] = np.array(task.scored(outputs, metric))
-        factors[norm, seed] = task.score_factors(outputs, metric)
+
+    @cache
+    def scores(norm: str, seed: int) -> tuple[Values, dict[str, float]]:
+        outputs = reader.outputs(_folder(runs[norm], seed), examples=task.sizes["test"])
+        return np.array(task.scored(outputs, metric)), task.score_factors(outputs, metric)
+
     sign = 1 if METRICS[first.task.metric].higher_is_better else -1
     own = _settings(first.task.name, first.scale, pairs, first.runs)
-    compared = []
+    comparisons = []
     for pair, common in shared.items():
-        sides = [np.array([values[norm, seed] for seed in common]) for norm in pair]
+        sides = [np.array([scores(norm, seed)[0] for seed in common]) for norm in pair]
         record = _record(first, pair, metric, common, sides)
-        path = comparison_path(*(runs[norm] for norm in pair))
-        is_whole = seeds is None or common == shared_seeds(runs, pair)
-        is_own = metric == first.task.metric and path == comparison_path(*(own[norm] for norm in pair))
-        if is_whole and is_own:
+        path, own_path = (comparison_path(*(of[norm] for norm in pair)) for of in (runs, own))
+        is_claimed = metric == first.task.metric and path == own_path
+        if is_claimed := is_claimed and common == shared_seeds(runs, pair):
             write_comparison(path, record)
         gaps = [sign * float(gap) + 0.0 for gap in (sides[1] - sides[0]).mean(1)]
-        parts = factor_gaps([(factors[pair[0], seed], factors[pair[1], seed]) for seed in common])
-        compared.append(ByExample(record, gaps, is_whole and is_own, parts))
-    return compared
+        factors = [(scores(pair[0], seed)[1], scores(pair[1], seed)[1]) for seed in common]
+        comparisons.append(ByExample(record, gaps, is_claimed, factor_gaps(factors)))
+    return comparisons
+
+
+def _compared_seeds(runs: Mapping[str, Experiment], pair: Norms, seeds: Sequence[int] | None) -> list[int]:
+    """Return the seeds of a comparison; raises ValueError for one whose run is not done."""
+    common = shared_seeds(runs, pair, seeds)
+    asked = seeds or common or [runs[pair[0]].seed]
+    if missing := [_folder(runs[norm], seed) for seed in asked if seed not in common for norm in pair]:
+        missing = [folder for folder in missing if reader.result(folder) is None] or missing[1:]
+        raise ValueError(f"{shown(missing[0])}: no completed run; `adanorm run` makes it")
+    return common
 
 
 def _settings(task: str, scale: str, pairs: Sequence[Norms], folder: str | None) -> dict[str, Experiment]:
@@ -129,6 +129,10 @@ def _settings(task: str, scale: str, pairs: Sequence[Norms], folder: str | None)
     chosen = [f"task={task}", f"scale={scale}"]
     norms = dict.fromkeys(norm for pair in pairs for norm in pair)
     return {norm: cached_experiment([*chosen, f"norm={norm}"], runs=folder) for norm in norms}
+
+
+def _folder(run: Experiment, seed: int) -> Path:
+    return run.model_copy(update={"seed": seed}).folder()
 
 
 def factor_gaps(sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, float]:
@@ -149,7 +153,7 @@ def _record(
     run: Experiment, pair: Norms, metric: str, seeds: list[int], sides: Sequence[Values]
 ) -> ComparisonRecord:
     variances = components(sides[1] - sides[0])
-    splits = {norm: seed_split(side) for norm, side in zip(pair, sides, strict=True)}
+    splits = {norm: split for norm, side in zip(pair, sides, strict=True) if (split := seed_split(side))}
     return ComparisonRecord(
         task=run.task.name,
         scale=run.scale,
@@ -163,6 +167,6 @@ def _record(
         rest_variance=variances.rest,
         seed_error=variances.seed_error,
         example_error=variances.example_error,
-        test_set={norm: split[0] for norm, split in splits.items() if split},
-        distribution={norm: split[1] for norm, split in splits.items() if split},
+        test_set={norm: split[0] for norm, split in splits.items()},
+        distribution={norm: split[1] for norm, split in splits.items()},
     )

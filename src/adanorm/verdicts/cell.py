@@ -209,7 +209,10 @@ def _value(run: Experiment, result: Result, quantity: Quantity, metric: str) -> 
     if quantity == "valid_level":
         return level([row[valid] for row in rows if valid in row])
     if quantity == "top3":
-        tests = {row["update"]: row[f"test_{metric}"] for row in reader.test_metrics(run.folder())}
+        tests = {
+            row["update"]: row[f"test_{metric}"]
+            for row in reader.record(run.folder()).rows("test_metrics.jsonl")
+        }
         sign = 1 if run.task.selects_highest else -1
         return top3(
             [

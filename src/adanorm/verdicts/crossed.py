@@ -74,8 +74,6 @@ def seed_split(values: Values) -> tuple[float, float] | None:
     the distribution is E / (E - 1) (V - sum_e v_e / E²), with V that of the score on the test set and
     v_e that of example e over seeds: the component `seed`. None for fewer than FEWEST_SEEDS seeds.
     """
-    if len(values) < FEWEST_SEEDS:
+    if len(values) < FEWEST_SEEDS or (seed := components(values).seed) is None:
         return None
-    seed = components(values).seed
-    assert seed is not None, "of several seeds"
     return float(values.mean(1).std(ddof=1)), math.sqrt(max(0.0, seed))

@@ -145,7 +145,7 @@ def tracked(planned: Sequence[Experiment]) -> dict[int, Run]:
     metric, by_seed = planned[0].task.metric, {}
     sign = 1 if METRICS[metric].higher_is_better else -1
     for run in on_record.values():
-        result, rows = reader.result(run.folder()), reader.test_metrics(run.folder())
+        result, rows = reader.result(run.folder()), reader.record(run.folder()).rows("test_metrics.jsonl")
         if result is None or result.status != "done" or not rows:
             continue
         curve = [sign * row[f"test_{metric}"] for row in rows]

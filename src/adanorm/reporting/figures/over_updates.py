@@ -41,7 +41,7 @@ def over_updates(
             row
             for record in cell
             if analysis_results([record])
-            for row in reader.observations(record.folder())
+            for row in reader.record(record.folder()).rows("rows.jsonl")
         ]
         for norm, cell in cells.items()
     }
