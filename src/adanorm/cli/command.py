@@ -117,18 +117,13 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
 
 def overview() -> str:
     """Return the help of `adanorm`: its commands, a line each."""
-    lines = [f"  {name:<11} {about}" for name, about in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: adanorm COMMAND [NAME] [key=value ...]",
-            "",
-            "Reproduces 'Understanding and Improving Layer Normalization' (NeurIPS 2019).",
-            "",
-            *lines,
-            "",
-            "`adanorm COMMAND --help` shows what a command takes. Start with",
-            "  adanorm run task=mnist norm=adanorm scale=mini",
-        ]
+    commands = "\n".join(f"  {name:<11} {about}" for name, about in COMMANDS.items())
+    return (
+        "usage: adanorm COMMAND [NAME] [key=value ...]\n\n"
+        "Reproduces 'Understanding and Improving Layer Normalization' (NeurIPS 2019).\n\n"
+        f"{commands}\n\n"
+        "`adanorm COMMAND --help` shows what a command takes. Start with\n"
+        "  adanorm run task=mnist norm=adanorm scale=mini"
     )
 
 
@@ -144,10 +139,7 @@ def help_text(command: str, usage: Usage, about: str) -> str:
     width = max((len(key) for key in usage.keys), default=0) + 3
     for key, entry in usage.keys.items():
         default = f" (default: {entry.default})" if entry.default else ""
-        start = f"  {key + '=':<{width}}"
-        lines += textwrap.wrap(
-            entry.help + default, WIDTH, initial_indent=start, subsequent_indent=" " * len(start)
-        )
+        lines += _hanging(f"  {key + '=':<{width}}", entry.help + default)
     if usage.settings:
         text = f"Any other key=value is a setting {usage.settings}; `adanorm run --help` has them."
         lines += ["", *textwrap.wrap(text, WIDTH)]
@@ -158,10 +150,14 @@ def help_text(command: str, usage: Usage, about: str) -> str:
     return "\n".join(lines)
 
 
-def choices_lines(name: str, said: str, *, width: int) -> list[str]:
+def choices_lines(name: str, text: str, *, width: int) -> list[str]:
     """Return what a name may be, in lines of at most 80 columns, the name in `width` of them."""
-    start = f"  {name:<{width}} "
-    return textwrap.wrap(said, WIDTH, initial_indent=start, subsequent_indent=" " * len(start))
+    return _hanging(f"  {name:<{width}} ", text)
+
+
+def _hanging(start: str, text: str) -> list[str]:
+    """Return a text in lines of at most 80 columns, all but the first as far in as the start is long."""
+    return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start))
 
 
 def command_name(text: str) -> str:

@@ -39,10 +39,7 @@ def read_yaml(text: str) -> Any:
 
 
 def read_yaml_file(path: Path) -> Any:
-    """Return what a YAML file says, in plain values.
-
-    Raises ValueError, in one line, where it cannot be read.
-    """
+    """Return what a YAML file says, in plain values; raises ValueError, in one line, where it is none."""
     try:
         return read_yaml(path.read_text("utf-8"))
     except UnicodeDecodeError as error:

@@ -34,8 +34,8 @@ def translated(experiment: Experiment, parts: Iterable[Sequence[str]]) -> Iterat
     for lines in itertools.chain([first], rest):
         pieces = [_pieces(task, line, longest) for line in lines]
         sources = list(itertools.chain.from_iterable(pieces))
-        found = iter(_each_translated(task, model, sources, experiment.decoding.batch_tokens))
-        yield [task.corpus.words[1].join(" ".join(next(found) for _ in line)) for line in pieces]
+        made = iter(_words_of(task, model, sources, experiment.decoding.batch_tokens))
+        yield [task.corpus.words[1].join(" ".join(next(made) for _ in line)) for line in pieces]
 
 
 def _pieces(task: Translation, line: str, longest: int) -> list[Tensor]:
@@ -50,15 +50,13 @@ def _pieces(task: Translation, line: str, longest: int) -> list[Tensor]:
     return [torch.cat([piece, ids[-1:]]) for piece in torch.split(ids[:-1], longest)]
 
 
-def _each_translated(
-    task: Translation, model: nn.Module, sources: Sequence[Tensor], tokens: int
-) -> list[str]:
+def _words_of(task: Translation, model: nn.Module, sources: Sequence[Tensor], tokens: int) -> list[str]:
     """Return the words of the translations of source ids, those of like length made together."""
-    found = [""] * len(sources)
+    words = [""] * len(sources)
     lengths = np.array([len(row) for row in sources], dtype=np.int64)
     for batch in batches_within(np.argsort(lengths, kind="stable"), lengths, tokens):
         indices: list[int] = batch.tolist()
         made = task.translate(model, [sources[index] for index in indices])
-        for index, words in zip(indices, made, strict=True):
-            found[index] = words
-    return found
+        for index, text in zip(indices, made, strict=True):
+            words[index] = text
+    return words
