@@ -45,7 +45,7 @@ LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-
 BENCHMARKS := updates translation attention recurrent parsing
 # A folder may have any characters in its name.
 quoted = '$(subst ','\'',$1)'
-CHOICE = $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SET)
+CHOICE = $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SET)
 
 # What is written on the command line of make must be a variable of this file, or of programs: CUDA_VISIBLE_DEVICES.
 VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY UNTIL MOST \
@@ -66,7 +66,7 @@ endif
 
 # Only what the user set: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
-given_task = $(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),$1)
+quoted_task = $(call quoted,$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),$1))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
 .PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms docs check format test nightly mutation clean
@@ -92,25 +92,25 @@ help: ## Print this help
 
 reproduce: $(VENV)/installed ## Train and score TASK under NORM, beside the paper's number
 	@$(if $(DEMONSTRATION),echo "$(DEMONSTRATION)")
-	@$(LAUNCH) run $(if $(findstring $(comma),$(SEEDS)),-m) task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(call quoted,$(SEEDS)) $(CHOICE)
+	@$(LAUNCH) run $(if $(findstring $(comma),$(SEEDS)$(NORM)$(TASK)),-m) task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE)
 
 data: $(VENV)/installed ## Get and verify the data of TASK
-	@$(ADANORM) data task=$(CHOSEN) scale=$(SCALE) $(SET)
+	@$(ADANORM) data task=$(call quoted,$(CHOSEN)) scale=$(call quoted,$(SCALE)) $(SET)
 
 plan: $(VENV)/installed ## Say what TASK under NORM needs: downloads, disk, memory, hours
-	@$(ADANORM) plan task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) $(CHOICE)
+	@$(ADANORM) plan task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) $(CHOICE)
 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
-	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(LAUNCHER) gpus=$(GPUS) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SET)
+	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(call quoted,$(LAUNCHER)) gpus=$(call quoted,$(GPUS)) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SET)
 
 status: $(VENV)/installed ## Show where every study stands, or STUDY cell by cell; time left
 	@$(ADANORM) status $(if $(filter command% environment%,$(origin STUDY)),$(call quoted,$(STUDY))) $(GRID)
 
 analyse: $(VENV)/installed ## Observe WHAT as TASK trains under NORMS; a table and figures
-	@$(ADANORM) analyze $(WHAT) $(call given,TASK,task) $(call given,NORMS,norm) $(call given,SCALE,scale) $(call given,SEEDS,seeds) $(call given,RUNS,runs) $(SET)
+	@$(ADANORM) analyze $(call quoted,$(WHAT)) $(call given,TASK,task) $(call given,NORMS,norm) $(call given,SCALE,scale) $(call given,SEEDS,seeds) $(call given,RUNS,runs) $(SET)
 
 tables: $(VENV)/installed ## Write results/tables from the records
 	@$(ADANORM) tables
@@ -122,25 +122,25 @@ report: $(VENV)/installed ## Write results/report/index.html from the records
 	@$(ADANORM) report $(call given,RUNS,runs)
 
 translate: $(VENV)/installed ## Translate INPUT into OUTPUT with the weights of a run made here
-	@$(ADANORM) translate task=$(CHOSEN) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
+	@$(ADANORM) translate task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
 compare: $(VENV)/installed ## Compare NORMS on the same test examples
-	@$(ADANORM) compare task=$(CHOSEN) norm=$(NORMS) scale=$(SCALE) $(call given,SEEDS,seed) $(CHOICE)
+	@$(ADANORM) compare task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORMS)) scale=$(call quoted,$(SCALE)) $(call given,SEEDS,seed) $(CHOICE)
 
 sample: $(VENV)/installed ## Print text from a language model made here
-	@$(ADANORM) sample task=$(call given_task,enwik8$(if $(MODEL),-$(MODEL))) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE)
+	@$(ADANORM) sample task=$(call quoted_task,enwik8$(if $(MODEL),-$(MODEL))) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE)
 
 parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made here
-	@$(ADANORM) parse task=$(call given_task,ptb) norm=$(NORM) scale=$(SCALE) seed=$(SEEDS) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
+	@$(ADANORM) parse task=$(call quoted_task,ptb) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
-	@$(ADANORM) check-norm norm=$(NORM) $(SET)
+	@$(ADANORM) check-norm norm=$(call quoted,$(NORM)) $(SET)
 
 scorecard: $(VENV)/installed ## Put NORM on trial beside AGAINST within BUDGET: a page
 	@$(ADANORM) scorecard norm=$(call quoted,$(NORM)) $(call given,AGAINST,against) $(call given,BUDGET,budget) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
 verify: $(VENV)/installed ## Repeat a run on record and say whether this machine reproduces it
-	@$(ADANORM) verify task=$(CHOSEN) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(SCALE)) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(PLACEMENT)) $(SET)
+	@$(ADANORM) verify task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(call quoted,$(SCALE))) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(SET)
 
 bench: $(VENV)/installed ## Measure our code against a plain version and against fairseq's
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SET); done

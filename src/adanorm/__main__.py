@@ -49,8 +49,8 @@ def _run() -> NoReturn:
 
     warnings.formatwarning = _as_line
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # norm=my_norms:MyNorm is a file in this folder, as under `python -m`
+    # norm=my_norms:MyNorm may be a file in this folder, which comes last: none there shadows a package.
+    sys.path[:] = [*(path for path in sys.path if path not in ("", os.getcwd())), ""]
     try:
         hold_arithmetic()
         code = dispatch(sys.argv[1:])

@@ -152,6 +152,15 @@ def test_what_a_run_was_computed_with_is_read_where_it_is_said(run: Experiment) 
     assert reader.record(run.folder()).environment == {}
 
 
+def test_a_perfect_score_is_a_score(tmp_path: Path) -> None:
+    """sacrebleu's is a little above 100."""
+    run = compose_experiment(["task=de-en", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"])
+    record(run, test={"bleu": 100.00000000000004})
+    result = reader.result(run.folder())
+    assert result is not None
+    assert result.test_score("bleu") > 100
+
+
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"no gzip", None])
 def test_outputs_that_cannot_be_read_are_an_error_that_names_the_file(
     run: Experiment, content: bytes | None

@@ -114,3 +114,16 @@ def test_a_variable_that_a_target_would_drop_is_refused(arguments: tuple[str, ..
 )
 def test_a_target_passes_on_what_it_is_given(arguments: tuple[str, ...], words: set[str]) -> None:
     assert words <= {*shlex.split(make(*arguments).stdout.splitlines()[-1])}
+
+
+@pytest.mark.parametrize("target", ["reproduce", "data", "plan", "compare", "translate", "verify", "analyse"])
+def test_what_a_variable_of_make_holds_is_no_command_of_the_shell(target: str) -> None:
+    names = ["NORM", "NORMS", "SCALE", "WHAT", *(["PLACEMENT"] if target != "compare" else [])]
+    line = [f"{name}=b;touch X" for name in names]
+    made = subprocess.run(
+        ["make", "-n", "-s", target, "PYTHON=python3", "TASK=a;touch X", *line],
+        cwd=PROJECT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    (command,) = (shlex.split(printed) for printed in made.splitlines() if " -m adanorm " in printed)
+    assert not {"touch", "X"} & {*command}
+    assert "task=a;touch X" in command

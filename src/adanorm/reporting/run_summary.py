@@ -16,10 +16,11 @@ def run_summary(experiment: Experiment) -> str:
     """Return what a run came to, the mean over the seeds made, and the paper's number, in lines."""
     if experiment.updates is not None:
         return _dry_run(experiment)
+    result = reader.result(experiment.folder())
+    if result is None:
+        raise ValueError(f"{where(experiment.folder())}: the run has ended, but its record is not counted")
     runs = [run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None]
     seeds, ours = ", ".join(str(run.seed) for run in runs), cell(runs)
-    result = reader.result(experiment.folder())
-    assert result is not None, "asked only after a run has ended"
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
     lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
     mean = f"over seeds {seeds}: {ours.text} (test {ours.metric})"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -312,6 +313,18 @@ def test_a_data_bin_is_read_as_it_is(tmp_path: Path) -> None:
     (folder / "valid.de-en.de.idx").unlink()
     with pytest.raises(ValueError, match=r"holds no valid\.de-en\.de\.idx"):
         data_of(f"data.path={folder}").own_files()
+
+
+@pytest.mark.needs("fairseq")
+def test_an_unknown_word_of_a_data_bins_reference_matches_none_that_a_model_writes(tmp_path: Path) -> None:
+    folder, _ = prepared_corpus(data_of(f"data.cache={tmp_path / 'cache'}"))
+    corpus = load_pairs(data_of(f"data.path={folder}"))
+    dictionary, split = corpus.dictionaries[1], corpus.splits["test"].dataset
+    unknown = torch.tensor([dictionary.unk(), dictionary.eos()])
+    split.tgt = [unknown] * len(split.tgt)
+    references = corpus.references("test", "words")
+    assert references
+    assert Bpe.join(dictionary.string(unknown)) not in references
 
 
 @pytest.mark.needs("fairseq")

@@ -141,7 +141,8 @@ class Corpus:
         if path.exists():
             return packed.text_lines(path.read_bytes(), path.name)
         dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
-        words = [Bpe.join(dictionary.string(target[i])) for i in range(len(target))]
+        # An unknown word of a reference never matches: escaped, it is not what a model writes for one.
+        words = [Bpe.join(dictionary.string(target[i], escape_unk=True)) for i in range(len(target))]
         return words if kind == "words" else [self.words[1].join(line) for line in words]
 
     def beside_references(self, split: str, outputs: list[str]) -> tuple[Sides, Sides]:
