@@ -1,4 +1,4 @@
-"""Show where a study stands: a line a cell, how many of its runs are in which state, the time left.
+"""Show where a study stands: one line per cell, how many of its runs are in which state, the time left.
 
 Without a study, a line for each of them.
 """
@@ -66,7 +66,7 @@ def main(arguments: Arguments) -> None:
 
 
 def _show_all(arguments: Arguments, workers: int) -> None:
-    """Print a line a study, in order of its name, and the time left for the runs of all together."""
+    """Print one line per study, in order of its name, and the time left for the runs of all together."""
     if meant := arguments.given & {"task", "scale", "seeds"}:
         raise ValueError(f"{min(meant)}= is of one study: choose from {', '.join(study_names())}")
     print(f"{'study':<{NAME}}" + "".join(f"{state:>{FIELD}}" for state in STATES) + f"{'left':>{HOURS}}")
