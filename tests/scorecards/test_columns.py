@@ -42,15 +42,17 @@ def test_a_task_at_whose_sites_a_norm_is_not_defined_is_left_out_with_the_reason
     assert any("Enwiki8" in line and "language model" in line for line in left_out)
 
 
-def test_tasks_whose_data_are_not_here_share_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_task_whose_data_are_not_here_names_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ADANORM_MIRROR", str(tmp_path))
     lines = choose_columns(NORMS, budget=1e9, workers=2)[1]
-    (line,) = [line for line in lines if "data are not here" in line]
-    assert "En-De mini and Enwiki8 mini: data are not here; `adanorm data task=" in line
+    command = "`adanorm data task=en-de scale=mini` gets them"
+    assert f"En-De, scale mini: data are not here; {command}" in lines
 
 
 def test_a_budget_too_small_for_anything_is_refused_with_what_it_takes() -> None:
     with pytest.raises(
-        ValueError, match=r"budget=5 s: too small; 3 seeds of 3 norms on \w+.* take about 39 s"
+        ValueError, match=r"budget=5 s: too small; the planned seeds of 3 norms on \w+.* take about 39 s"
     ):
         choose_columns(NORMS, budget=5.0, workers=2)

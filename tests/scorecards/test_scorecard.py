@@ -192,7 +192,7 @@ def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines
         ("norm=rmsnorm against=rmsnorm", "cannot stand beside itself"),
         ("norm=rmsnorm against=none,none", "none is named twice"),
         ("norm=rmsnorm budget=soon", "budget=soon: write a time"),
-        ("norm=rmsnorm budget=1s", "too small; 3 seeds of 3 norms"),
+        ("norm=rmsnorm budget=1s", "too small; the planned seeds of 3 norms"),
         ("norm=rmsnorm workers=none", "workers=none: must be a whole number"),
         ("norm=rmsnorm bugdet=1h", "did you mean budget"),
     ],
@@ -232,7 +232,7 @@ def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_o
 
     first_start = commands.run("adanorm", *arguments, cwd=tmp_path)
     assert first_start.returncode == 0, first_start.stderr
-    assert "scorecard: 1 of 1 runs to make; 5 min left of the budget" in first_start.stderr
+    assert "scorecard: 1 runs to make; 5 min left of the budget" in first_start.stderr
     assert "RT, scale smoke" in first_start.stdout
     assert max(map(len, first_start.stdout.splitlines()[:-2])) <= 80
     made = {path: path.stat().st_mtime_ns for path in runs.glob("rt/*/*/result.json")}

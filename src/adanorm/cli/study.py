@@ -13,12 +13,9 @@ started again with as many workers it goes on with the same plan.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
@@ -27,7 +24,6 @@ from adanorm.cli.values import whole_number
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import assigned, check_fixed
-from adanorm.config.paths import PROJECT
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch, choose_launch
 from adanorm.launch.until import Plan, Run, followed, on_record, run_until_decided
@@ -85,17 +81,16 @@ def main(arguments: Arguments) -> int:
             settings=of_launcher,
             on_cpu=all(run.experiment.device == "cpu" for run in missing or runs),
         )
-        logs = _log_folders(name, runs_folder)
         if missing:
             print(_duration([run.experiment for run in missing], launch), flush=True)
-            failed = run_all(missing, launch, next(logs))
+            failed = run_all(missing, launch, name, runs_folder)
         if most and not failed:
             later = study.model_copy(update={"seeds": list(range(1, most + 1))})
             planned = _planned(later, name, study_grid(later, runs=runs_folder), settings)
             by_run = _by_run(planned, study, rows)
             failed = run_until_decided(
                 Plan(followed(rows, study.scale), study.seeds, most, launch.workers),
-                lambda chosen: run_all([by_run[run] for run in chosen], launch, next(logs)),
+                lambda chosen: run_all([by_run[run] for run in chosen], launch, name, runs_folder),
                 partial(on_record, scales=dict.fromkeys(study.columns, study.scale), runs=runs_folder),
             ).failed
     _compare_by_example(study, runs_folder)
@@ -167,11 +162,10 @@ def _by_run(planned: Sequence[Planned], study: Study, rows: dict[tuple[str, str]
 def _check_norms(missing: Sequence[Planned]) -> None:
     """Raise ValueError for a norm that a run to be made cannot have: its class, its parameters, their values.
 
-    Before any run is made: torch is imported for it, and not where all are completed.
+    Torch is imported for it, and not where all runs are completed.
     """
-    if not missing:
-        return
-    from adanorm.norms import norm_factory
+    if missing:
+        from adanorm.norms import norm_factory
 
     for run in missing:
         try:
@@ -199,14 +193,6 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
         durations = Durations()
         hours, device = sum(durations.seconds_left(run, "missing") for run in runs) / 3600, "CPU"
     return f"{launch.workers} worker(s), about {in_words(hours / launch.workers)} on {device}"
-
-
-def _log_folders(name: str, runs_folder: str | None) -> Iterator[Path]:
-    """Yield a new folder for the logs of each launch."""
-    kept = Path(runs_folder) if runs_folder else PROJECT / "outputs"
-    stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}"
-    for launch in count(1):
-        yield kept / "studies" / (f"{name}-{stamp}" if launch == 1 else f"{name}-{stamp}-{launch}")
 
 
 def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> list[Planned]:

@@ -10,13 +10,15 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import mkdtemp
 from types import FrameType
 from typing import IO, NoReturn
 
 from adanorm.config.overrides import assigned
+from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
 from adanorm.launch.launchers import Launch
 from adanorm.records import reader
@@ -29,14 +31,12 @@ PATIENCE = 5.0  # seconds that a process has to end before it is killed
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
-def run_all(
-    runs: Sequence[Planned], launch: Launch, folder: Path, *, ended: Callable[[], None] = lambda: None
-) -> list[Planned]:
+def run_all(runs: Sequence[Planned], launch: Launch, name: str, kept: str | None) -> list[Planned]:
     """Return the runs that failed, after making all of them and printing a line as each ends.
 
     A run that fails stops no other. What a run came to is read from its record. A run that another process
-    holds is waited for, and made here if that process left it unfinished. The jobs' logs go into `folder`;
-    `ended` is called after every line.
+    holds is waited for, and made here if that process left it unfinished. The jobs' logs go into a new
+    folder, whose name begins with `name`, in studies/ of the records' folder `kept`.
     """
     plan = {
         "cwd": os.getcwd(),
@@ -45,13 +45,15 @@ def run_all(
         "aloud": launch.aloud,
         "runs": [run.arguments for run in runs],
     }
-    folder.mkdir(parents=True)
+    studies = (Path(kept) if kept else PROJECT / "outputs") / "studies"
+    studies.mkdir(parents=True, exist_ok=True)
+    folder = Path(mkdtemp(prefix=f"{name}-{time.strftime('%Y-%m-%d_%H-%M-%S')}-", dir=studies))
     write_whole(folder / "plan.json", json.dumps(plan, indent=1).encode())
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     left = list(range(len(runs)))
     while left:
-        _launch(runs, left, launch, folder, ended)
+        _launch(runs, left, launch, folder)
         left = [index for index in left if _state(runs[index], _code(folder, index)) == "held"]
         if left:
             print(f"{len(left)} run(s) held by another process: waiting for them", flush=True)
@@ -83,9 +85,7 @@ def _code(folder: Path, index: int) -> str:
     return path.read_text("utf-8") if path.exists() else "no exit code"
 
 
-def _launch(
-    runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, folder: Path, ended: Callable[[], None]
-) -> None:
+def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, folder: Path) -> None:
     """Hand some of the runs to the launcher and wait until it has done with them."""
     for index in chosen:
         (folder / f"{index}.ended").unlink(missing_ok=True)
@@ -100,7 +100,6 @@ def _launch(
             for index in [i for i in waited if is_over or (folder / f"{i}.ended").exists()]:
                 waited.remove(index)
                 _report(runs, index, folder)
-                ended()
             if waited:
                 time.sleep(SECONDS)
         code = process.wait()

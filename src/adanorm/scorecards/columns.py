@@ -15,12 +15,10 @@ from adanorm.data.fetch import availability, missing_files
 from adanorm.models.norm_sites import compatible_norm
 from adanorm.runs.duration import in_words, on_cuda
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sentences import listed
 
 START_SECONDS = 5.0  # of a run's process, before its first update
 SHARE = 0.8  # of the budget is for the planned seeds: the rest is for seeds where they decide
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-NO_DATA = "data are not here"
 # What has room at a scale has none at the next.
 REAL: tuple[Literal["paper", "mini"], ...] = ("paper", "mini")
 
@@ -31,6 +29,10 @@ class Column(NamedTuple):
     task: str
     scale: Literal["paper", "mini", "smoke"]
     hours: float
+
+    def planned_seconds(self, norms: int, workers: int) -> float:
+        """Return about how long the planned seeds of so many norms take."""
+        return preregistration().stopping.planned * norms * (3600 * self.hours + START_SECONDS) / workers
 
 
 def budget_seconds(text: str) -> float:
@@ -55,18 +57,17 @@ def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tupl
     ValueError where the budget has room for none.
     """
     chosen: dict[str, Column] = {}
-    left_out: dict[str, tuple[Column, str]] = {}
+    left_out: dict[str, str] = {}
     room = SHARE * budget
     for scale in REAL:
         for column, lacking in _columns(norms, scale):
-            seconds = _planned_seconds(column, len(norms), workers)
+            seconds = column.planned_seconds(len(norms), workers)
             if column.task not in chosen and not lacking and seconds <= room:
                 room -= seconds
                 chosen[column.task] = column
-            seeds = preregistration().stopping.planned
-            too_long = f"{seeds} seeds of every norm take about {span(seconds)}"
-            left_out[column.task] = column, lacking or too_long
-    lines = list(_left_out([reason for task, reason in left_out.items() if task not in chosen]))
+            why = lacking or f"the planned seeds of every norm take about {span(seconds)}"
+            left_out[column.task] = f"{title(column.task)}, scale {column.scale}: {why}"
+    lines = [line for task, line in left_out.items() if task not in chosen]
     columns = list(chosen.values()) or [_smoke(norms, budget, workers)]
     return sorted(columns, key=lambda column: column.hours), lines
 
@@ -79,12 +80,11 @@ def _smoke(norms: Sequence[str], budget: float, workers: int) -> Column:
     column = next((column for column, lacking in _columns(norms, "smoke") if not lacking), None)
     if column is None:
         raise ValueError(f"{', '.join(norms)}: no task has sites at which all of these norms are defined")
-    needed = _planned_seconds(column, len(norms), workers)
+    needed = column.planned_seconds(len(norms), workers)
     if needed > budget:
-        seeds = preregistration().stopping.planned
         raise ValueError(
-            f"budget={span(budget)}: too small; {seeds} seeds of {len(norms)} norms on {column.task}, scale"
-            f" smoke, take about {span(needed)} here: give more, such as budget=10min"
+            f"budget={span(budget)}: too small; the planned seeds of {len(norms)} norms on {column.task},"
+            f" scale smoke, take about {span(needed)} here: give more, such as budget=10min"
         )
     return column
 
@@ -115,21 +115,4 @@ def _lacking(runs: Sequence[Experiment]) -> str:
     )
     if entry is None or (packaged and availability(run.data.source, run.data) is None):
         return run.data.lacks() or ""
-    return NO_DATA
-
-
-def _planned_seconds(column: Column, norms: int, workers: int) -> float:
-    seconds = 3600 * column.hours + START_SECONDS
-    return preregistration().stopping.planned * norms * seconds / workers
-
-
-def _left_out(reasons: Sequence[tuple[Column, str]]) -> Iterator[str]:
-    """Yield a line on each column that is not run, and why; one on all those whose data are not here."""
-    yield from (
-        f"{title(column.task)}, scale {column.scale}: {why}" for column, why in reasons if why != NO_DATA
-    )
-    if without_data := [column for column, why in reasons if why == NO_DATA]:
-        first = without_data[0]
-        names = listed([f"{title(column.task)} {column.scale}" for column in without_data])
-        command = f"adanorm data task={first.task} scale={first.scale}"
-        yield f"{names}: {NO_DATA}; `{command}` gets those of {title(first.task)}"
+    return f"data are not here; `adanorm data task={run.task.name} scale={run.scale}` gets them"

@@ -24,68 +24,56 @@ BESIDE = "torch's LayerNorm"
 class Cost(NamedTuple):
     """What a norm costs on rows of so many features, as ratios to LayerNorm in the same rounds.
 
-    Each ratio is the lower quartile, the median and the upper quartile over rounds; `kept` are the bytes a
+    Each ratio is the lower quartile, the median and the upper quartile over rounds; `kept` are the bytes per
     row that autograd keeps from the forward to the backward pass.
     """
 
     norm: str
     rows: int
     features: int
-    forward: tuple[float, float, float]
-    backward: tuple[float, float, float]
+    forward: list[float]
+    backward: list[float]
     kept: int
     kept_by_layernorm: int
 
 
-class _Side(NamedTuple):
-    norm: nn.Module
-    x: Tensor
-    dz: Tensor
-
-
-def costs(norms: Mapping[str, NormConfig], device: torch.device, *, rounds: int = ROUNDS) -> list[Cost]:
+def costs(norms: Mapping[str, NormConfig], device: torch.device) -> list[Cost]:
     """Return what each norm costs, forward and backward, at each shape."""
-    measured = []
-    for rows, features in SHAPES:
-        torch.manual_seed(0)
-        x = torch.randn(EXAMPLES, rows // EXAMPLES, features, device=device)
-        modules: dict[str, Any] = {BESIDE: LayerNorm(features)}
-        modules |= {name: norm_factory(norm)(features, site="cost") for name, norm in norms.items()}
-        sides = {
-            name: _Side(module.to(device), x.clone().requires_grad_(), torch.randn_like(x))
-            for name, module in modules.items()
-        }
-        spent = _turns(sides, rounds)
-        kept = {name: kept_bytes(partial(side.norm, side.x)) // rows for name, side in sides.items()}
-        for name in norms:
-            turns = list(zip(spent[name], spent[BESIDE], strict=True))
-            forward, backward = (
-                _quartiles([own[part] / beside[part] for own, beside in turns]) for part in (0, 1)
-            )
-            measured.append(Cost(name, rows, features, forward, backward, kept[name], kept[BESIDE]))
-    return measured
+    return [cost for rows, features in SHAPES for cost in _costs_at(rows, features, norms, device)]
 
 
-def _turns(sides: Mapping[str, _Side], rounds: int) -> dict[str, list[tuple[float, float]]]:
-    """Return the seconds of forward and backward of each side a round; each goes first in turn."""
-    names, spent = list(sides), {name: list[tuple[float, float]]() for name in sides}
-    for round_ in range(-WARM_UP, rounds):
-        first = round_ % len(names)
-        for name in (*names[first:], *names[:first]):
-            calls = [_timed(sides[name]) for _ in range(TURN)]
-            seconds = min(call[0] for call in calls), min(call[1] for call in calls)
+def _costs_at(rows: int, features: int, norms: Mapping[str, NormConfig], device: torch.device) -> list[Cost]:
+    torch.manual_seed(0)
+    x = torch.randn(EXAMPLES, rows // EXAMPLES, features, device=device, requires_grad=True)
+    dz = torch.randn_like(x)
+    modules: dict[str, Any] = {BESIDE: LayerNorm(features)}
+    modules |= {name: norm_factory(norm)(features, site="cost") for name, norm in norms.items()}
+    spent = {name: list[list[float]]() for name in modules}
+    for round_ in range(-WARM_UP, ROUNDS):
+        for name, module in modules.items():
+            turns = [_timed(module.to(device), x, dz) for _ in range(TURN)]
             if round_ >= 0:
-                spent[name].append(seconds)
-    return spent
+                spent[name].append([min(seconds) for seconds in zip(*turns, strict=True)])
+    kept = {name: kept_bytes(partial(module, x)) // rows for name, module in modules.items()}
+
+    def ratios(name: str, part: int) -> list[float]:
+        turns = zip(spent[name], spent[BESIDE], strict=True)
+        return quantiles([own[part] / beside[part] for own, beside in turns], method="inclusive")
+
+    return [
+        Cost(name, rows, features, ratios(name, 0), ratios(name, 1), kept[name], kept[BESIDE])
+        for name in norms
+    ]
 
 
-def _timed(side: _Side) -> tuple[float, float]:
-    leaves = [side.x, *(p for p in side.norm.parameters() if p.requires_grad)]
-    started = _now(side.x.device)
-    z = side.norm(side.x)
-    between = _now(side.x.device)
-    torch.autograd.grad(z, leaves, side.dz)
-    return between - started, _now(side.x.device) - between
+def _timed(norm: nn.Module, x: Tensor, dz: Tensor) -> tuple[float, float]:
+    """Return the seconds of a forward and of a backward pass."""
+    leaves = [x, *(parameter for parameter in norm.parameters() if parameter.requires_grad)]
+    started = _now(x.device)
+    z = norm(x)
+    between = _now(x.device)
+    torch.autograd.grad(z, leaves, dz)
+    return between - started, _now(x.device) - between
 
 
 def _now(device: torch.device) -> float:
@@ -93,11 +81,6 @@ def _now(device: torch.device) -> float:
         return time.process_time()  # what else runs on this machine is not counted
     torch.cuda.synchronize(device)
     return time.perf_counter()
-
-
-def _quartiles(ratios: list[float]) -> tuple[float, float, float]:
-    lower, middle, upper = quantiles(ratios, method="inclusive")
-    return lower, middle, upper
 
 
 def kept_bytes(forward: Callable[[], object]) -> int:

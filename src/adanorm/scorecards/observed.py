@@ -12,7 +12,7 @@ from adanorm.analyses.observers.invariance import differences
 from adanorm.analyses.spec import load_analysis
 from adanorm.config.compose import UNTUNED, compose_experiment
 from adanorm.config.sections import NormConfig
-from adanorm.norms import NORMS, MakeNorm, norm_factory
+from adanorm.norms import NORMS, norm_factory
 from adanorm.records import environment
 from adanorm.runs.setup import choose_device
 from adanorm.scorecards.cost import Cost, costs
@@ -47,8 +47,7 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
     run = compose_experiment([UNTUNED, f"norm={norm}"])
     torch.set_num_threads(run.threads)
     chosen, device = norm_configs([norm, *against]), choose_device(run)
-    others = norm_configs([name for name in NORMS if name != norm])
-    others |= {name: config for name, config in chosen.items() if name != norm}
+    others = {name: config for name, config in (norm_configs([*NORMS]) | chosen).items() if name != norm}
     analysis = load_analysis("invariance")
     moved = {name: differences(config, seed=1, options=analysis.options) for name, config in chosen.items()}
     return Observed(
@@ -71,28 +70,24 @@ def computed_alike(norm: NormConfig, others: Mapping[str, NormConfig]) -> list[s
     Those that live in a layer's weights do nothing at their site: they are like no other here.
     """
     own = _behavior(norm)
-    alike = []
-    for name, other in others.items():
-        beside = _behavior(other)
-        if own and len(own) == len(beside) and all(map(_is_close, own, beside)):
-            alike.append(name)
-    return alike
+    beside = {name: _behavior(other) for name, other in others.items()}
+    return [
+        name
+        for name, seen in beside.items()
+        if own and len(own) == len(seen) and all(map(_is_close, own, seen))
+    ]
 
 
 def _is_close(first: Tensor, second: Tensor) -> bool:
-    if first.shape != second.shape:
-        return False
-    largest = float(first.abs().max()) if first.numel() else 0.0
-    return torch.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE * largest)
+    atol = TOLERANCE * float(first.abs().max())
+    return first.shape == second.shape and torch.allclose(first, second, rtol=TOLERANCE, atol=atol)
 
 
 def _behavior(norm: NormConfig) -> list[Tensor]:
     """Return outputs (B, T, H) and gradients of a few steps of learning; nothing of a norm in a layer."""
     make_norm = norm_factory(norm.model_copy(update={"backend": "eager"}))
-    return [] if make_norm.trial.lives_in_layer else _steps(make_norm)
-
-
-def _steps(make_norm: MakeNorm) -> list[Tensor]:
+    if make_norm.trial.lives_in_layer:
+        return []
     module = make_norm(H, site="likeness").double().train()
     random = torch.Generator().manual_seed(0)
     weights = torch.cos(torch.arange(B * T * H, dtype=torch.float64)).view(B, T, H)

@@ -11,7 +11,6 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from jinja2 import Environment
-from markupsafe import Markup, escape
 
 from adanorm.config.paths import choices
 from adanorm.config.titles import task_metric, title
@@ -19,15 +18,12 @@ from adanorm.scorecards.columns import Column, span
 from adanorm.scorecards.cost import Cost
 from adanorm.scorecards.observed import Observed
 from adanorm.verdicts.cell import Cell
-from adanorm.verdicts.comparison import Interval
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import lacking, listed
 
 FOLDER = Path(__file__).parent
 WIDTH = 80  # columns of the summary
-PLOT = 300.0  # width of the drawing of an interval
-REACH = 4.0  # margins that it shows to either side, or as many as the interval has
 NEARLY = 1e-2  # what is not invariant moves by a tenth and more; an eps of its own, by less
 SAME = "the same"  # in place of an answer, where norms compute the same
 ALIKE = "computes the same, so that only rounding differs"
@@ -61,7 +57,6 @@ class Card(NamedTuple):
 def card_page(card: Card) -> str:
     """Return a scorecard as a page."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["coded"] = _coded
     return environment.from_string((FOLDER / "page.html").read_text("utf-8")).render(_facts(card))
 
 
@@ -76,20 +71,14 @@ def summary(card: Card) -> str:
     return "\n".join([*lines, ""])
 
 
-def _coded(text: str) -> Markup:
-    """Return a text, escaped, with what stands between backticks as code."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
-
-
 def _facts(card: Card) -> dict[str, Any]:
     """Return what both templates show, in words."""
     observed, stopping = card.observed, preregistration().stopping
     norms = [card.norm, *card.against]
     scores = [_score(score) for score in card.scores]
-    machine = observed.environment["device"]
+    machine = observed.environment
     return {
         "title": _name(card.norm),
-        "norm": card.norm,
         "verdicts": _headline(scores),
         "alike": [_name(norm) for norm in observed.alike],
         "checks": card.checks,
@@ -98,7 +87,6 @@ def _facts(card: Card) -> dict[str, Any]:
             (change, [_blind(moved[norm], observed.tolerance) for norm in norms])
             for change, moved in observed.changes.items()
         ],
-        "invariances": _invariances(card),
         "costs": [{**_cost(cost), "is_own": cost.norm == card.norm} for cost in observed.costs],
         "scores": scores,
         "undecided": [
@@ -110,12 +98,11 @@ def _facts(card: Card) -> dict[str, Any]:
             ),
             *(f"Not run: {line}." for line in card.not_run),
         ],
-        "ending": f"Budget {span(card.budget)}, spent {span(card.spent)} on {machine}: {card.ended}."
-        f" Norms: {listed(norms)}; digest {card.identity}.",
+        "ending": f"Budget {span(card.budget)}, spent {span(card.spent)} on {machine['device']}:"
+        f" {card.ended}. Norms: {listed(norms)}; digest {card.identity}, commit {machine['commit']}.",
         "smoke": SMOKE if any(score.column.scale == "smoke" for score in card.scores) else "",
         "planned": stopping.planned,
         "most": stopping.most,
-        "environment": _environment(card),
     }
 
 
@@ -126,9 +113,8 @@ def short(norm: str) -> str:
 
 def _name(norm: str) -> str:
     """Return what a norm is called in a text; one from outside by its whole path if ours has that name."""
-    own = short(norm)
-    taken = ":" in norm and own.lower() in {title(other).lower() for other in choices("norm")}
-    return norm if taken else title(own)
+    taken = ":" in norm and short(norm).lower() in choices("norm")
+    return norm if taken else title(short(norm))
 
 
 def _headline(scores: Sequence[dict[str, Any]]) -> str:
@@ -145,21 +131,11 @@ def _headline(scores: Sequence[dict[str, Any]]) -> str:
     return " ".join(sentences) or "Nothing is judged yet."
 
 
-def _invariances(card: Card) -> list[str]:
-    """Return what the norm's output does not change with, and what it changes with."""
-    words = {"invariant": "Invariant to", "nearly": "But for what an eps does, invariant to",
-             "not": "Not invariant to"}  # fmt: skip
-    by_word: dict[str, list[str]] = {word: [] for word in words}
-    for change, moved in card.observed.changes.items():
-        by_word[_blind(moved[card.norm], card.observed.tolerance).partition(" ")[0]].append(change)
-    return [f"{words[word]}: {listed(changes)}." for word, changes in by_word.items() if changes]
-
-
 def _blind(moved: float, tolerance: float) -> str:
-    """Return whether an output that moves so far stays the same: invariant, nearly, or not."""
+    """Return whether an output that moves so far stays the same: yes, nearly, or no."""
     if moved <= tolerance:
-        return "invariant"
-    return f"nearly ({moved:.0e})" if moved <= NEARLY else "not"
+        return "yes"
+    return f"nearly ({moved:.0e})" if moved <= NEARLY else "no"
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
@@ -172,7 +148,6 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "forward": forward,
         "backward": backward,
         "kept": f"{cost.kept:,} B, LayerNorm {cost.kept_by_layernorm:,} B",
-        "bar": min(100, round(25 * (cost.forward[1] + cost.backward[1]) / 2)),
     }
 
 
@@ -183,7 +158,7 @@ def _score(score: Score) -> dict[str, Any]:
     return {
         "title": f"{title(score.column.task)}, scale {scale}",
         "metric": f"{metric.label}{'' if metric.higher_is_better else ', lower is better'}",
-        "sides": [(_name(norm), *_side(runs, sign)) for norm, runs in score.runs.items()],
+        "sides": [(_name(norm), _side(runs, sign)) for norm, runs in score.runs.items()],
         "verdicts": [
             _verdict(other, pair, is_same=other in score.alike)
             for other, pair in score.pairs.items()
@@ -192,8 +167,8 @@ def _score(score: Score) -> dict[str, Any]:
     }
 
 
-def _side(runs: Cell, sign: int) -> tuple[str, str]:
-    """Return a norm's mean over seeds with its standard deviation and what has no score, and its seeds."""
+def _side(runs: Cell, sign: int) -> str:
+    """Return a norm's mean over seeds with its standard deviation, and what has no score."""
     scores = [sign * score for score in runs.by_seed.values()]
     parts = []
     if scores:
@@ -203,24 +178,19 @@ def _side(runs: Cell, sign: int) -> tuple[str, str]:
     ends = {"diverged": runs.count("diverged"), "learned nothing": len(runs.unlearned)}
     ends["failed"] = runs.count("failed")
     parts += [f"{number} {word}" for word, number in ends.items() if number]
-    by_seed = ", ".join(f"seed {seed}: {sign * score:.4g}" for seed, score in sorted(runs.by_seed.items()))
-    return ", ".join(parts) or "no runs", by_seed
+    return ", ".join(parts) or "no runs"
 
 
 def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, Any]:
-    verdict = {"other": _name(other), "numbers": "", "plot": None, "closing": ""}
     if is_same:
-        return {**verdict, "answer": SAME, "remark": ALIKE}
+        return {"other": _name(other), "answer": SAME, "numbers": "", "remark": ALIKE, "closing": ""}
     closes = pair.answer == "open" and len(pair.seeds) >= preregistration().stopping.planned
     return {
-        **verdict,
+        "other": _name(other),
         "answer": pair.answer,
         "numbers": _numbers(pair),
         "remark": pair.remark,
         "closing": lacking(pair) if closes else "",
-        "plot": _plot(pair.comparison.gap, pair.comparison.interval, pair.comparison.margin)
-        if pair.comparison
-        else None,
     }
 
 
@@ -236,22 +206,3 @@ def _numbers(pair: Pair) -> str:
     numbers = (pair.comparison.gap, *pair.comparison.interval)
     gap, low, high = (f"{number + 0.0:+.{digits}f}" for number in numbers)
     return f"{gap}, interval {low} to {high}, {seeds}, margin {margin:g}"
-
-
-def _plot(gap: float, interval: Interval, margin: float) -> dict[str, Any]:
-    """Return where margin, interval and gap lie in a drawing, by pixels from the left."""
-    reach = max(REACH * margin, *(1.1 * abs(end) for end in interval))
-    ends = {"margin": (-margin, margin), "interval": interval, "gap": (gap,), "zero": (0.0,)}
-    return {key: [round(PLOT / 2 * (1 + x / reach), 1) for x in values] for key, values in ends.items()}
-
-
-def _environment(card: Card) -> list[tuple[str, str]]:
-    machine = card.observed.environment
-    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
-    return [
-        ("processor", machine["device"]),
-        ("threads a run", str(machine["threads"])),
-        ("packages", packages),
-        ("commit", f"{machine['commit']}{', with changes' if machine['dirty'] else ''}"),
-        ("norms, digest", card.identity),
-    ]

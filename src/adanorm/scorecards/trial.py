@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -117,12 +115,10 @@ class Trial:
     def _has_planned_seeds(self, column: Column) -> bool:
         """Make the planned runs of a column where they fit the budget; return whether all are made.
 
-        The cheapest column comes first: a seed of it tells how fast this machine is, and of its others
-        as many are run as fit.
+        The cheapest column comes first: a seed of it tells how fast this machine is.
         """
         planned = preregistration().stopping.planned
-        is_first = column == self.columns[0]
-        for seeds in (1, *range(planned, 1, -1)) if is_first else (planned,):
+        for seeds in (1, planned) if column == self.columns[0] else (planned,):
             missing = self.missing(column, seeds)
             is_begun = seeds == 1 and not self.spent
             if missing and column.task not in self.failed and (is_begun or self._fits(missing)):
@@ -153,21 +149,17 @@ class Trial:
         return whole / min(self.request.launch.workers, max(1, len(runs)))
 
     def _make(self, runs: Sequence[Run]) -> list[Planned]:
-        """Make runs and return those that failed; say as each ends what is left of runs and budget."""
-        started, before, left = time.monotonic(), self.spent, count(len(runs), -1)
-
-        def ended() -> None:
-            self.spent = before + time.monotonic() - started
-            self.keep()
-            if more := next(left):
-                budget = span(max(0.0, self.request.budget - self.spent))
-                say(f"{more} of {len(runs)} runs to make; {budget} left of the budget")
-
-        ended()
-        stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{os.getpid()}-{time.monotonic_ns()}"
+        """Make runs and return those that failed; what they took is spent."""
+        say(
+            f"{len(runs)} runs to make; {span(max(0.0, self.request.budget - self.spent))} left of the budget"
+        )
+        self.keep()
+        started = time.monotonic()
         with redirect_stdout(sys.stderr):
-            logs = Path(self.request.runs) / "studies" / f"scorecard-{stamp}"
-            failed = run_all([self._planned[run] for run in runs], self.request.launch, logs, ended=ended)
+            planned = [self._planned[run] for run in runs]
+            failed = run_all(planned, self.request.launch, "scorecard", self.request.runs)
+        self.spent += time.monotonic() - started
+        self.keep()
         self.failed += {run.experiment.task.name for run in failed} - {*self.failed}
         return failed
 
@@ -191,7 +183,7 @@ def prepare(request: Request) -> Trial:
     path = request.path.with_suffix(".json")
     try:
         kept = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):  # none yet, or spoiled: then the whole budget is left
+    except FileNotFoundError:
         kept = {"norm": request.norm, "identity": identity, "spent": 0.0}
     if kept["norm"] != request.norm:
         raise ValueError(
