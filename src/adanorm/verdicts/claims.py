@@ -133,13 +133,11 @@ def _task_result(claim: Claim, task: str, scale: str, evidence_of: Callable[...,
     return replace(result, best_epoch=best_epoch, level=level)
 
 
-def claim_evidence(
-    claim: Claim, scale: str, runs: str | None = None, read_evidence: Callable[..., Evidence] = evidence
-) -> dict[str, Evidence]:
+def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
     by_task = {}
     for task in claim.tasks_at(scale):
-        records = deciding_evidence(claim, task, scale, partial(read_evidence, runs=runs))
+        records = deciding_evidence(claim, task, scale, partial(evidence, runs=runs))
         both = claimed_pair(claim, records)
         if both is not None and both.answer != "not run":
             by_task[task] = records
