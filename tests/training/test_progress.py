@@ -60,18 +60,20 @@ def test_a_log_says_once_after_half_a_minute_how_long_a_long_run_takes(
     settings = smoke("training.max_updates=10050").training.model_copy(update={"max_epochs": None})
     with Progress(settings, 6, "accuracy", shown=True) as progress:
         clock.now += 60
-        progress.show(State(update=40))  # of a run that goes on; the time that this one took is not reckoned
+        progress.show(
+            State(update=40), 3
+        )  # of a run that goes on; the time that this one took is not reckoned
         for update, seconds in ((41, 20.0), (49, 9.9)):
             clock.now += seconds
-            progress.show(State(update=update))
+            progress.show(State(update=update), 3)
         assert capsys.readouterr() == ("", "")
         clock.now += 0.1
-        progress.show(State(update=50))
+        progress.show(State(update=50), 3)
         # 10 updates in 30 seconds, and 10,000 are left.
         said = "about 8.3 hours left: 10,000 updates of 3 s, and evaluations\n"
         assert capsys.readouterr() == (said, "")
         clock.now += 60
-        progress.show(State(update=60))
+        progress.show(State(update=60), 3)
     assert capsys.readouterr() == ("", "")
 
 
@@ -82,9 +84,9 @@ def test_a_log_says_nothing_of_a_short_time_left_nor_of_an_update_alone_nor_wher
     last = 100_000 if update == 1 or not shown else 610
     settings = smoke(f"training.max_updates={last}").training.model_copy(update={"max_epochs": None})
     with Progress(settings, 6, "accuracy", shown=shown) as progress:
-        progress.show(State(update=1))
+        progress.show(State(update=1), 3)
         clock.now += 30
-        progress.show(State(update=update))  # 3 s an update: 1797 s are left
+        progress.show(State(update=update), 3)  # 3 s an update: 1797 s are left
     assert capsys.readouterr() == ("", "")
 
 
@@ -96,27 +98,27 @@ def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_seco
     settings = smoke("training.max_updates=40").training.model_copy(update={"max_epochs": None})
     state = State(update=30)
     with Progress(settings, 6, "accuracy", shown=True) as progress:
-        progress.show(state)
+        progress.show(state, 3)
         assert re.search(r" 30/40 \[00:00<\?, \?update/s", terminal.line()), "no rate of updates done before"
         state.update, state.loss_sum, state.loss_units = 31, 5.0, 2
         clock.now += 0.4
-        progress.show(state)
+        progress.show(state, 3)
         assert " 30/40 " in terminal.line(), "not yet"
         clock.now += 0.1
-        progress.show(state)
+        progress.show(state, 3)
         assert " 31/40 " in terminal.line()
         assert terminal.line().rstrip().endswith("loss 2.500]")
         state.best_score, state.loss_sum = 75.0, 3.0
         clock.now += 0.5
-        progress.show(state)
+        progress.show(state, 3)
         assert terminal.line().rstrip().endswith("loss 1.500, best accuracy 75.00]")
         state.loss_sum, state.loss_units = 0.0, 0  # as after an evaluation
         clock.now += 0.5
-        progress.show(state)
+        progress.show(state, 3)
         assert terminal.line().rstrip().endswith("loss 1.500, best accuracy 75.00]"), "the last one is left"
         clock.now += 60
         state.update = 32
-        progress.show(state)
+        progress.show(state, 3)
         assert all(len(line) <= 80 for line in terminal.getvalue().split("\r"))
     assert terminal.line().strip() == "", "a bar leaves nothing behind"
     assert capsys.readouterr().out == "", "and a terminal needs no line of the time left"
@@ -126,5 +128,5 @@ def test_where_none_is_shown_a_terminal_has_no_bar(smoke: Smoke, monkeypatch: py
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with Progress(smoke().training, 6, "accuracy", shown=False) as progress:
-        progress.show(State(update=1))
+        progress.show(State(update=1), 3)
     assert terminal.getvalue() == ""

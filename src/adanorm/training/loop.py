@@ -64,7 +64,7 @@ class Trainer:
         self._pending_loss = torch.zeros((), dtype=torch.float64, device=context.device)
         self._pending_units = 0
         self._checkpoints = RunCheckpoints(context)
-        self._updates_an_epoch: int | None = None  # known once an epoch's batches are
+        self._updates_an_epoch = 0  # until an epoch's batches are known
 
     def train(self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None) -> Outcome:
         """Train from where the run is to its end, with checkpoints at `path`; score the best weights.
@@ -79,7 +79,7 @@ class Trainer:
                 self.update(next(rest))
                 if state.update % CHECK_EVERY == 0:
                     self._fetch_loss()
-                progress.show(state)
+                progress.show(state, self._updates_an_epoch)
                 state.seconds, state.cpu_seconds = time.monotonic() - started, time.process_time() - busy
                 due = self._evaluation_due()
                 if due:

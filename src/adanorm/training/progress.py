@@ -42,8 +42,11 @@ class Progress:
             leave=False,
         )
 
-    def show(self, state: State) -> None:
-        """Show the updates done, the loss and the best validation score so far, twice a second."""
+    def show(self, state: State, updates_an_epoch: int) -> None:
+        """Show the updates done, the loss and the best validation score so far, twice a second.
+
+        The training loop calls this after every update; `state.position` updates of the epoch's are done.
+        """
         if self._says:
             self._say_once(state.update)
         if self._bar.disable or time.monotonic() - self._shown_at < SECONDS:
