@@ -267,6 +267,24 @@ def test_links_of_the_pages_lead_somewhere() -> None:
                 assert (PROJECT / page).parent.joinpath(target).exists(), f"{page}: {target}"
 
 
+DECIMAL = re.compile(r"(?<![\w.])[-+]?\d*\.\d+")
+RESULTS_PAGE = (PROJECT / "docs" / "results.md").read_text("utf-8")
+RESULT = re.compile(r"\.\./(results/[\w/-]+)\.(?:md|svg)")  # a figure's caption lies beside it
+
+
+@pytest.mark.parametrize("section", RESULTS_PAGE.split("\n## "), ids=lambda text: text.partition("\n")[0])
+def test_numbers_of_a_section_of_the_results_stand_in_what_it_links(section: str) -> None:
+    links = RESULT.findall(
+        RESULTS_PAGE if section.startswith("# ") else section
+    )  # it opens with all findings
+    linked = "".join((PROJECT / f"{path}.md").read_text("utf-8") for path in links)
+    known = [abs(float(number)) for number in DECIMAL.findall(linked)]
+    prose = re.sub(r"`[^`]*`|arXiv \S+|\]\([^)]*\)", "", section)
+    for number in DECIMAL.findall(prose):
+        decimals = len(number.partition(".")[2])
+        assert any(round(value, decimals) == abs(float(number)) for value in known), number
+
+
 def ideas() -> list[list[str]]:
     """Return the cells of the lines of the tables in docs/ideas.md: idea, module, test, command."""
     lines = (PROJECT / "docs" / "ideas.md").read_text().splitlines()
