@@ -44,7 +44,7 @@ def test_in_a_sweep_a_comma_stands_between_paths() -> None:
     assert prepare_overrides(["-m", "data.train=a ü,b"]) == ["-m", "data.train='a ü','b'"]
 
 
-BY_PATH = ["norm=none", "norm.path=my.norms:My"]
+BY_PATH = ["norm=none", "task_norm=null", "task_norm_scale=null", "norm.path=my.norms:My"]
 
 
 @pytest.mark.parametrize(

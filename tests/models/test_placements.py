@@ -318,7 +318,7 @@ def test_what_says_the_same_is_one_run() -> None:
         (["task=de-en", "model.norm_position=hybrid"], "choose pre, post, mix, deepnorm"),
         (["task=rt", "model.norm_position=mix", "model.layers=1"], "1 post layers of 1 leave none"),
         (["task=enwik8", "model.norm_position=mix", "model.post_layers=12"], "12 post layers of 12"),
-        (["task=rt", "model.post_layers=1"], "norm_position=mix alone has them"),
+        (["task=rt", "model.post_layers=1"], "read by model.norm_position=mix"),
     ],
 )  # fmt: skip
 def test_a_position_that_a_model_lacks_is_refused_before_any_work(overrides: list[str], message: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from copy import deepcopy
 from functools import cache
@@ -16,7 +16,8 @@ from adanorm.config.errors import first_problem, is_of_hydra, one_line
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import GROUPS, parsed, plain_value, prepare_overrides
 from adanorm.config.paths import CONF, choices
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.readers import check_readers, with_defaults
+from adanorm.config.yaml_file import dotted, read_yaml_file
 
 Values = dict[str, Any]
 UNTUNED = "task=gaussian"  # a task of which no norm has settings of its own: norms as they come
@@ -31,7 +32,8 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
 
     Raises ValueError, in one line, for an unknown choice or key and for a value out of range.
     """
-    return parse_experiment(compose_values(overrides))
+    prepared = prepare_overrides(overrides)
+    return parse_experiment(_composed(prepared), _of_choices(_chosen(prepared)))
 
 
 def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> Experiment:
@@ -65,24 +67,28 @@ def compose_values(overrides: Sequence[str]) -> Values:
     takes a tenth of a second. All else, such as a reference to another setting, is left to it, and so is
     every mistake.
     """
-    prepared = prepare_overrides(overrides)
+    return _composed(prepare_overrides(overrides))
+
+
+def _composed(prepared: Sequence[str]) -> Values:
     with suppress(LookupError):
         return _with_settings(prepared)
     return _composed_by_hydra(prepared)
 
 
+def _chosen(overrides: Sequence[str]) -> dict[str, str]:
+    """Return the choices among overrides by group, null for none; the last of a group counts."""
+    pairs = [override.partition("=") for override in overrides]
+    return {group: name for group, _, name in pairs if group in GROUPS and name in ("null", *choices(group))}
+
+
 def _with_settings(overrides: Sequence[str]) -> Values:
     """Return the configuration of choices and settings; LookupError where one is something else."""
-    chosen: dict[str, str] = {}
-    settings = []
+    values = _of_choices(_chosen(overrides))
     for override in overrides:
-        group, _, name = override.partition("=")
-        if group in GROUPS and name in choices(group):
-            chosen[group] = name
-        else:
-            settings.append((group, plain_value(override)))
-    values = _of_choices(chosen)
-    for key, value in settings:
+        if _chosen([override]):
+            continue
+        key, value = override.partition("=")[0], plain_value(override)
         section, (*within, last) = values, key.lstrip("+").split(".")
         for name in within:
             if not isinstance(section := section[name], dict):
@@ -104,7 +110,7 @@ def _of_choices(chosen: Mapping[str, str]) -> Values:
         ((group, name),) = default.items()
         _, optional, group = group.rpartition("optional ")
         names[group] = chosen.get(group) or Template(name).substitute(names)
-        if not optional or names[group] in choices(group):
+        if names[group] in choices(group) or not (optional or names[group] == "null"):
             values = _merged(values, _file(f"{group}/{names[group]}"))
     return values
 
@@ -149,36 +155,37 @@ def _composed_by_hydra(overrides: Sequence[str]) -> Values:
     except Exception as error:
         if not is_of_hydra(error):
             raise
-        groups = [override.partition("=") for override in overrides]
-        chosen = {group: name for group, _, name in groups if group in GROUPS and name in choices(group)}
-        raise ValueError(one_line(error, _keys(_of_choices(chosen)))) from None
+        files = _of_choices(_chosen(overrides))
+        known = [*files, *(key for key, _ in dotted(files))]
+        raise ValueError(one_line(error, known)) from None
     return dict(values)
 
 
-def _keys(values: Values, within: str = "") -> Iterator[str]:
-    for key, value in values.items():
-        yield f"{within}{key}"
-        if isinstance(value, dict):
-            yield from _keys(value, f"{within}{key}.")
-
-
-def parse_experiment(values: Values) -> Experiment:
+def parse_experiment(values: Values, chosen: Values | None = None) -> Experiment:
     """Return the experiment that a composed configuration describes; changes `values`.
 
-    Raises ValueError naming the key and what it takes.
+    Raises ValueError naming the key and what it takes; for a setting that nothing reads too, where it
+    differs from what the `chosen` files say.
     """
     for section in ("norm", "task"):
         if not isinstance(values.get(section), dict):
             raise ValueError(f"{section}={values.get(section)!r}: choose with {section}=NAME")
         values[section].pop("title", None)  # what tables call it is no part of a run
-    if isinstance(path := values["norm"].get("path"), str) and path:
-        values["norm"]["name"] = path.rpartition(":")[2]
+    norm = values["norm"]
+    if isinstance(path := norm.get("path"), str) and path:
+        norm["name"] = path.rpartition(":")[2]
+    is_ours = not path and norm.get("name") in choices("norm")
+    with_defaults(values, _file(f"norm/{norm['name']}")["norm"] if is_ours else {})
+    given = deepcopy(values)
     if values["updates"] is not None:
         as_dry_run(values)
     try:
-        return Experiment.model_validate(values)
+        run = Experiment.model_validate(values)
     except ValidationError as error:
         raise ValueError(first_problem(error)) from None
+    if chosen is not None:
+        check_readers(run, given, chosen)
+    return run
 
 
 def as_dry_run(values: Values) -> None:

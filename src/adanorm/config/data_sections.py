@@ -201,8 +201,6 @@ class TreebankConfig(ThreeFilesConfig):
 
     @model_validator(mode="after")
     def _source_has_what_is_asked(self) -> TreebankConfig:
-        if self.fold is not None and self.source != "ptb-sample":
-            raise ValueError(f"data.fold={self.fold}: data.source={self.source} has no folds, ptb-sample has")
         named = {"data.path": self.path, "data.train": self.train, "data.fold": self.fold}
         if len(given := [key for key, value in named.items() if value is not None]) > 1:
             raise ValueError(f"{' and '.join(given)} exclude each other: each says which trees are read")

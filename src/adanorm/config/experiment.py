@@ -75,10 +75,6 @@ class Experiment(Config):
     @model_validator(mode="after")
     def _segments_suit_the_model(self) -> Experiment:
         for split, read in self.segments or ():
-            if self.model.carries == "state" and (given := read.of_attention()):
-                raise ValueError(
-                    f"segments.{split}.{given[0]}: a recurrent model carries its state on; give length alone"
-                )
             if self.model.carries == "positions" and read.memory is None:
                 raise ValueError(f"segments.{split}.memory: must be set, the number of positions remembered")
         return self

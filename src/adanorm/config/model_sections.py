@@ -105,9 +105,7 @@ class ResidualConfig(TransformerConfig):
         return stated
 
     @model_validator(mode="after")
-    def _post_layers_are_of_mix(self) -> ResidualConfig:
-        if self.norm_position != "mix" and self.post_layers is not None:
-            raise ValueError(f"post_layers={self.post_layers}: norm_position=mix alone has them")
+    def _post_layers_leave_some(self) -> ResidualConfig:
         if self.layers is not None:
             placements(self.position, self.layers, post_layers=self.post_layers)
         return self

@@ -12,12 +12,14 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.user_files import SPLITS
 from adanorm.config.yaml_file import read_yaml_file
 
-GROUPS = ("task", "norm", "scale", "task_norm", "task_scale", "preset", "logger")
+OF_SEVERAL = ("task_norm", "task_scale", "task_norm_scale")  # groups whose files are of a task with others
+GROUPS = ("task", "norm", "scale", *OF_SEVERAL, "preset", "logger")
 REQUIRED = ("task", "norm", "scale")  # choices that every run has
 PLACES = ("runs", *(f"data.{name}" for name in ("cache", "mirror", "path", "vectors", *SPLITS)))
-# What tells the cells of a grid apart: an override of one of these would make it another cell.
-FIXED = ("task", "norm", "seed", "scale", "runs", "task_norm", "task_scale", "hydra", "updates")
-_NAMES = ("task.name", "task.kind", "norm.name", "norm.path")
+# What tells the cells of a grid apart: an override of one of these would make it another cell, or have its
+# numbers mean what no table says of them.
+FIXED = ("task", "norm", "seed", "scale", "runs", *OF_SEVERAL, "updates", "norm.name", "norm.path")
+FIXED_WITHIN = ("task", "hydra")  # sections in which nothing may change
 # Settings that leave the cells of a grid as they are, in a spelling that has one reading.
 SETTING = r"((data|model|training|decoding|segments|norm\.(params|placement|numerics))[\w.]*|preset)=[\w.-]+"
 _SCALARS = {"true": True, "false": False, "null": None}
@@ -60,16 +62,18 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
         )
     by_path = any(text.startswith("norm.path=") and text != "norm.path=null" for text in overrides)
     is_sweep = bool({"-m", "--multirun"} & {*overrides})
-    prepared = ["norm=none"] if by_path else []
+    # What another package's norm is put in the place of, without the settings that files have for it.
+    unset = ["norm=none", *(f"{group}=null" for group in OF_SEVERAL if "norm" in group)]
+    prepared = [*unset] if by_path else []
     for override in overrides:
         key, _, value = override.partition("=")
         _check_named(override)
         if key == "norm" and by_path:
             continue  # the parameters of a norm of ours are none of another's
         if key == "norm" and ":" in value:
-            prepared += ["norm=none", f"norm.path={value}"]
+            prepared += [*unset, f"norm.path={value}"]
         elif key == "norm" and value not in choices(key) and value in outside_norms():
-            prepared += ["norm=none", f"norm.name={value}"]
+            prepared += [*unset, f"norm.name={value}"]
         elif key in GROUPS and value:
             for name in value.split(","):
                 _check_choice(key, name)
@@ -186,5 +190,5 @@ def check_fixed(overrides: Sequence[str]) -> None:
             continue
         reading = parsed(override)
         for key in (reading.key_or_group, reading.package or ""):
-            if key.partition(".")[0] == "hydra" or key in (*FIXED, *_NAMES):
+            if key.partition(".")[0] in FIXED_WITHIN or key in FIXED:
                 raise ValueError(f"{override}: may not change the {key} of a run: the grid says it")

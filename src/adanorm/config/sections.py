@@ -134,10 +134,6 @@ class SegmentConfig(Config):
             raise ValueError(f"memory {self.memory}: must be no shorter than length {self.length}")
         return self
 
-    def of_attention(self) -> list[str]:
-        """Return the names of the settings given that only a model with attention has a use for."""
-        return [key for key in ("memory", "clamp", "same_length") if getattr(self, key)]
-
 
 class SplitSegmentsConfig(Config):
     """The reading of a text in training, in validation and in the test."""
@@ -197,12 +193,6 @@ class TrainingConfig(Config):
         if name not in (None, "adam", "sgd"):
             raise ValueError(f"{name!r}: choose adam or sgd")
         return None if name == "adam" else name
-
-    @model_validator(mode="after")
-    def _momentum_is_of_sgd(self) -> TrainingConfig:
-        if self.momentum is not None and self.optimizer != "sgd":
-            raise ValueError(f"momentum={self.momentum:g}: optimizer=sgd alone has it; Adam's are its betas")
-        return self
 
     @model_validator(mode="after")
     def _has_an_end(self) -> TrainingConfig:

@@ -1,0 +1,203 @@
+"""Who reads a setting: one that nothing reads under the chosen task, model or norm is a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from adanorm.config.data_sections import FULL_SIZE, ParallelConfig, TreebankConfig
+from adanorm.config.experiment import Experiment
+from adanorm.config.model_sections import RecurrentConfig, ResidualConfig
+from adanorm.config.paths import choices
+from adanorm.config.user_files import SPLITS
+
+MADE_UP = ("synthetic", FULL_SIZE)  # sources of data that are drawn
+NUMERICS = ("layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm")  # norms with a choice
+# What a norm of the suite takes for a parameter that its YAML leaves out or leaves null.
+DEFAULTS = {
+    "eps": 1e-5, "gain": True, "bias": True, "zero_centered": False, "phi_gradient": False, "learn_C": False,
+    "over": "rows", "positions": 256,
+}  # fmt: skip
+# Values that say what null says, by setting.
+NULLS: dict[str, Any] = {
+    "training.label_smoothing": 0,
+    "training.momentum": 0,
+    "training.warmup_from": 0,
+    "training.average": {"of": "best", "count": 1},
+    "model.attention_dropout": 0,
+}
+
+
+class Reader(NamedTuple):
+    """Settings that not every run reads which has them: when they are read, and by what."""
+
+    keys: tuple[str, ...]  # each with all below it
+    is_read: Callable[[Experiment], bool]
+    by: str
+
+
+def _is_outside(run: Experiment) -> bool:
+    return run.norm.path is not None or run.norm.name not in choices("norm")
+
+
+def _reads_text(run: Experiment) -> bool:
+    return not isinstance(run.data, ParallelConfig) or run.data.path is None
+
+
+def _takes_validation_pairs(run: Experiment) -> bool:
+    data = run.data
+    has_own = isinstance(data, ParallelConfig) and (data.train is not None or data.source in MADE_UP)
+    return _reads_text(run) and not has_own
+
+
+def _has_files_with_tags(run: Experiment) -> bool:
+    data = run.data
+    return not isinstance(data, TreebankConfig) or bool(data.path or data.train) or data.source == "penn"
+
+
+READERS = (
+    Reader(
+        ("training.label_smoothing",),
+        lambda run: run.task.kind in ("classification", "translation"),
+        "classification and translation",
+    ),
+    Reader(
+        ("training.warmup_from",),
+        lambda run: run.training.schedule == "inverse_sqrt" and run.training.warmup_updates > 0,
+        "training.schedule=inverse_sqrt with training.warmup_updates above 0",
+    ),
+    Reader(
+        ("training.betas", "training.eps"),
+        lambda run: run.training.optimizer is None,
+        "training.optimizer=adam",
+    ),
+    Reader(
+        ("training.momentum",),
+        lambda run: run.training.optimizer == "sgd",
+        "training.optimizer=sgd; Adam's are its betas",
+    ),
+    Reader(("decoding",), lambda run: run.task.kind == "translation", "translation"),
+    Reader(
+        ("decoding.length_penalty",),
+        lambda run: run.decoding is None or run.decoding.length_penalties is None,
+        "decoding.length_penalties=null",
+    ),
+    Reader(("segments",), lambda run: run.task.kind == "char_lm", "language models"),
+    Reader(
+        tuple(f"segments.{split}.{name}" for split in SPLITS for name in ("memory", "clamp", "same_length")),
+        lambda run: run.model.carries != "state",
+        "models with attention; a recurrent one carries its state on",
+    ),
+    Reader(
+        ("norm.numerics",),
+        lambda run: _is_outside(run) or run.norm.name in NUMERICS,
+        f"norm={', '.join(NUMERICS)}",
+    ),
+    Reader(
+        ("norm.placement",),
+        lambda run: run.norm.name != "layernorm" or bool(run.norm.params),
+        "every norm but layernorm as it is, which all other sites have",
+    ),
+    Reader(
+        ("norm.params.positions",),
+        lambda run: _is_outside(run) or run.norm.params.get("over") == "examples",
+        "norm.params.over=examples",
+    ),
+    Reader(
+        ("norm.params.zero_centered",),
+        lambda run: _is_outside(run) or run.norm.params.get("gain") is not False,
+        "norm.params.gain=true",
+    ),
+    Reader(
+        ("model.pre_norm",),
+        lambda run: not isinstance(run.model, ResidualConfig) or run.model.norm_position is None,
+        "model.norm_position=null",
+    ),
+    Reader(
+        ("model.post_layers",),
+        lambda run: not isinstance(run.model, ResidualConfig) or run.model.norm_position == "mix",
+        "model.norm_position=mix",
+    ),
+    Reader(
+        ("model.dim", "model.hidden_dropout"),
+        lambda run: not isinstance(run.model, RecurrentConfig) or run.model.layers > 1,
+        "model.layers above 1: the last layer is as wide as the embedding",
+    ),
+    Reader(
+        (
+            "data.normalize",
+            "data.tokenize",
+            "data.lowercase",
+            "data.clean",
+            "data.longest",
+            "data.ratio",
+            "data.bpe_merges",
+            "data.joined_dictionary",
+            "data.dictionary_size",
+            "data.train_pairs",
+        ),
+        _reads_text,
+        "data.path=null: a data-bin is prepared already",
+    ),
+    Reader(
+        ("data.valid_every",),
+        _takes_validation_pairs,
+        "sources without validation pairs of their own",
+    ),
+    Reader(
+        ("data.conversion",),
+        lambda run: not isinstance(run.data, TreebankConfig) or bool(run.data.path or run.data.train),
+        "data.path and data.train, your own trees",
+    ),
+    Reader(
+        ("data.fold",),
+        lambda run: not isinstance(run.data, TreebankConfig) or run.data.source == "ptb-sample",
+        "data.source=ptb-sample",
+    ),
+    Reader(("data.tags",), _has_files_with_tags, "data.path and data.train, your own trees"),
+)
+
+
+def with_defaults(values: dict[str, Any], norms_own: Mapping[str, Any]) -> None:
+    """Change values in place so that equal runs have equal ones: null for what null says too.
+
+    `norms_own` is what the file of one of the suite's norms says; {}: the norm is from outside. A parameter
+    that the file lists is said with its value, which null stands for.
+    """
+    for key, value in NULLS.items():
+        section, name = key.split(".")
+        given = setting(values, key)
+        is_number = key == "model.attention_dropout" and setting(values, "model.name") != "sentence_encoder"
+        if given == value and given is not False and not is_number:
+            values[section][name] = None
+    if values["norm"].get("placement") == ["*"]:
+        values["norm"]["placement"] = "all"
+    params = values["norm"].get("params")
+    for name, value in params.items() if norms_own and isinstance(params, dict) else ():
+        own = (norms_own["params"] or {}).get(name)
+        default = DEFAULTS.get(name)
+        is_default = value == default and isinstance(value, bool) == isinstance(default, bool)
+        if value is None or (own is None and is_default):
+            params[name] = own
+
+
+def check_readers(run: Experiment, values: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
+    """Raise ValueError, in one line that names who reads it, for a setting that the run does not read.
+
+    `values` are the run's, `chosen` those of the files of its task, norm, scale and preset, which may say
+    more than is read.
+    """
+    for reader in READERS:
+        if reader.is_read(run):
+            continue
+        for key in reader.keys:
+            value = setting(values, key)
+            if value is not None and value != setting(chosen, key):
+                raise ValueError(f"{key}={value}: nothing reads it in this run; read by {reader.by}")
+
+
+def setting(values: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key, None where there is none."""
+    for name in key.split("."):
+        values = values.get(name) if isinstance(values, Mapping) else None  # type: ignore[assignment]
+    return values

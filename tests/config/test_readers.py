@@ -1,0 +1,139 @@
+"""Settings that nothing reads are refused, and equal experiments have one digest."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from adanorm.config.compose import UNTUNED, compose_experiment, compose_values
+from adanorm.config.experiment import Experiment
+from adanorm.config.readers import DEFAULTS, NUMERICS, check_readers
+from adanorm.config.sections import Config
+from adanorm.config.user_files import SPLITS
+from adanorm.config.yaml_file import dotted
+from adanorm.norms.registry import NORMS
+from adanorm.runs.execute import execute
+
+UNREAD = [
+    ("norm=layernorm norm.numerics=released", "read by norm=layernorm-simple, detachnorm"),
+    ("norm=none norm.numerics=released", "read by norm="),
+    ("norm=layernorm norm.placement=final", "read by every norm but layernorm as it is"),
+    ("task=enwik8 +training.label_smoothing=0.1", "read by classification and translation"),
+    ("task=ptb +training.label_smoothing=0.1", "read by classification and translation"),
+    ("task=gaussian +training.label_smoothing=0.1", "read by classification and translation"),
+    ("task=rt +training.warmup_from=0.1", "read by training.schedule=inverse_sqrt"),
+    ("task=de-en training.warmup_updates=0 training.warmup_from=0.1", "training.warmup_updates above 0"),
+    ("task=rt training.optimizer=sgd training.betas=[0.9,0.9]", "read by training.optimizer=adam"),
+    ("task=rt training={optimizer:sgd,eps:0.1}", "read by training.optimizer=adam"),
+    ("task=rt model.norm_position=sandwich model.pre_norm=false", "read by model.norm_position=null"),
+    ("task=enwik8-lstm model.layers=1 model.dim=8", "read by model.layers above 1"),
+    ("task=enwik8-gru model.layers=1 model.hidden_dropout=0.3", "read by model.layers above 1"),
+    ("task=rt norm=batchnorm norm.params.positions=8", "read by norm.params.over=examples"),
+    ("norm=rmsnorm norm.params.gain=false norm.params.zero_centered=true", "read by norm.params.gain=true"),
+    ("task=de-en +decoding.length_penalties=[0.6,1] decoding.length_penalty=0.6", "length_penalties=null"),
+    ("task=de-en data.path=x data.longest=9", "read by data.path=null: a data-bin is prepared already"),
+    ("task=de-en data.train=a data.valid=b data.test=c data.valid_every=9", "without validation pairs"),
+    ("task=ptb data.source=ptb-sample data.tags=upos", "read by data.path and data.train"),
+    ("task=ptb data.source=ptb-sample data.conversion=mine", "read by data.path and data.train"),
+    ("task=rt training.momentum=0.5", "read by training.optimizer=sgd; Adam's are its betas"),
+    ("task=rt model.post_layers=1", "read by model.norm_position=mix"),
+    ("task=ptb data.fold=2", "read by data.source=ptb-sample"),
+    ("task=enwik8-lstm ++segments.train.memory=999", "a recurrent one carries its state on"),
+    ("task=rt ++decoding={beam:4,length_penalty:1,max_ratio:1,max_extra:9,batch_tokens:99}", "translation"),
+    ("task=mnist ++segments={train:{length:8},valid:{length:8},test:{length:8}}", "read by language models"),
+]
+
+
+@pytest.mark.parametrize(("line", "readers"), UNREAD)
+def test_a_setting_that_nothing_reads_is_refused_with_its_readers(line: str, readers: str) -> None:
+    *others, last = line.split()
+    key = last.lstrip("+").partition("=")[0]
+    with pytest.raises(ValueError, match=rf"^{key}[^\n]*: nothing reads it in this run; ") as refused:
+        compose_experiment(["scale=smoke", *others, last])
+    assert readers in str(refused.value)
+
+
+EQUAL = [
+    ("task=mnist norm=adanorm task_norm=mnist_batchnorm", "norm.params.C=null", "norm.params.k=null"),
+    ("task=gaussian norm=adanorm", "norm.params.C=null", "norm.params.C=1", "norm.params.C=1.0"),
+    ("task=rt norm=adanorm", "norm.params.eps=1e-5", "norm.params.learn_C=false", "norm.placement=['*']"),
+    ("task=rt norm=layernorm", "norm.params.eps=0.00001", "norm.params.gain=true", "norm.numerics=paper"),
+    ("task=rt norm=batchnorm", "norm.params.over=rows", "norm.params.momentum=0.1", "norm.params.eps=null"),
+    ("task=rt", "training.label_smoothing=0", "+training.warmup_from=0.0", "model.attention_dropout=0"),
+    ("task=rt training.optimizer=sgd", "training.momentum=0"),
+    ("task=rt", "training.average={of:best,count:1}", "training.optimizer=adam", "seed=1"),
+]
+
+
+@pytest.mark.parametrize("line", EQUAL, ids=lambda line: line[0])
+def test_equal_experiments_have_one_digest(line: tuple[str, ...]) -> None:
+    choice, *same = line
+    plain = compose_experiment(["scale=smoke", *choice.split()])
+    for setting_ in same:
+        assert compose_experiment(["scale=smoke", *choice.split(), setting_]).digest() == plain.digest()
+
+
+def test_what_a_norm_takes_where_nothing_is_said_is_what_its_class_says() -> None:
+    for name, norm in NORMS.items():
+        listed = compose_values([UNTUNED, f"norm={name}"])["norm"]["params"]
+        taken = inspect.signature(norm).parameters
+        assert (name in NUMERICS) == ("numerics" in taken)
+        for key in {*taken} - {"dim", "numerics", "backend"}:
+            own = listed.get(key)
+            assert taken[key].default == (DEFAULTS[key] if own is None else own), (name, key)
+
+
+def reads(monkeypatch: pytest.MonkeyPatch, run: Experiment) -> set[str]:
+    """Return the settings `section.name` of data, training and decoding that making a run looks up."""
+    sections = {section: getattr(run, section) for section in ("data", "training", "decoding")}
+    names = {type(value): section for section, value in sections.items()}
+    found: set[str] = set()
+
+    def look_up(section: Config, name: str) -> Any:
+        if type(section) in names and name in type(section).model_fields:
+            found.add(f"{names[type(section)]}.{name}")
+        return object.__getattribute__(section, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Config, "__getattribute__", look_up)
+        execute(run)
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "task=mnist",
+        "task=rt training.optimizer=sgd",
+        "task=rt training.schedule=inverse_sqrt",
+        "task=gaussian",
+        "task=ptb data.source=ptb-sample",
+        "task=enwik8-rnn",
+        "task=enwik8",
+    ],
+)
+def test_a_setting_is_read_or_refused(
+    smoke: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """What a run looks up while it is made is taken, all else of it is refused."""
+    chosen = compose_values([*line.split(), "scale=smoke"])
+    run = smoke(*line.split(), "training.max_updates=2")
+    looked_up = reads(monkeypatch, run)
+    places = {f"data.{name}" for name in ("cache", "mirror", "mirrors", "reader", "path", "train", *SPLITS)}
+    for key, _ in dotted(chosen):
+        section, _, name = key.partition(".")
+        is_looked_at = section in ("data", "training", "decoding") and key not in places
+        if not is_looked_at or name.startswith("average") or key == "data.source":
+            continue
+        changed = deepcopy(chosen)
+        changed[section][name] = "another"
+        refused = False
+        try:
+            check_readers(run, changed, chosen)
+        except ValueError:
+            refused = True
+        assert refused == (key not in looked_up), key
