@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adanorm.data.examples import ArrayExamples, Batch, Batches, TextExamples
+from adanorm.data.examples import ArrayExamples, Batches, TextExamples
 
 
 @given(
@@ -43,6 +43,9 @@ def test_the_order_depends_on_the_generator_alone() -> None:
 
 @pytest.mark.parametrize("world", [1, 2, 3, 7])
 def test_the_processes_share_a_batch_without_loss(world: int) -> None:
-    batch = Batch(torch.arange(5)[:, None], torch.arange(5))
-    shares = [batch.shard(rank, world) for rank in range(world)]
-    assert sorted(torch.cat([share.targets for share in shares]).tolist()) == list(range(5))
+    arrays = ArrayExamples(torch.arange(5)[:, None], torch.arange(5), 8)
+    sentences = TextExamples([np.arange(1, 3)] * 5, torch.arange(5), 80)
+    for examples in (arrays, sentences):
+        batches = Batches(examples, examples.order(None))
+        parts = [batches.part(0, rank, world) for rank in range(world)]
+        assert sorted(torch.cat([part.targets for part in parts]).tolist()) == list(range(5))

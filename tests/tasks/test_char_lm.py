@@ -124,13 +124,12 @@ def test_bits_per_character_are_those_of_the_equations(test: str, count: int) ->
 def test_every_byte_is_a_target_once_after_the_byte_before_it(streams_: int, length: int) -> None:
     text = torch.randint(256, (37,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     seen: list[tuple[int, int]] = []
-    batches = list(Segments(text, 99, streams_, length))
-    assert len(batches) == len(Segments(text, 99, streams_, length))
-    for batch in batches:
+    segments = Segments(text, 99, streams_, length)
+    for index, batch in enumerate(segments):
         counted = batch.target != IGNORED
         assert batch.units == int(counted.sum())
         seen += zip(batch.segment[counted].tolist(), batch.target[counted].tolist(), strict=True)
-        parts = [batch.shard(rank, 2) for rank in range(2)]
+        parts = [segments.part(index, rank, 2) for rank in range(2)]
         assert sum(part.units for part in parts) == batch.units
     whole = [99, *text.tolist()]
     assert sorted(seen) == sorted(pairwise(whole))

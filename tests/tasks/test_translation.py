@@ -125,9 +125,9 @@ def test_validation_has_the_smoothed_loss_the_plain_one_and_the_perplexity_of_th
     for index in range(len(pairs)):
         batch = pairs.batch(np.array([index]))
         with torch.no_grad():
-            logits = model(batch.source, batch.lengths, batch.previous, torch.ones_like(batch.target).bool())
+            logits = model(batch.source, batch.previous, batch.counted, has_padding=False)
         log_p = logits.double().log_softmax(1)
-        at_target = log_p.gather(1, batch.target.T).sum().item()
+        at_target = log_p.gather(1, batch.target[:, None]).sum().item()
         plain -= at_target
         smoothed -= 0.8 * at_target + 0.2 / (log_p.shape[1] - 1) * (log_p.sum().item() - at_target)
         units += batch.units

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from contextlib import nullcontext
-from itertools import islice
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,9 +16,10 @@ from torch import distributed as dist
 from torch import nn
 
 from adanorm.config.experiment import Experiment
+from adanorm.config.paths import PROJECT
 from adanorm.runs.setup import prepare, start_trainer
 from adanorm.training.distributed import World, init_distributed, is_of_a_lost_process, share, ties_rows, wrap
-from adanorm.training.loop import Trainer
+from tests.training.processes import CASES, SIZES
 
 Smoke = Callable[..., Experiment]
 LOST = RuntimeError("[enforce fail at pair.cc] Connection closed by peer [127.0.0.1]:4242")
@@ -24,15 +29,14 @@ LOST = RuntimeError("[enforce fail at pair.cc] Connection closed by peer [127.0.
 def test_two_processes_have_each_row_once_whole_batches_where_they_go_round(
     smoke: Smoke, count: int, whole: bool
 ) -> None:
-    batches = list(prepare(smoke()).task.train_batches(0))[:count]
-    shares = [share(batches, World(rank, 2), whole=whole) for rank in (0, 1)]
-    if whole and count == 4:
-        assert shares == [batches[::2], batches[1::2]]
-        return
-    for first, second, batch in zip(*shares, batches, strict=True):
-        assert torch.equal(first.inputs, batch.inputs[::2])
-        assert torch.equal(second.inputs, batch.inputs[1::2])
-        assert torch.equal(second.targets, batch.targets[1::2])
+    batches = prepare(smoke("task=mnist")).task.train_batches(0)
+    shares = [share(batches, range(count), World(rank, 2), whole=whole) for rank in (0, 1)]
+    everything = [batches.part(index) for index in range(count)]
+    for rank in (0, 1):
+        divided = [batch.inputs[rank::2] for batch in everything]
+        expected = [batch.inputs for batch in everything[rank::2]] if whole and count == 4 else divided
+        assert all(map(torch.equal, (part.inputs for part in shares[rank]), expected))
+        assert len(shares[rank]) == len(expected)
 
 
 @pytest.mark.parametrize(("norm", "ties"), [("layernorm", False), ("batchnorm", True)])
@@ -42,33 +46,26 @@ def test_the_rows_of_a_batch_stay_together_where_a_norm_is_over_them(
     assert ties_rows(prepare(smoke(f"norm={norm}")).model) is ties
 
 
-def trainers(experiment: Experiment) -> tuple[Trainer, Trainer]:
-    """A process alone, and the second of two."""
-    alone, second = (start_trainer(experiment, prepare(experiment)) for _ in range(2))
-    second.context = second.context._replace(world=World(1, 2))
-    second.model.no_sync = nullcontext  # type: ignore[assignment]  # as DistributedDataParallel has it
-    return alone, second
+def test_two_processes_then_one_then_four_train_every_kind_of_task_as_one_does(tmp_path: Path) -> None:
+    cases = [case for case in CASES if case != "translation" or find_spec("fairseq")]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.training.processes", str(tmp_path), *cases]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    *parts, whole = (json.loads((tmp_path / f"{name}.json").read_text()) for name in (*SIZES, "whole"))
+    for case in cases:
+        taken_up = [loss for part in parts for loss in part[case]]
+        assert taken_up == pytest.approx(whole[case], rel=1e-6), case
+        assert len({*taken_up}) == len(taken_up)
 
 
-def test_each_process_carries_its_rows_on_through_all_batches_of_an_update(smoke: Smoke) -> None:
-    alone, second = trainers(smoke("task=enwik8", "model.dropout=0"))
-    batches = list(islice(alone.task.train_batches(0), 2))
-    for trainer in (alone, second):
-        trainer.backward(batches)
-    assert len(alone.carried) > 0
-    for rows, whole in zip(second.carried, alone.carried, strict=True):
-        torch.testing.assert_close(rows, whole[1::2])
-
-
-@pytest.mark.parametrize("norm", ["layernorm", "batchnorm"])
-def test_a_norm_over_the_batch_has_rows_of_each_batch_in_both_processes(smoke: Smoke, norm: str) -> None:
-    _, second = trainers(smoke(f"norm={norm}"))
-    long, short = islice(second.task.train_batches(0), 2)
-    short = short.shard(0, 4)
-    parts = len(long.targets[1::2]) + len(short.targets[1::2])
-    assert parts != len(short.targets)
-    computed = second.backward([long, short]).units
-    assert computed == (parts if norm == "batchnorm" else len(short.targets))
+def test_no_two_processes_draw_the_same_numbers_nor_those_of_another_seed(smoke: Smoke) -> None:
+    drawn = set()
+    for seed in (1, 2):
+        for rank in (0, 1, 2):
+            start_trainer(smoke(f"seed={seed}"), prepare(smoke()), World(rank, 1))
+            drawn.add(float(torch.rand(())))
+    assert len(drawn) == 6
 
 
 def test_a_model_without_parameters_to_train_has_no_gradients_to_average() -> None:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from adanorm.tasks.base import Loss, Shardable
+from adanorm.data.examples import Movable
+from adanorm.tasks.base import Loss
 from adanorm.training.loop import Trainer
 from adanorm.training.state import random_state, restore_random_state
 
@@ -25,7 +26,7 @@ class Step:
     """
 
     def __init__(
-        self, trainer: Trainer, micro_batches: list[Shardable], sites: Mapping[str, nn.Module]
+        self, trainer: Trainer, micro_batches: list[Movable], sites: Mapping[str, nn.Module]
     ) -> None:
         self.trainer, self.micro_batches, self.sites = trainer, micro_batches, sites
         self.model, self.task = trainer.model, trainer.task

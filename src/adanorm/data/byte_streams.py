@@ -32,13 +32,6 @@ class SegmentBatch(Movable):
     first: bool  # whether the streams start here
     units: int
 
-    def shard(self, rank: int, world: int) -> SegmentBatch:
-        """Return every world-th stream from `rank` on: a process keeps its streams."""
-        if world == 1:
-            return self
-        target = self.target[rank::world]
-        return SegmentBatch(self.segment[rank::world], target, self.first, int((target != IGNORED).sum()))
-
 
 @dataclass(frozen=True)
 class Segments:
@@ -61,16 +54,25 @@ class Segments:
         return math.ceil(len(self.text) / self.streams)
 
     def __iter__(self) -> Iterator[SegmentBatch]:
+        return map(self.part, range(len(self)))
+
+    def part(self, index: int, rank: int = 0, world: int = 1) -> SegmentBatch:
+        """Return a segment of every world-th stream from `rank` on: a process keeps its streams."""
+        start = index * self.length
+        segment, target = (
+            rows[rank::world, start : start + self.length] for rows in self._segments_and_targets
+        )
+        return SegmentBatch(segment, target, start == 0, int((target != IGNORED).sum()))
+
+    @cached_property
+    def _segments_and_targets(self) -> tuple[Tensor, Tensor]:
+        """The streams (streams, longest), and the byte after each."""
         longest = self._longest
         missing = self.streams * longest - len(self.text)
         padding = torch.full((missing,), IGNORED)
         target = torch.cat([self.text.long(), padding]).view(self.streams, longest)
         context = torch.cat([torch.tensor([self.before]), self.text.long(), torch.zeros_like(padding)])
-        segment = context[:-1].view(self.streams, longest)
-        for start in range(0, longest, self.length):
-            part = slice(start, start + self.length)
-            units = int((target[:, part] != IGNORED).sum())
-            yield SegmentBatch(segment[:, part], target[:, part], start == 0, units)
+        return context[:-1].view(self.streams, longest), target
 
 
 @dataclass(frozen=True)

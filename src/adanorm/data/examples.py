@@ -32,10 +32,6 @@ class Batch(Movable):
     inputs: Tensor
     targets: Tensor
 
-    def shard(self, rank: int, world: int) -> Batch:
-        """Return every world-th example from `rank` on: one process's part, perhaps none."""
-        return self if world == 1 else Batch(self.inputs[rank::world], self.targets[rank::world])
-
 
 @dataclass(frozen=True)
 class ArrayExamples:
@@ -105,7 +101,8 @@ class TextExamples:
     def batch(self, indices: Indices) -> Batch:
         """Return these examples as a batch, padded with 0 to the longest."""
         chosen = [torch.from_numpy(self.sentences[int(index)]) for index in indices]
-        padded = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True)
+        none = torch.zeros(0, 1, dtype=torch.long)
+        padded = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True) if chosen else none
         return Batch(padded, self.targets[torch.from_numpy(indices)])
 
 
@@ -152,7 +149,11 @@ class Batches(Generic[BatchT_co]):
         return len(self.order)
 
     def __iter__(self) -> Iterator[BatchT_co]:
-        return map(self.examples.batch, self.order)
+        return map(self.part, range(len(self)))
+
+    def part(self, index: int, rank: int = 0, world: int = 1) -> BatchT_co:
+        """Return every world-th example of a batch from `rank` on, perhaps none; the others are not read."""
+        return self.examples.batch(self.order[index][rank::world])
 
 
 @dataclass(frozen=True)

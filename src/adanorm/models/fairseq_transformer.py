@@ -54,19 +54,30 @@ def _transformer() -> Any:
     """Return fairseq's model class with a call that leaves out what training does not need."""
 
     class Transformer(fairseq().models.transformer.TransformerModel):  # type: ignore[misc]
-        def forward(self, source: Tensor, lengths: Tensor, previous: Tensor, counted: Tensor) -> Tensor:
-            """Return logits (N, V) where `counted` (B, T) is true.
+        def forward(self, source: Tensor, previous: Tensor, counted: Tensor, *, has_padding: bool) -> Tensor:
+            """Return logits (N, V) at the rows and columns `counted` (2, N) of (B, T).
 
-            The loss then reads neither padding nor a transposed tensor, and the last layer need not
-            average its attention, which only alignments use.
+            fairseq's encoder and decoder ask the device at every layer whether there is padding. Nothing
+            waits for the device here, and no attention is averaged for alignments. A target's padding
+            needs no mask: it lies behind what counts.
             """
-            features, _ = self.decoder(
-                previous,
-                encoder_out=self.encoder(source, src_lengths=lengths),
-                features_only=True,
-                alignment_layer=len(self.decoder.layers),  # none of them
-            )
-            logits: Tensor = self.decoder.output_layer(features[counted])
+            encoder, decoder = self.encoder, self.decoder
+            padding = source.eq(encoder.padding_idx)
+            x, _ = encoder.forward_embedding(source)
+            if has_padding:
+                x = x * (1 - padding[..., None].type_as(x))
+            x = x.transpose(0, 1)
+            for layer in encoder.layers:
+                x = layer(x, encoder_padding_mask=padding if has_padding else None)
+            encoded = encoder.layer_norm(x) if encoder.layer_norm is not None else x
+            x = decoder.embed_scale * decoder.embed_tokens(previous) + decoder.embed_positions(previous)
+            x = decoder.dropout_module(x).transpose(0, 1)
+            later = decoder.buffered_future_mask(x)
+            for layer in decoder.layers:
+                x, *_ = layer(x, encoded, padding if has_padding else None, self_attn_mask=later)
+            if decoder.layer_norm is not None:
+                x = decoder.layer_norm(x)
+            logits: Tensor = decoder.output_layer(x.transpose(0, 1)[tuple(counted)])
             return logits
 
         def set_beam_size(self, beam_size: int) -> None:

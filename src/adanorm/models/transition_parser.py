@@ -59,7 +59,7 @@ class TransitionParser(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return logits (B, actions) of features (B, F), ids of words, tags and labels."""
-        embedded = self._embedded if features.is_cuda else self._embedded_once
+        embedded = self._embedded_once if features.device.type == "cpu" else self._embedded
         x = embedded(features)
         for index, norm in enumerate(self.norms):
             x = self.linears[index](x) if index else x

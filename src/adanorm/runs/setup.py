@@ -19,7 +19,7 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.training import weights
 from adanorm.training.distributed import ALONE, World
 from adanorm.training.loop import Trainer
-from adanorm.training.state import ComputeContext, SelectionMetric
+from adanorm.training.state import ComputeContext, SelectionMetric, seed_of
 
 Kind = TypeVar("Kind", bound=TrainingTask)
 BATCHES_AHEAD = 4  # on a GPU
@@ -56,7 +56,8 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
 
 def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALONE) -> Trainer:
     """Return the trainer of a run at its very start, and seed torch for it."""
-    torch.manual_seed(experiment.seed + world.rank)  # dropout differs between processes
+    # Dropout differs between processes, and from that of every other seed.
+    torch.manual_seed(seed_of(experiment.seed, world.rank) if world.rank else experiment.seed)
     return Trainer(
         prepared.task,
         prepared.model,

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import torch
 from torch import Tensor, nn
 
 from adanorm.data.inspection import Inspection
@@ -35,22 +34,15 @@ class Evaluation(NamedTuple):
     signatures: dict[str, str] | None = None
 
 
-class Shardable(Protocol):
-    """A batch that can be moved and divided among processes."""
-
-    def to(self, device: torch.device) -> Any:
-        """Return the batch on a device."""
-
-    def shard(self, rank: int, world: int) -> Any:
-        """Return one process's part of the batch, perhaps empty."""
-
-
 class Batches(Protocol):
     """An epoch's batches; their number is known before they are made."""
 
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Any]: ...
+
+    def part(self, index: int, rank: int = 0, world: int = 1) -> Any:
+        """Return a batch, or the part of it that one process computes, perhaps an empty one."""
 
 
 class TrainingTask(ABC):

@@ -62,8 +62,8 @@ class Translation(TrainingTask):
         As fairseq defines it (after Szegedy et al. 2016): a share of the probability is spread over
         all other subwords.
         """
-        logits, target = _logits(model, batch)
-        return Loss(label_smoothed_loss(logits, target, smoothing=self._smoothing), batch.units)
+        logits = _logits(model, batch)
+        return Loss(label_smoothed_loss(logits, batch.target, smoothing=self._smoothing), batch.units)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return the loss on `valid`, or translations of `test` and their BLEU, chrF and length."""
@@ -89,9 +89,10 @@ class Translation(TrainingTask):
         smoothed, plain, units = 0.0, 0.0, 0
         with torch.no_grad():  # fairseq keeps position encodings made here: no inference tensors
             for batch in Batches(pairs, pairs.order(self._data.batch_tokens, None)):
-                logits, target = _logits(model, batch.to(device))
-                smoothed += label_smoothed_loss(logits, target, smoothing=self._smoothing).item()
-                plain += label_smoothed_loss(logits, target, smoothing=0.0).item()
+                moved = batch.to(device)
+                logits = _logits(model, moved)
+                smoothed += label_smoothed_loss(logits, moved.target, smoothing=self._smoothing).item()
+                plain += label_smoothed_loss(logits, moved.target, smoothing=0.0).item()
                 units += batch.units
         loss = {"loss": smoothed / units, "nll": plain / units}
         return Evaluation(loss | {"perplexity": math.exp(min(loss["nll"], 100))}, [])
@@ -170,11 +171,10 @@ class Translation(TrainingTask):
         return [Bpe.join(dictionary.string(best[0]["tokens"].cpu())) for best in found]
 
 
-def _logits(model: nn.Module, batch: PairBatch) -> tuple[Tensor, Tensor]:
-    """Return logits (N, V) and the N target ids that are no padding."""
-    counted = batch.target != batch.padding
-    logits = model(batch.source, batch.lengths, batch.previous, counted)
-    return logits.float(), batch.target[counted]
+def _logits(model: nn.Module, batch: PairBatch) -> Tensor:
+    """Return logits (N, V) of the targets that count."""
+    logits: Tensor = model(batch.source, batch.previous, batch.counted, has_padding=batch.has_padding)
+    return logits.float()
 
 
 def _generator(model: nn.Module, dictionary: Any, decoding: DecodingConfig, length_penalty: float) -> Any:

@@ -17,6 +17,8 @@ from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from adanorm.tasks.base import Batches
+
 
 class World(NamedTuple):
     """A process's place among those of the run."""
@@ -109,14 +111,15 @@ def ties_rows(model: nn.Module) -> bool:
     return any(getattr(module, "depends_on_batch", False) for module in model.modules())
 
 
-def share(batches: Sequence[Any], world: World, *, whole: bool) -> list[Any]:
+def share(batches: Batches, update: range, world: World, *, whole: bool) -> list[Any]:
     """Return what a process computes of an update's batches: every n-th one where they go round, else parts.
 
-    Either way each row is computed once; a whole batch uses a device better than a part of each.
+    Either way each row is computed once, and no process makes a batch of another's rows; a whole batch uses
+    a device better than a part of each.
     """
-    if whole and len(batches) % world.size == 0:
-        return list(batches[world.rank :: world.size])
-    return [batch.shard(world.rank, world.size) for batch in batches]
+    if whole and len(update) % world.size == 0:
+        return [batches.part(index) for index in update[world.rank :: world.size]]
+    return [batches.part(index, world.rank, world.size) for index in update]
 
 
 T = TypeVar("T")

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from adanorm.config.sections import TrainingConfig
-from adanorm.tasks.base import Batches, Evaluation, Loss, Shardable, TrainingTask
+from adanorm.data.examples import Movable
+from adanorm.tasks.base import Batches, Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
 from adanorm.training.distributed import (
     all_gather,
@@ -36,6 +36,7 @@ from adanorm.training.state import (
     State,
     random_state,
     restore_random_state,
+    seed_of,
 )
 
 Log = Callable[[Row], None]
@@ -64,6 +65,7 @@ class Trainer:
         self._pending_loss = torch.zeros((), dtype=torch.float64, device=context.device)
         self._pending_units = 0
         self._checkpoints = RunCheckpoints(context)
+        self._divides = task.carries or ties_rows(model)  # each batch among the processes
         self._updates_an_epoch = 0  # until an epoch's batches are known
 
     def train(self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None) -> Outcome:
@@ -89,26 +91,24 @@ class Trainer:
                     saved = time.monotonic()
         return self._score(path.parent)
 
-    def batches(self) -> Generator[list[Shardable], None, None]:
-        """Yield the micro-batches of each update from where the run is, epoch after epoch, without end."""
+    def batches(self) -> Generator[list[Movable], None, None]:
+        """Yield what this process computes of each update from where the run is, without end."""
         while True:
             batches = self.task.train_batches(self.state.epoch)
             self._updates_an_epoch = math.ceil(len(batches) / self.settings.accumulate)
             yield from self._from_position(batches)
 
-    def _from_position(self, batches: Batches) -> Iterator[list[Shardable]]:
-        """Yield the micro-batches of each update that this epoch still has."""
-        size = self.settings.accumulate
-        rest = islice(iter(batches), self.state.position * size, None)
-
-        def groups() -> Iterator[list[Shardable]]:
-            while group := list(islice(rest, size)):
-                yield group
-
+    def _from_position(self, batches: Batches) -> Iterator[list[Movable]]:
+        """Yield what this process computes of each update that this epoch still has."""
+        indices, size = range(len(batches)), self.settings.accumulate
+        starts = indices[self.state.position * size :: size]
+        updates = (indices[start : start + size] for start in starts)
+        whole, world = not self._divides, self.context.world
+        parts = (share(batches, update, world, whole=whole) for update in updates)
         count = self.context.batches_ahead
-        yield from ahead(groups(), pinned, count=count) if count else groups()
+        yield from ahead(parts, pinned, count=count) if count else parts
 
-    def update(self, micro_batches: list[Shardable]) -> Loss:
+    def update(self, micro_batches: list[Movable]) -> Loss:
         """Do one update on the sum of these batches' losses, and return it as this process sees it."""
         self.optimizer.zero_grad()
         loss = self.backward(micro_batches)
@@ -117,15 +117,14 @@ class Trainer:
         self._step(loss.units)
         return loss
 
-    def backward(self, micro_batches: list[Shardable]) -> Loss:
+    def backward(self, micro_batches: list[Movable]) -> Loss:
         """Add the gradient of the sum of these batches' losses to the parameters'; return it, detached."""
         world, device = self.context.world, self.context.device
         total, units = torch.zeros((), dtype=torch.float64, device=device), 0
-        parts = share(micro_batches, world, whole=not (self.task.carries or ties_rows(self.model)))
-        for index, part in enumerate(parts, 1):
-            batch = part.to(device)
-            silent = nullcontext() if index == len(parts) or world.size == 1 else self.shared_model.no_sync()  # type: ignore[operator]
-            with silent:
+        for index, micro_batch in enumerate(micro_batches, 1):
+            batch = micro_batch.to(device)
+            is_last = index == len(micro_batches) or world.size == 1
+            with nullcontext() if is_last else self.shared_model.no_sync():  # type: ignore[operator]
                 with self.context.autocast():
                     loss = self.task.loss(self.shared_model, batch, self.carried)
                 loss.total.backward()  # type: ignore[no-untyped-call]
@@ -137,11 +136,12 @@ class Trainer:
     def _step(self, units: int) -> None:
         """Step along the gradient of the mean loss over all units of all processes."""
         state, settings, world = self.state, self.settings, self.context.world
-        if world.size > 1:
-            units = int(all_reduce(torch.tensor(units, device=self.context.device), world).item())
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        # Gradients are of the sum, averaged over the processes.
-        torch._foreach_mul_(gradients, world.size / units)
+        if world.size == 1:
+            torch._foreach_mul_(gradients, 1 / units)
+        else:  # gradients of the sum, averaged over the processes; the count stays on the device
+            counted = torch.full((), float(units), device=self.context.device)
+            torch._foreach_mul_(gradients, world.size / all_reduce(counted, world))
         if settings.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm)
         state.update += 1
@@ -261,6 +261,9 @@ class Trainer:
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.best = saved["best"]
-        mine = saved["random"][self.context.world.rank % len(saved["random"])]
-        restore_random_state([generator.cpu() for generator in mine])
-        self.carried = reshard(saved["carried"], self.context.world)
+        world, random_states = self.context.world, saved["random"]
+        if len(random_states) == world.size:
+            restore_random_state([generator.cpu() for generator in random_states[world.rank]])
+        else:  # of other processes: none draws what another has drawn
+            torch.manual_seed(seed_of(torch.initial_seed(), self.state.update))
+        self.carried = reshard(saved["carried"], world)

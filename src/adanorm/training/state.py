@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -99,6 +100,12 @@ class Outcome(NamedTuple):
     state: State
     test: Evaluation | None
     weights: dict[str, Tensor]
+
+
+def seed_of(*numbers: int) -> int:
+    """Return a seed that no other numbers give: a run's seed and a process's rank, say."""
+    low, high = np.random.SeedSequence(numbers).generate_state(2).tolist()
+    return int(low + (high << 32))
 
 
 def random_state() -> list[Tensor]:

@@ -16,6 +16,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data import catalogue
 from adanorm.data.catalogue import Source
+from adanorm.data.examples import Batches
 from adanorm.data.packed import text_lines
 from adanorm.data.translation import steps, tokenization
 from adanorm.data.translation.corpora import aligned, corpus_files, pair_of, read_corpus
@@ -332,13 +333,16 @@ def test_batches_hold_every_pair_once_within_their_tokens(tmp_path: Path) -> Non
     train = load_pairs(data_of(f"data.cache={tmp_path}")).splits["train"]
     order = train.order(100, np.random.default_rng(1))
     assert sorted(np.concatenate(order)) == list(range(len(train)))
-    for indices in order:
-        batch = train.batch(indices)
-        assert max(batch.source.numel(), batch.target.numel()) <= 100
+    batches = Batches(train, order)
+    for index, indices in enumerate(order):
+        batch = batches.part(index)
+        assert max(batch.source.numel(), batch.previous.numel()) <= 100
         assert len(indices) <= 8 or len(indices) % 8 == 0
-        assert batch.units == int((batch.target != batch.padding).sum())
-        parts = [batch.shard(rank, 3) for rank in range(3)]
-        assert sum(part.units for part in parts) == batch.units
+        assert batch.units == train.dataset.tgt_sizes[indices].sum()
+        for world in (3, len(indices) + 1):
+            parts = [batches.part(index, rank, world) for rank in range(world)]
+            assert sum(part.units for part in parts) == batch.units
+            assert all(len(part.source) for part in parts), "a process without pairs has one, of no target"
     assert not all(
         np.array_equal(a, b) for a, b in zip(order, train.order(100, np.random.default_rng(2)), strict=False)
     )

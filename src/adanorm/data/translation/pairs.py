@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from adanorm.config.data_sections import ParallelConfig
@@ -28,28 +27,21 @@ BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
 
 @dataclass(frozen=True)
 class PairBatch(Movable):
-    """Token ids: source (B, S), padded left; previous and target (B, T), padded right."""
+    """Token ids: source (B, S), padded left; previous (B, T), padded right; and the N targets.
+
+    What would otherwise be asked of tensors on a GPU is known when the batch is made.
+    """
 
     source: Tensor
-    lengths: Tensor  # (B,) of the source
     previous: Tensor
-    target: Tensor
-    units: int  # target tokens
-    padding: int
+    target: Tensor  # (N,) the ids that count, row by row
+    counted: Tensor  # (2, N) their rows and columns in (B, T)
+    has_padding: bool  # whether the source has
 
-    def shard(self, rank: int, world: int) -> PairBatch:
-        """Return every world-th pair from `rank` on: one process's part.
-
-        A process that would get none gets a pair whose target counts nothing.
-        """
-        if world == 1:
-            return self
-        none = rank >= len(self.source)
-        rows = slice(0, 1) if none else slice(rank, None, world)
-        target = torch.full_like(self.target[rows], self.padding) if none else self.target[rows]
-        units = int((target != self.padding).sum())
-        source, lengths, previous = self.source[rows], self.lengths[rows], self.previous[rows]
-        return PairBatch(source, lengths, previous, target, units, self.padding)
+    @property
+    def units(self) -> int:
+        """The number of target tokens."""
+        return len(self.target)
 
 
 class Pairs:
@@ -79,12 +71,14 @@ class Pairs:
         return batches
 
     def batch(self, indices: Indices) -> PairBatch:
-        """Return these pairs as a batch."""
-        sample = self.dataset.collater([self.dataset[int(index)] for index in indices])
-        inputs = sample["net_input"]
-        source, lengths = inputs["src_tokens"], inputs["src_lengths"]
-        previous, target = inputs["prev_output_tokens"], sample["target"]
-        return PairBatch(source, lengths, previous, target, sample["ntokens"], self._padding)
+        """Return these pairs as a batch; of none, the shortest pair with no target that counts."""
+        chosen = indices if len(indices) else [self.sizes.argmin()]
+        sample = self.dataset.collater([self.dataset[int(index)] for index in chosen])
+        source, previous = (sample["net_input"][name] for name in ("src_tokens", "prev_output_tokens"))
+        targets = sample["target"]
+        counted = (targets != self._padding).nonzero().t()[:, : None if len(indices) else 0]
+        has_padding = bool((source == self._padding).any())
+        return PairBatch(source, previous, targets[tuple(counted)], counted, has_padding)
 
     def as_bytes(self) -> Iterator[bytes]:
         """Yield each pair's token ids as bytes."""
