@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.reporting.answers import HEADER, answer_rows, corrections, headline, question
-from adanorm.reporting.tables.formats import markdown_table, tasks_with_runs
+from adanorm.reporting.tables.formats import column_label, tasks_with_runs
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.text import markdown, markdown_table
 from adanorm.verdicts.plan_answers import task_answers
 
 README = PROJECT / "README.md"
@@ -32,9 +33,12 @@ def summary_table(table: Table) -> str:
     """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
     study = table.study
     tasks = tasks_with_runs(table)
-    header = ["Model", *(f"{title(task)} ({table.metric_of(task).label})" for task in tasks)]
+    header = ["Model", *(column_label(table, task) for task in tasks)]
     rows = [
-        [title(norm), *(f"{table.ours(norm, task)}{_in_brackets(table.paper(norm, task))}" for task in tasks)]
+        [
+            markdown(title(norm)),
+            *(markdown(table.ours(norm, task)) + _paper(table, norm, task) for task in tasks),
+        ]
         for norm in study.rows
     ]
     return "\n".join([*markdown_table(header, rows), "", _seeds(table, tasks)])
@@ -51,8 +55,8 @@ def _seeds(table: Table, tasks: Sequence[str]) -> str:
     return f"Seeds: {planned} a cell{', but ' if others else ''}{'; '.join(others)}."
 
 
-def _in_brackets(number: str) -> str:
-    return f" [{number}]" if number else ""
+def _paper(table: Table, norm: str, task: str) -> str:
+    return f" [{number}]" if (number := table.paper(norm, task)) else ""
 
 
 def _with_part(readme: str, part: str, text: str) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from jinja2 import Environment
 
 from adanorm.config.titles import task_metric, title
-from adanorm.reporting.tables.formats import markdown_table
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.text import markdown_table
 from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.sentences import claim_closing, claim_sentence
 from scripts.pages.readme import answers_markdown, summary_table

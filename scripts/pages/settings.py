@@ -10,7 +10,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
-from adanorm.reporting.tables.formats import markdown_table
+from adanorm.reporting.text import markdown_table
 
 BOUNDS = {
     "minimum": "at least",

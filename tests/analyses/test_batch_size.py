@@ -9,7 +9,7 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
-from adanorm.reporting.figures.sweep import over_setting
+from adanorm.reporting.figures.scores import over_setting
 from adanorm.reporting.tables.formats import table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
@@ -58,7 +58,7 @@ def test_scores_are_drawn_over_the_batch_size(table: Table) -> None:
     assert xs(layernorm) == [1, 2]
     assert ys(layernorm) == [91.5, 95.5]
     assert [(xs(mark), mark.get_marker()) for mark in marks] == [([1], "o"), ([2], "x")]
-    assert "BatchNorm is undefined there (one example has no variance over the batch)" in drawing.caption
+    assert "BatchNorm: one example has no variance over the batch." in drawing.caption
     assert "Cross: every run diverged or failed." in drawing.caption
 
 

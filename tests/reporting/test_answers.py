@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from adanorm.reporting.answers import HEADER, answer_rows, corrections, headline, question
-from adanorm.reporting.figures.answer import answer_figure
+from adanorm.reporting.figures.leads import answer_figure
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
 from adanorm.verdicts.plan_answers import TaskAnswer
 

@@ -17,7 +17,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.models.norm_sites import compatible_norm
 from adanorm.records import reader
 from adanorm.records.folder import HeldError, is_locked, shown
-from adanorm.reporting.tables.analysis import analysis_text, write_analysis
+from adanorm.reporting.tables.analysis import analysis_markdown, write_analysis
 
 USAGE = Usage(
     name="ANALYSIS",
@@ -55,7 +55,7 @@ def main(arguments: Arguments) -> None:
     print(f"{chosen.name}: {len(records)} records, {len(missing)} to run", flush=True)
     if missing:
         _observe(missing)
-    print(analysis_text(chosen, grid))
+    print(analysis_markdown(chosen, grid))
     # What is not the YAML's own analysis leaves the committed tables and figures alone.
     standard = load_analysis(name)
     alike = chosen.settings() == standard.settings() and chosen.scale == standard.scale

@@ -22,48 +22,43 @@ from adanorm.reporting.answers import question
 from adanorm.reporting.tables import claims, formats, reproducibility
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.text import plain
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
 from adanorm.verdicts import sentences
 from adanorm.verdicts.cell import Cell, cell
 from adanorm.verdicts.claims import ClaimResult, claim_results
 from adanorm.verdicts.plan_answers import TaskAnswer, task_answers
+from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.reproducibility import Agreement, agreements
 
 TEMPLATE = Path(__file__).with_name("report.html")
-OF_CLAIMS = ("answer", "evidence-")  # figures that stand beside the claims
-CURVE_POINTS = 40
-
-
-class Figure(NamedTuple):
-    """A figure that the page links: its file, from the page's own folder, and its caption."""
-
-    name: str
-    address: str
-    caption: str
 
 
 def report_page(
     tables: Mapping[str, Table],
     judgements: Sequence[ClaimResult],
-    figures: Sequence[Figure] = (),
+    figures: Mapping[str, str] | None = None,
     columns: Sequence[Agreement] = (),
     answers: Sequence[TaskAnswer] = (),
 ) -> str:
-    """Return the report as HTML that needs no other file than the figures, which it links."""
+    """Return the report as HTML that needs no other file than the figures, which it links.
+
+    `figures` are captions by the figures' names.
+    """
     # What has no runs stands under what is missing alone.
     begun = {
         name: table for name, table in tables.items() if any(c and c.results for c in table.cells.values())
     }
     groups = RunGroups(begun.values())
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
-    environment = Environment(autoescape=True)
-    environment.filters["plain"] = lambda text: text.replace("*", "").replace("`", "")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["plain"] = plain
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
         counts={status: counts[status] for status in STATUSES},
         answers=answers,
         in_words=answers_in_words,
-        judgements=judgements,
+        judgements=[(result, _figure_of(result, figures or {})) for result in judgements],
         claims=claims,
         sentences=sentences,
         columns=columns,
@@ -73,13 +68,24 @@ def report_page(
         notes=notes,
         title=title,
         groups=groups,
-        figures=[figure for figure in figures if not figure.name.startswith(OF_CLAIMS)],
-        claim_figures=[figure for figure in figures if figure.name.startswith(OF_CLAIMS)],
+        figures=figures or {},
         missing=[(name, table, counted) for name, table in tables.items() if (counted := _missing(table))],
         filters=_filters(begun.values(), judgements),
         style=TEMPLATE.with_suffix(".css").read_text("utf-8"),
         script=TEMPLATE.with_suffix(".js").read_text("utf-8"),
     )
+
+
+def _figure_of(result: ClaimResult, figures: Mapping[str, str]) -> str | None:
+    """Return the name of a claim's figure, of its scale or else the paper's; one pair of norms has one."""
+    norms = result.claim.norms(result.claim.tasks[0])
+    alike = [
+        claim.id
+        for claim in preregistration().claims
+        if claim.quantity == result.claim.quantity == "test" and claim.norms(claim.tasks[0]) == norms
+    ]
+    names = (f"evidence-{claim}-{scale}" for scale in (result.scale, "paper") for claim in alike)
+    return next((name for name in names if name in figures), None)
 
 
 class RunGroups:
@@ -111,11 +117,8 @@ class RunGroups:
             return
         anchor, task = f"runs-{runs.folders[0].name.rpartition('-')[2]}", runs.task
         self._anchors |= dict.fromkeys(runs.folders, anchor)
-        criterion = table.grid[row, task].runs[0].task.selection_metric
-        entries = [
-            _run(folder, result, line, criterion, runs.metric)
-            for folder, result in zip(runs.folders, runs.results, strict=True)
-        ]
+        folders = zip(runs.folders, runs.results, strict=True)
+        entries = [_run(folder, result, line, runs.metric) for folder, result in folders]
         # What all have in common stands once.
         common = [fact for fact in entries[0]["facts"] if all(fact in entry["facts"] for entry in entries)]
         for entry in entries:
@@ -137,7 +140,7 @@ class RunGroups:
         self.entries.append(group)
 
 
-def _run(folder: Path, result: Result, line: Sequence[str], criterion: str, metric: str) -> dict[str, Any]:
+def _run(folder: Path, result: Result, line: Sequence[str], metric: str) -> dict[str, Any]:
     environment = reader.record(folder).environment
     facts = [
         ("record", where(folder)),
@@ -151,24 +154,7 @@ def _run(folder: Path, result: Result, line: Sequence[str], criterion: str, metr
     ]
     done = result.status == "done"
     ending = f"test {metric} {result.test_score(metric):.4f}" if done else result.status
-    curve, label = _curve(folder, criterion)
-    about = {"seed": result.seed, "status": result.status, "ending": ending, "facts": facts}
-    return {**about, "curve": curve, "curve_label": label}
-
-
-def _curve(folder: Path, criterion: str) -> tuple[str, str]:
-    """Return the points of a run's validation curve in a box of 100 x 30, and what it shows."""
-    rows = reader.metrics(folder)
-    values = [row[f"valid_{criterion}"] for row in rows if f"valid_{criterion}" in row]
-    if len(values) < 2:
-        return "", ""
-    step = max(1, len(values) // CURVE_POINTS)
-    values = [*values[:-1:step], values[-1]]
-    low, high = min(values), max(values)
-    scale = 28 / (high - low) if high > low else 0
-    points = (f"{100 * i / (len(values) - 1):.1f},{29 - scale * (y - low):.1f}" for i, y in enumerate(values))
-    label = f"validation {criterion}, {len(rows)} evaluations, {low:.3f} to {high:.3f}"
-    return " ".join(points), label
+    return {"seed": result.seed, "status": result.status, "ending": ending, "facts": facts}
 
 
 def _differences(first: str, other: str) -> str:
@@ -217,9 +203,7 @@ def read_records(runs: str | None = None) -> Records:
 def build_report(runs: str | None = None) -> str:
     """Return the report over the records of a folder, or of results/ with its figures."""
     tables, judgements = read_records(runs)
-    drawn = sorted((PROJECT / "results" / "figures").glob("*.svg")) if runs is None else []
-    figures = []
-    for path in drawn:
-        *_, caption = path.with_suffix(".md").read_text("utf-8").strip().split("\n\n")
-        figures.append(Figure(path.stem, f"../figures/{path.name}", caption))
+    drawn = sorted((PROJECT / "results" / "figures").glob("*.md")) if runs is None else []
+    captions = (path.read_text("utf-8").strip().rpartition("\n\n")[2] for path in drawn)
+    figures = {path.stem: plain(caption) for path, caption in zip(drawn, captions, strict=True)}
     return report_page(tables, judgements, figures, agreements(runs), task_answers(question(), runs=runs))

@@ -25,12 +25,11 @@ def run_summary(experiment: Experiment) -> str:
     lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
     mean = f"over seeds {seeds}: {ours.text} (test {ours.metric})"
     lines += textwrap.wrap(mean, 80, subsequent_indent="  ")
-    paper = None if experiment.norm.path else published(experiment.task.name, experiment.norm.name)
-    if paper is not None and ours.paper is not None:
+    if ours.paper is not None:
         records = evidence(experiment.task.name, experiment.scale, runs=experiment.runs)
-        lines.append(f"the paper has {paper.text}: {ours.verdict(records.variance.within)}")
-    elif paper is not None and not experiment.own_data:
-        lines.append(f"the paper has {paper.text} (not comparable: {unlike_the_papers(experiment)})")
+        lines.append(f"the paper has {ours.paper.text}: {ours.verdict(records.variance.within)}")
+    elif not experiment.own_data and published(experiment.task.name, experiment.norm.name):
+        lines.append(f"not compared with the paper's number: {unlike_the_papers(experiment)}")
     return "\n".join([*lines, f"record: {where(experiment.folder())}"])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import cached_experiment
-from adanorm.reporting.figures.claim import evidence_accrual
+from adanorm.reporting.figures.leads import evidence_accrual
 from adanorm.verdicts.cell import Evidence
 from adanorm.verdicts.claims import claim_evidence
 from adanorm.verdicts.preregistration import Claim
@@ -35,21 +35,21 @@ def found(tmp_path: Path) -> dict[str, Evidence]:
 
 
 def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(found: dict[str, Evidence]) -> None:
-    drawn = evidence_accrual("evidence-a-paper", ADANORM, found)
+    drawn = evidence_accrual("evidence-a-paper", ADANORM, found, "paper")
     assert drawn is not None
     axes: Any = drawn.figure.axes[0]
     effects = [line for line in axes.lines if line.get_marker() == "o"]
     assert [xs(line)[0] for line in effects] == [2, 3, 4]
     assert [float(line.get_ydata()[0]) for line in effects] == pytest.approx([0.2, 0.2, 0.2])
     intervals = [max(line.get_ydata()) for line in axes.lines if len(set(line.get_ydata())) == 2]
-    assert axes.get_ylim()[1] == pytest.approx(1.1 * intervals[-1])
-    assert drawn.caption.endswith("Now: MNIST better.")
+    assert axes.get_ylim()[1] == pytest.approx(1.1 * intervals[-2]), "that of the sign, not of the size"
+    assert drawn.figure.get_suptitle() == "AdaNorm beside LayerNorm: better on MNIST"
     (legend,) = drawn.figure.legends
     shown = [text.get_text() for text in legend.get_texts()]
-    assert shown[0] == "better, interval"
-    assert shown[-2:] == ["within the margin", "the paper's gap"]
-    assert "worse, interval" not in shown
+    assert (shown[0], shown[-2:]) == ("better", ["within the margin", "the paper's lead"])
+    assert "worse" not in shown
 
 
-def test_a_claim_without_runs_has_no_figure() -> None:
-    assert evidence_accrual("evidence-a", ADANORM, {}) is None
+def test_a_claim_without_runs_of_its_scale_has_no_figure(found: dict[str, Evidence]) -> None:
+    assert evidence_accrual("evidence-a-small", ADANORM, found, "small") is None
+    assert evidence_accrual("evidence-a", ADANORM, {}, "paper") is None

@@ -19,9 +19,8 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.figures.catalogue import draw_figure, figure_names
 from adanorm.reporting.figures.curves import curves, curves_of_the_paper
-from adanorm.reporting.figures.intervals import norm_scores
+from adanorm.reporting.figures.scores import norm_scores, over_setting
 from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, svg, write_figure
-from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import Candidate, CellPlan, study_grid
 from adanorm.studies.study import load_study
@@ -41,6 +40,11 @@ def xs(line: Any) -> list[float]:
 
 def ys(line: Any) -> list[float]:
     return [float(y) for y in line.get_ydata()]
+
+
+def legend(drawing: NamedFigure) -> list[str]:
+    (shown,) = drawing.figure.legends
+    return [text.get_text() for text in shown.get_texts()]
 
 
 def corners(collection: Any) -> list[list[float]]:
@@ -92,8 +96,11 @@ def test_a_diverged_run_ends_in_a_cross_and_stays_out_of_the_mean(drawing: Named
     assert ys(adanorm) == [1.0, 0.6, 0.3]
     assert ys(broken) == [1.0, 4.0]
     assert (end.get_marker(), ys(end)) == ("x", [4.0])
-    assert "Seeds run so far, of 3: LayerNorm 3, AdaNorm 2." in drawing.caption
-    assert "diverged" in drawing.caption
+    assert "means over 2 to 3 seeds of 1 to 3." in drawing.caption, "those that are drawn"
+    assert legend(drawing)[-1] == "diverged"
+    assert (
+        drawing.figure.get_suptitle() == "RT: lowest in training AdaNorm (0.3), in validation AdaNorm (0.15)"
+    )
 
 
 def test_a_norm_that_diverges_before_its_first_evaluation_is_in_the_legend_alone(cells: Cells) -> None:
@@ -103,8 +110,7 @@ def test_a_norm_that_diverges_before_its_first_evaluation_is_in_the_legend_alone
         seal(run.folder(), said(run.folder()))
     found = curves("curves-rt-paper", cells)
     assert found is not None
-    (legend,) = found.figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["LayerNorm", "AdaNorm"]
+    assert legend(found) == ["LayerNorm", "AdaNorm", "lowest to highest seed", "diverged"]
     assert svg(found)
 
 
@@ -165,6 +171,7 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
     own = stats.t.interval(0.95, 2, 75.2, stats.sem([75.0, 75.1, 75.5]))  # of two norms, one has seeds
     assert xs(whisker) == pytest.approx(own)
     assert [*xs(mean), *xs(paper), *xs(other)] == pytest.approx([75.2, 77.21, 77.5])
+    assert ys(paper)[0] < ys(mean)[0] < ys(paper)[0] + 1, "above the mean, which it does not hide"
     (seeds,) = panel.collections
     assert [x for x, _ in np.asarray(seeds.get_offsets())] == [75.0, 75.1, 75.5]
     assert [text.get_text() for text in panel.texts] == ["diverges (1/2)"]
@@ -218,9 +225,58 @@ def test_scores_over_a_setting_have_a_panel_for_what_sets_rows_of_one_norm_apart
     assert lines[0] == [([2, 8], [73, 74])]
     assert lines[1][0] == ([2], [72])
     assert [x for x, _ in lines[1][1:]] == [[16]], "a cross"
-    (legend,) = drawn.figure.legends
-    drawn.figure.draw_without_rendering()
-    assert legend.get_window_extent().x0 > 0, "within the figure"
+    assert legend(drawn)[-1] == "every run diverges or fails"
+    assert "seed 1" in drawn.caption
+
+
+def test_a_caption_has_the_seeds_that_the_figure_shows_and_the_settings_of_its_runs(tmp_path: Path) -> None:
+    study = load_study("batch-size")
+    grid = study_grid(study, runs=str(tmp_path))
+    first = grid["LayerNorm, 2", "mnist"].runs[0]
+    for seed in (1, 2, 7):
+        record(first.model_copy(update={"seed": seed}), test={"accuracy": 90.0 + seed})
+    drawn = over_setting("norms-batch-size", Table(study, grid))
+    assert drawn is not None
+    assert ys(drawn.figure.axes[0].lines[1]) == [pytest.approx(93 + 1 / 3)]
+    assert "training.max_epochs=5, model.norm_axes=all, seeds 1, 2, 7." in drawn.caption
+    assert "undefined" in legend(drawn)
+
+
+def test_norms_under_the_same_settings_stand_together_in_their_own_colours(tmp_path: Path) -> None:
+    study = load_study("position")
+    grid = study_grid(study, runs=str(tmp_path))
+    for row in study.rows:
+        record(grid[row, "rt"].runs[0], test={"accuracy": 75.0})
+    drawn = norm_scores("norms-position", Table(study, grid))
+    assert drawn is not None
+    axes = drawn.figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["pre", "post", "sandwich"]
+    colors = [(line.get_color(), round(ys(line)[0])) for line in axes.lines]
+    assert colors == [(NORM_STYLES[n].color, at) for n in ("layernorm", "adanorm") for at in (0, 1, 2)]
+
+
+def test_norms_far_above_the_others_leave_these_an_inset(tmp_path: Path) -> None:
+    ends = {"layernorm": 4.3, "adanorm": 4.4, "none": 4.35, "detachnorm": 5.5}
+    cells = {
+        n: [compose_experiment(["task=en-de", f"norm={n}", "scale=mini", f"runs={tmp_path}"])] for n in ends
+    }
+    for norm, end in ends.items():
+        record(cells[norm][0], rows=evaluations(6.0, end + 0.5, end))
+    found = curves("curves-en-de-mini", cells)
+    assert found is not None
+    (inset,) = found.figure.axes[1].child_axes
+    assert len(inset.lines) == 3
+
+
+@pytest.mark.parametrize("mark", [r"$\frac{$", "<b>&"])
+def test_a_name_is_no_formula_and_no_mark_up_in_a_figure(cells: Cells, tmp_path: Path, mark: str) -> None:
+    study = load_study("table4").model_copy(update={"title": mark, "columns": ["rt"]})
+    grid = {(norm, "rt"): plan(norm, "rt", cells[norm]) for norm in cells}
+    found = norm_scores("norms-own", Table(study, grid))
+    assert found is not None
+    write_figure(found, tmp_path / "drawn")
+    assert "<b>" not in (tmp_path / "drawn" / "norms-own.svg").read_text()
+    assert "<b>" not in (tmp_path / "drawn" / "norms-own.md").read_text()
 
 
 def test_evenly_spaced_values_stand_evenly(tmp_path: Path) -> None:
@@ -309,4 +365,6 @@ def test_the_committed_figures_are_those_of_the_committed_records(committed_runs
             committed = PROJECT / "results" / "figures" / f"{name}.svg"
             assert committed.read_text() == svg(drawing), f"run `make figures`: {name} is stale"
             assert cut_off(drawing) == []
+            assert len(drawing.caption.split()) <= 40, drawing.caption
+            assert drawing.figure.get_suptitle()
     assert drawn == {path.stem for path in (PROJECT / "results" / "figures").iterdir()}

@@ -9,13 +9,11 @@ from typing import TypeAlias
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, analysis_names, load_analysis
 from adanorm.config.paths import choices
 from adanorm.reporting.answers import question
-from adanorm.reporting.figures.answer import answer_figure
-from adanorm.reporting.figures.claim import evidence_accrual
 from adanorm.reporting.figures.curves import curves
-from adanorm.reporting.figures.intervals import norm_scores
+from adanorm.reporting.figures.leads import answer_figure, evidence_accrual
 from adanorm.reporting.figures.over_updates import over_updates
+from adanorm.reporting.figures.scores import norm_scores, over_setting
 from adanorm.reporting.figures.style import NamedFigure
-from adanorm.reporting.figures.sweep import over_setting
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies
@@ -75,7 +73,7 @@ def _compared_claims() -> list[Claim]:
 
 
 def _evidence(claim: Claim, scale: str, name: str, runs: str | None) -> NamedFigure | None:
-    return evidence_accrual(name, claim, claim_evidence(claim, scale, runs))
+    return evidence_accrual(name, claim, claim_evidence(claim, scale, runs), scale)
 
 
 def _scores(study: Study, name: str, runs: str | None) -> NamedFigure | None:

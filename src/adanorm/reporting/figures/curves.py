@@ -1,33 +1,27 @@
-"""Curves of training and validation: the norms of a task together, and below them the paper's own."""
+"""Curves of training and validation: the norms of a task together, and beside them the paper's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib import ticker
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import title
 from adanorm.metrics.table import KIND_METRICS
 from adanorm.records import reader
 from adanorm.records.published import published_curves
-from adanorm.reporting.figures.style import (
-    NamedFigure,
-    NormStyle,
-    figure_style,
-    legend_below,
-    norm_styles,
-    panels,
-    seeds_line,
-)
+from adanorm.reporting.figures import style
+from adanorm.reporting.text import seeds
 
 PARTS = {"train": "training", "valid": "validation"}
 LONG = 10  # evaluations of a curve whose start may be left out
 PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where it may differ from ours
+SQUEEZED = 0.25  # share of a panel's range: above such a gap, norms squeeze those below it
 
 
 class Curve(NamedTuple):
@@ -36,13 +30,30 @@ class Curve(NamedTuple):
     x: list[float]
     y: list[float]
     diverged: bool = False
+    seed: int = 0
 
 
 class Curves(NamedTuple):
-    """What x counts, and the curves by (norm, part), one a seed."""
+    """What x counts, and the curves by (norm, part), one per seed."""
 
     over: str
     by_norm: dict[tuple[str, str], list[Curve]]
+
+    def done(self, norm: str, part: str) -> dict[float, list[float]]:
+        """Return the values of the seeds that are done by x, where all have one."""
+        curves = self.by_norm.get((norm, part), [])
+        done = [dict(zip(curve.x, curve.y, strict=True)) for curve in curves if not curve.diverged]
+        return (
+            {at: [curve[at] for curve in done] for at in sorted(set.intersection(*map(set, done)))}
+            if done
+            else {}
+        )
+
+    def means(self, part: str) -> dict[str, dict[float, float]]:
+        """Return each norm's mean over seeds by x."""
+        norms = dict.fromkeys(norm for norm, _ in self.by_norm)
+        means = {norm: {at: fmean(ys) for at, ys in self.done(norm, part).items()} for norm in norms}
+        return {norm: mean for norm, mean in means.items() if mean}
 
 
 def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
@@ -59,7 +70,7 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
             rows = reader.metrics(run.folder())
             for part in PARTS:
                 y = [row[f"{part}_{quantity.metric}"] * quantity.factor for row in rows]
-                curve = Curve([row[over] for row in rows], y, result.status == "diverged")
+                curve = Curve([row[over] for row in rows], y, result.status == "diverged", run.seed)
                 by_norm.setdefault((norm, part), []).append(curve)
     return Curves(over, by_norm)
 
@@ -75,48 +86,55 @@ def curves_of_the_paper(task: str) -> Curves | None:
     return Curves(theirs.over, by_norm)
 
 
-@figure_style()
-def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> NamedFigure | None:
+@style.figure_style()
+def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedFigure | None:
     """Return the curves of one task's norms, each given with its runs; None where none has ended."""
     ours = recorded_curves(cells)
     if not ours.by_norm:
         return None
     (run, *_), *_ = cells.values()
     task, unit = run.task.name, KIND_METRICS[run.task.kind].curve.label
-    rows = {"ours": (ours, unit)}
+    sources = {"ours": (ours, unit)}
     if theirs := curves_of_the_paper(task):
-        rows["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
-    look = norm_styles(list(cells))
-    heading = f"{title(task)}, {run.scale} scale"
-    figure, grid = panels(2 * len(rows), 2, 1.0 + 1.75 * len(rows), heading=heading)
-    handles: dict[str, Line2D] = {}
+        sources["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
+    look = style.norm_styles(list(cells))
+    figure, grid = style.panels(2 * len(sources), 1.9, _message(task, ours))
+    handles: dict[str, style.Handle] = {}
     cut: list[bool] = []
-    drawn = ((source, part) for source in rows for part in PARTS)
+    drawn = ((source, part) for source in sources for part in PARTS)
     for (source, part), axes in zip(drawn, grid, strict=True):
-        shown, label = rows[source]
+        shown, label = sources[source]
         for norm in cells:
-            if seeds := shown.by_norm.get((norm, part)):
-                handles[title(norm)] = _draw(axes, seeds, look[norm])
+            if of_norm := shown.by_norm.get((norm, part)):
+                done = shown.done(norm, part)
+                handles[title(norm)] = style.seeds_line(axes, [*done], [*done.values()], look[norm])
+                for curve in (curve for curve in of_norm if curve.diverged):
+                    axes.plot(curve.x, curve.y, color=look[norm].color, linewidth=0.6)
+                    axes.plot(curve.x[-1:], curve.y[-1:], color=look[norm].color, marker="x", markersize=6)
         axes.set_title(f"{PARTS[part]}, {source}" if theirs else PARTS[part])
         axes.set_xlabel(shown.over)
         if part == "train":
             axes.set_ylabel(label)
         cut.append(_scale(axes))
-    legend_below(figure, handles)
-    caption = _caption(run, cells, ours)
-    start = " A steep start, the first fifth, is left out of the frame." if any(cut) else ""
-    return NamedFigure(name, caption + start, figure)
+        if not cut[-1]:
+            _enlarge(axes, shown.means(part), look)
+    handles["lowest to highest seed"] = style.band()
+    if any(curve.diverged for of_norm in ours.by_norm.values() for curve in of_norm):
+        handles["diverged"] = {"linewidth": 0.6, "marker": "x", "markersize": 6}
+    style.legend_below(figure, handles)
+    return style.NamedFigure(name, _caption(run, cells, ours, is_cut=any(cut)), figure)
 
 
-def _draw(axes: Axes, seeds: Sequence[Curve], look: NormStyle) -> Line2D:
-    """Draw a norm's seeds and return the line that stands for it in the legend."""
-    done = [dict(zip(curve.x, curve.y, strict=True)) for curve in seeds if not curve.diverged]
-    x = sorted(set[float]().union(*done).intersection(*done))
-    line = seeds_line(axes, x, [[curve[at] for curve in done] for at in x], look)
-    for curve in (curve for curve in seeds if curve.diverged):
-        axes.plot(curve.x, curve.y, color=look.color, linewidth=0.6)
-        axes.plot(curve.x[-1:], curve.y[-1:], color=look.color, marker="x", markersize=6)
-    return line
+def _message(task: str, ours: Curves) -> str:
+    """Return under which norm training ends lowest, and validation gets lowest, by the means."""
+    trained = {norm: mean[max(mean)] for norm, mean in ours.means("train").items()}
+    validated = {norm: min(mean.values()) for norm, mean in ours.means("valid").items()}
+    parts = [
+        f"in {what} {title(norm)} ({values[norm]:.3g})"
+        for what, values in (("training", trained), ("validation", validated))
+        if values and (norm := min(values, key=values.__getitem__))
+    ]
+    return f"{title(task)}: lowest {', '.join(parts)}" if parts else f"{title(task)}: every run diverges"
 
 
 def _scale(axes: Axes) -> bool:
@@ -125,14 +143,10 @@ def _scale(axes: Axes) -> bool:
     Elsewhere the first fifth of a long curve is left out of the frame where it has most of the whole range;
     return whether it was.
     """
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(3, integer=True))
-    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))  # 400k updates
+    style.count_axis(axes.xaxis, 4)
     low, high = axes.dataLim.intervaly
     if low > 0 and high / low > 10:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_minor_locator(ticker.NullLocator())
-        axes.yaxis.set_major_formatter("{x:g}")
+        style.log_axis(axes)
         return False
     lines = [np.asarray(line.get_xydata(), float) for line in axes.lines]
     points = np.concatenate([np.empty((0, 2)), *lines])
@@ -145,21 +159,36 @@ def _scale(axes: Axes) -> bool:
     return is_steep
 
 
-def _caption(run: Experiment, cells: Mapping[str, Sequence[Experiment]], ours: Curves) -> str:
-    counts = {norm: ours.by_norm.get((norm, "valid"), []) for norm in cells}
-    wanted = max(map(len, cells.values()))
-    label = KIND_METRICS[run.task.kind].curve.label
-    sentences = [
-        f"{title(run.task.name)} at {run.scale} scale: {label} by {ours.over}; means over seeds, in bands"
-        " from the lowest to the highest. Training values are means since the evaluation before."
-    ]
-    if any(len(seeds) < wanted for seeds in counts.values()):
-        made = ", ".join(f"{title(norm)} {len(seeds)}" for norm, seeds in counts.items())
-        sentences.append(f"Seeds run so far, of {wanted}: {made}.")
-    if any(curve.diverged for seeds in counts.values() for curve in seeds):
-        sentences.append("A diverged run is a thin line that ends in a cross.")
+def _enlarge(
+    axes: Axes, means: Mapping[str, Mapping[float, float]], look: Mapping[str, style.NormStyle]
+) -> None:
+    """Draw the last values of most norms once more, larger, where a few norms far above squeeze them."""
+    last = sorted(mean[max(mean)] for mean in means.values())
+    below = max(range(1, len(last)), key=lambda n: last[n] - last[n - 1], default=0)
+    low, high = axes.get_ylim()
+    is_squeezed = below > len(last) / 2 and last[below] - last[below - 1] > SQUEEZED * (high - low)
+    if not is_squeezed or axes.get_yscale() == "log":
+        return
+    axes.set_ylim(low, low + 1.5 * (high - low))
+    inset = axes.inset_axes((0.55, 0.66, 0.45, 0.27))
+    for norm, mean in means.items():
+        if mean[max(mean)] < last[below]:
+            late = [*mean][-2:]
+            inset.plot(late, [mean[at] for at in late], color=look[norm].color, marker=look[norm].marker)
+    inset.set_title("the lowest, enlarged", fontsize=6, pad=2)
+    inset.tick_params(labelsize=6, labelbottom=False)
+    inset.yaxis.set_major_locator(ticker.MaxNLocator(3))
+
+
+def _caption(
+    run: Experiment, cells: Mapping[str, Sequence[Experiment]], ours: Curves, *, is_cut: bool
+) -> str:
+    drawn = [[curve.seed for curve in ours.by_norm.get((norm, "valid"), [])] for norm in cells]
+    sentences = [f"{title(run.task.name)}, {run.scale} scale: means over {seeds(drawn)}."]
+    if is_cut:
+        sentences.append("A steep start is left out.")
     if curves_of_the_paper(run.task.name):
-        sentences.append("Below, the paper's curves, of one seed, read off the authors' poster.")
+        sentences.append("The paper's are of one seed, read off the authors' poster.")
     if run.scale != "paper":
         sentences.append("Ours are not of the paper's data or settings.")
     return " ".join(sentences)

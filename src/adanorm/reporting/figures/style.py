@@ -4,40 +4,46 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from matplotlib import style
+from matplotlib import style, ticker
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from adanorm.files import write_whole
+from adanorm.reporting.text import markdown
 
-WIDTH = 3.3  # inches: a column of a two-column page
+WIDTH = 7.0  # inches: both columns of a page
+TITLE_LINE = 94  # characters
 PIXELS_PER_INCH = 200
+SIZES = (
+    "font.size",
+    "axes.titlesize",
+    "axes.labelsize",
+    "xtick.labelsize",
+    "ytick.labelsize",
+    "legend.fontsize",
+)
+LINES = ("axes.linewidth", "xtick.major.width", "ytick.major.width")
 STYLE = {
+    **dict.fromkeys(SIZES, 8),
+    **dict.fromkeys(LINES, 0.6),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "font.family": "DejaVu Sans",  # comes with matplotlib
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
+    "text.parse_math": False,  # a name with $ in it is no formula
     "legend.handlelength": 2.6,
     "lines.linewidth": 1.2,
     "lines.markersize": 3,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
     "axes.grid": True,
     "grid.color": "0.9",
     "grid.linewidth": 0.5,
@@ -57,7 +63,8 @@ class NormStyle(NamedTuple):
     dashes: tuple[float, ...]  # on, off, ... in line widths; none: solid
 
 
-# The colors of Okabe and Ito, told apart by the colour-blind; dashes and markers tell them apart in grey.
+# The paper's norms have the colors of Okabe and Ito, told apart by the colour-blind; dashes and markers tell
+# all apart in grey.
 NORM_STYLES = {
     "none": NormStyle("#000000", "X", (1, 1.2)),
     "layernorm": NormStyle("#0072B2", "o", ()),
@@ -66,17 +73,31 @@ NORM_STYLES = {
     "detach-mean": NormStyle("#E69F00", "<", (3, 1, 1, 1, 1, 1)),
     "detach-var": NormStyle("#CC79A7", ">", (1, 2.5)),
     "adanorm": NormStyle("#D55E00", "D", (6, 1.5)),
-    "batchnorm": NormStyle("#7B3294", "P", (4, 1, 1, 1)),  # not the paper's
+    "batchnorm": NormStyle("#7B3294", "P", (4, 1, 1, 1)),
+    "rmsnorm": NormStyle("#8C6D31", "p", (5, 1, 2, 1)),
+    "dynamic-tanh": NormStyle("#637939", "8", (8, 2)),
+    "derf": NormStyle("#17888F", "d", (2, 2)),
+    "seednorm": NormStyle("#AD494A", "H", (2, 1, 1, 1)),
+    "gatednorm": NormStyle("#7B4173", "*", (6, 1, 3, 1)),
 }
 OTHERS = (
     NormStyle("#555555", "h", (6, 2, 2, 2)),
-    NormStyle("#999999", "*", (2, 1)),
+    NormStyle("#999999", "1", (2, 1)),
     NormStyle("#777777", "v", (4, 4)),
 )
+Handle: TypeAlias = Artist | dict[str, Any]
+OPEN: dict[str, Any] = {"markersize": 5, "markerfacecolor": "none", "linestyle": ""}
+PAPER = {**OPEN, "color": "black", "marker": "d"}
+BAND: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
+
+
+def band() -> Artist:
+    """Return what a legend shows of a band around a line."""
+    return Patch(color="0.3", **BAND)
 
 
 def norm_styles(norms: Sequence[str]) -> dict[str, NormStyle]:
-    """Return the look of each norm; those that are not the paper's get a grey one in turn."""
+    """Return the look of each norm; those without one of their own get a grey one in turn."""
     others = cycle(OTHERS)
     return {norm: NORM_STYLES[norm] if norm in NORM_STYLES else next(others) for norm in norms}
 
@@ -97,13 +118,14 @@ def figure_style() -> Iterator[None]:
 
 
 def panels(
-    count: int, columns: int, height: float, *, heading: str | None = None, **options: Any
+    count: int, height: float, message: str, *, across: int = 4, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure of one column's width and its panels; `options` are those of matplotlib's subplots."""
-    figure = Figure(figsize=(WIDTH, height))
-    if heading:
-        figure.suptitle(heading, fontsize=8, fontweight="bold")
-    grid = list(figure.subplots(math.ceil(count / columns), columns, squeeze=False, **options).flat)
+    """Return a figure under its message, and its panels, `height` inches each and so many abreast."""
+    across = min(across, count)
+    rows, title = math.ceil(count / across), textwrap.wrap(message, TITLE_LINE)
+    figure = Figure(figsize=(WIDTH, 0.5 + 0.14 * len(title) + height * rows))
+    figure.suptitle("\n".join(title), fontsize=8.5, fontweight="bold")
+    grid = list(figure.subplots(rows, across, squeeze=False, **options).flat)
     for axes in grid[count:]:
         axes.set_axis_off()
     return figure, grid[:count]
@@ -120,14 +142,34 @@ def seeds_line(
     axes: Axes, x: Sequence[float], by_place: Sequence[Sequence[float]], look: NormStyle
 ) -> Line2D:
     """Draw the mean over seeds in a band from the lowest to the highest, and return its line."""
-    low, high = [*map(min, by_place)], [*map(max, by_place)]
-    axes.fill_between(x, low, high, color=look.color, alpha=0.15, linewidth=0)
+    axes.fill_between(x, [*map(min, by_place)], [*map(max, by_place)], color=look.color, **BAND)
     return norm_line(axes, x, [*map(fmean, by_place)], look)
 
 
-def legend_below(figure: Figure, handles: Mapping[str, Artist], **options: Any) -> None:
-    """Put a legend of artists by their labels below the panels."""
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", **{"ncols": 2, **options})
+def count_axis(axis: Axis, most: int) -> None:
+    """Label an axis of updates or epochs with a few whole numbers, such as 400k."""
+    axis.set_major_locator(ticker.MaxNLocator(most, integer=True))
+    axis.set_major_formatter(ticker.EngFormatter(sep=""))
+
+
+def log_axis(axes: Axes) -> None:
+    """Make the axis of y logarithmic, with a few labels."""
+    low, high = axes.dataLim.intervaly
+    axes.set_yscale("log")
+    axes.yaxis.set_minor_locator(ticker.NullLocator())
+    subs = (1.0, 2.0, 5.0) if high / low < 100 else (1.0, 3.0) if high / low < 300 else (1.0,)
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=subs, numticks=6))
+    axes.yaxis.set_major_formatter("{x:g}")
+
+
+def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
+    """Put a legend below the panels, in rows of up to four entries; what is no artist is how a line looks."""
+    columns = math.ceil(len(handles) / math.ceil(len(handles) / 4))
+    artists = [
+        one if isinstance(one, Artist) else Line2D([], [], **{"color": "0.35", **one})
+        for one in handles.values()
+    ]
+    figure.legend(artists, handles.keys(), loc="outside lower center", ncols=columns)
 
 
 def svg(drawing: NamedFigure) -> str:
@@ -162,7 +204,7 @@ def write_figure(drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("
     contents = {
         f".{kind}": svg(drawing).encode() if kind == "svg" else _bytes(drawing, kind) for kind in formats
     }
-    contents[".md"] = f"# {name}\n\n![{name}]({name}.svg)\n\n{drawing.caption}\n".encode()
+    contents[".md"] = f"# {name}\n\n![{name}]({name}.svg)\n\n{markdown(drawing.caption)}\n".encode()
     paths = [folder / f"{name}{suffix}" for suffix in contents]
     for path, content in zip(paths, contents.values(), strict=True):
         write_whole(path, content)

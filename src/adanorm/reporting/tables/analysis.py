@@ -1,9 +1,7 @@
-"""Analyses as text and as figures, from their records alone."""
+"""Analyses as text, from their records alone."""
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 from adanorm.analyses.cell import analysis_results, text
@@ -11,77 +9,50 @@ from adanorm.analyses.spec import Analysis, AnalysisGrid
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.files import write_whole
-from adanorm.reporting.tables.formats import markdown_table
-
-
-def _grid(analysis: Analysis, grid: AnalysisGrid, task: str) -> list[list[str]]:
-    return [
-        [title(norm), *(text(grid[norm, task], quantity) for quantity in analysis.shown)]
-        for norm in analysis.norms
-        if analysis_results(grid[norm, task])
-    ]
+from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds
 
 
 def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
     """Return the table of an analysis in Markdown: one part per task, one row per norm."""
     lines = [f"# {analysis.title}", ""]
-    header = ["Model", *(quantity.label.replace("|", r"\|") for quantity in analysis.shown)]
+    header = ["Model", *(markdown(quantity.label) for quantity in analysis.shown)]
     for task in analysis.tasks or [""]:
-        rows = _grid(analysis, grid, task)
+        rows = [
+            [markdown(title(norm)), *(text(grid[norm, task], quantity) for quantity in analysis.shown)]
+            for norm in analysis.norms
+            if analysis_results(grid[norm, task])
+        ]
         if not rows:
             continue
         if task:
             about = [f"{analysis.scale} scale", *analysis.task_overrides.get(task, ())]
             lines += [f"## {title(task)}, {', '.join(about)}", ""]
         lines += [*markdown_table(header, rows), ""]
-    return "\n".join([*lines, analysis.caption, "", _how(analysis), ""])
+    return "\n".join([*lines, analysis.caption, "", _how(analysis, grid), ""])
 
 
-def _how(analysis: Analysis) -> str:
+def _how(analysis: Analysis, grid: AnalysisGrid) -> str:
     settings = ", ".join(
         f"{key} {value}" for key, value in analysis.settings().items() if key not in ("name", "evaluate")
     )
-    seeds = f"seeds {', '.join(map(str, analysis.seeds))}"
-    geometric = [quantity.label for quantity in analysis.shown if quantity.geometric]
+    geometric = [markdown(quantity.label) for quantity in analysis.shown if quantity.geometric]
     of = f", geometric of {' and of '.join(geometric)}" if geometric else ""
     over = f"Means over the observations and the places observed{of}, ± standard deviation over seeds; "
-    return f"{over}{settings}, {seeds}."
+    ended = seeds([result.seed for result in analysis_results(cell)] for cell in grid.values())
+    return f"{over}{settings}, {ended}."
 
 
 def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
     """Return the observations as CSV, unrounded: one line per record, place and quantity."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["task", "norm", "scale", "seed", "status", "place", "quantity", "mean"])
+    header = ["task", "norm", "scale", "seed", "status", "place", "quantity", "mean"]
+    rows: list[list[object]] = []
     for (norm, task), cell in grid.items():
         for result in analysis_results(cell):
-            scale = analysis.scale if task else ""
-            about = [task, norm, scale, result.seed, result.status]
+            about = [task, norm, analysis.scale if task else "", result.seed, result.status]
             for place, values in result.places.items():
-                writer.writerows([*about, place, name, f"{value:.6g}"] for name, value in values.items())
-            for name, value in (result.valid or {}).items():
-                writer.writerow([*about, "", f"valid_{name}", f"{value:.6g}"])
-    return file.getvalue()
-
-
-def analysis_text(analysis: Analysis, grid: AnalysisGrid) -> str:
-    """Return the table for a terminal of 80 columns."""
-    lines = [analysis.title]
-    for task in analysis.tasks or [""]:
-        rows = _grid(analysis, grid, task)
-        if not rows:
-            continue
-        if task:
-            lines.append(f"{title(task)}, {analysis.scale}")
-        # Columns that do not fit go below the others.
-        width = max(8, *(len(field) for row in rows for field in row[1:]))
-        columns = max(1, (80 - 18) // (width + 1))
-        for start in range(0, len(analysis.shown), columns):
-            part = slice(start + 1, start + 1 + columns)
-            header = [quantity.short for quantity in analysis.shown[start : start + columns]]
-            for name, fields in [("", header), *((row[0], row[part]) for row in rows)]:
-                lines.append(f"  {name:<16}" + "".join(f" {field:>{width}}" for field in fields))
-    return "\n".join(lines) if len(lines) > 1 else f"{analysis.title}: no records yet"
+                rows += [[*about, place, name, f"{value:.6g}"] for name, value in values.items()]
+            rows += [[*about, "", f"valid_{n}", f"{value:.6g}"] for n, value in (result.valid or {}).items()]
+    return csv_text(header, rows)
 
 
 def write_analysis(analysis: Analysis, grid: AnalysisGrid, folder: Path | None = None) -> list[Path]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from adanorm.config.titles import quantity_title, task_metric, title
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.formats import markdown_table
+from adanorm.reporting.text import markdown_table
 from adanorm.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration

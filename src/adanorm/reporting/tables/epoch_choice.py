@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adanorm.config.titles import task_metric, title
-from adanorm.reporting.tables.formats import markdown_table
+from adanorm.reporting.text import markdown_table
 from adanorm.verdicts.epoch_choice import EpochChoice, Steadier
 
 COLUMNS = (

@@ -7,7 +7,7 @@ import math
 from adanorm.analyses.cell import analysis_results, number, text
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
 from adanorm.config.titles import title
-from adanorm.reporting.tables.formats import markdown_row, markdown_table
+from adanorm.reporting.text import markdown, markdown_row, markdown_table
 from adanorm.verdicts.findings import Finding, compared, load_findings
 
 COLUMNS = ("task", "quantity", "of", "and of", "difference", "p (Holm)", "seeds", "verdict")
@@ -43,7 +43,7 @@ def _rows(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[str]
         p = "-" if row.p is None else f"{row.p:.3f}"
         sign = "-" if row.gap < 0 else "+"
         gap = f"x {math.exp(row.gap):.3f}" if row.by_ratio else sign + number(abs(row.gap))
-        cells = [title(row.task), row.quantity.replace("|", "\\|"), *sides, gap, p]
+        cells = [title(row.task), markdown(row.quantity), *sides, gap, p]
         lines.append(markdown_row([*cells, str(row.seeds), row.verdict]))
     return lines
 

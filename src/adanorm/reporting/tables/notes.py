@@ -13,11 +13,11 @@ from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.text import markdown
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.studies.study import Study, load_study
 from adanorm.verdicts.cell import cell_of, last_fall, with_results
-from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 from adanorm.verdicts.variance import Scores
 
@@ -28,12 +28,13 @@ def notes(table: Table) -> list[str]:
     """Return what a reader of the table must know beside what docs/tables.md says of every table."""
     return [
         f"Scale: {table.study.scale}; planned seeds: {', '.join(map(str, table.study.seeds))}.",
+        *_settings(table),
+        *_differences(table),
         *_tuned(table),
         *_choice(table),
         *_arithmetics(table),
         *_convergence(table),
         *rule_notes(table),
-        *_columns_of_their_own(table),
         *_paper(table),
     ]
 
@@ -43,7 +44,7 @@ def _convergence(table: Table) -> list[str]:
     if table.study.scale != "small":
         return []
     by_cell = {
-        f"{title(task)} {title(label)}": [fall for run in cell.runs if (fall := last_fall(run)) is not None]
+        f"{_name(task)} {_name(label)}": [fall for run in cell.runs if (fall := last_fall(run)) is not None]
         for (label, task), cell in table.cells.items()
         if cell is not None and cell.runs
     }
@@ -58,27 +59,48 @@ def _convergence(table: Table) -> list[str]:
     ]
 
 
-def _columns_of_their_own(table: Table) -> list[str]:
-    """Return where a norm is undefined, and the settings of columns that have their own."""
+def _name(name: str) -> str:
+    return markdown(title(name))
+
+
+def _settings(table: Table) -> list[str]:
+    """Return the settings that all runs have, or those of a column, and where a norm is undefined."""
     study = table.study
-    reasons = dict.fromkeys(row.undefined for row in study.rows.values() if row.undefined)
-    lines = [f"*undefined*: {reason}." for reason in reasons]
+    lines = [f"Every run has {markdown(', '.join(study.overrides))}."] if study.overrides else []
+    lines += dict.fromkeys(
+        f"*undefined*: {markdown(r.undefined)}." for r in study.rows.values() if r.undefined
+    )
     for task, changes in study.column_overrides.items():
-        own = "".join(
-            f", {title(label)} {', '.join(row.column_overrides[task])}"
+        own = (
+            f", {_name(label)} {markdown(', '.join(row.column_overrides[task]))}"
             for label, row in study.rows.items()
             if task in row.column_overrides
         )
-        lines.append(
-            f"{title(task)} has {', '.join(changes)}{own} here, and no number of the paper's beside it."
-        )
+        changed = f"{markdown(', '.join(changes))}{''.join(own)}"
+        lines.append(f"{_name(task)} has {changed} here, and no number of the paper's beside it.")
     return lines
+
+
+def _differences(table: Table) -> list[str]:
+    """Return where a row of differences is of means over unlike seeds; claims take shared ones alone."""
+    unlike = dict.fromkeys(
+        _name(task)
+        for pair in table.study.improvements
+        for task in table.study.columns
+        if len({frozenset(cell.by_seed) if (cell := table.cells[row, task]) else None for row in pair}) > 1
+    )
+    if not unlike:
+        return []
+    return [
+        f"Rows of differences are of the means above. On {', '.join(unlike)} the two means have other seeds;"
+        " `claims.md` compares those that both have."
+    ]
 
 
 def _paper(table: Table) -> list[str]:
     """Return why the paper's numbers are no measure of the runs, and which of them nobody confirms."""
-    quote = table.study.quote or "its numbers are not comparable."
-    lines = [] if table.comparable else [f"Not the paper's data or settings: {quote}"]
+    quote = table.study.quote
+    lines = [f"Not the paper's data or settings: {markdown(quote)}"] if quote and not table.comparable else []
     if any(UNCONFIRMED in table.paper(norm, task) for norm, task in table.cells):
         lines.append(f"{UNCONFIRMED} from a recollection of the paper; no public source confirms the row.")
     return lines
@@ -90,7 +112,7 @@ def _arithmetics(table: Table) -> list[str]:
     for (_, task), cell in table.cells.items():
         arithmetics = {reader.record(folder).arithmetic for folder in (cell.folders if cell else ())}
         kinds.setdefault(task, set()).update(arithmetics - {None})
-    mixed = [f"{title(task)} {len(some)} kinds" for task, some in kinds.items() if len(some) > 1]
+    mixed = [f"{_name(task)} {len(some)} kinds" for task, some in kinds.items() if len(some) > 1]
     return [f"Computed in more than one arithmetic: {', '.join(mixed)}."] if mixed else []
 
 
@@ -104,7 +126,7 @@ def _tuned(table: Table) -> list[str]:
         own = read_yaml_file(file).get("norm", {}).get("params", {}) if file.exists() else {}
         if own and any(own.items() <= run.norm.params.items() for run in plan.runs[:1]):
             values = ", ".join(f"{key} = {value}" for key, value in own.items())
-            chosen[f"{title(norm)} on {title(task)}, {values}"] = None
+            chosen[f"{_name(norm)} on {_name(task)}, {values}"] = None
     return [f"Chosen for a norm on a task, by validation (`conf/task_norm/`): {'; '.join(chosen)}."] * bool(
         chosen
     )
@@ -115,7 +137,7 @@ def _choice(table: Table) -> list[str]:
     study = table.study
     if not study.tries:
         return []
-    own = [f"{title(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget]
+    own = [f"{_name(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget]
     tried = "; ".join(own) or ", ".join(study.budget)
     return [f"Tried in every cell: {tried}. Shown is the best by mean validation score, in brackets which."]
 
@@ -157,27 +179,21 @@ def _columns_by_quantity(table: Table, rule: Rule) -> dict[Compares, list[Column
 
 
 def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
-    """Return the rule in words."""
-    pairs = "on the seeds that both share, with its 95 % interval (Student's paired t)"
-    if rule.folds_overlap is not None:
-        pairs = (
-            "fold by fold, with a 95 % interval (Student's paired t, a variance for training data that folds"
-            f" share, {rule.folds_overlap:g} tested examples an example trained on: Nadeau & Bengio 2003)"
-        )
+    """Return what the study's rule has of its own: its margins, and how it differs from the usual one."""
     margins = ", ".join(
-        f"{title(column.task)} {column.margin:g}"
+        f"{_name(column.task)} {column.margin:g}"
         + ("" if quantity == "test" else f" of the {quantity_title(quantity)}")
         for quantity, of_quantity in columns.items()
         for column in of_quantity
     )
-    return (
-        "Rule, written before the runs, with what was known then, in the study's YAML: a row's"
-        f" lead over another {pairs}; *better* or *worse* where p, corrected over the comparisons of a family"
-        f" (Holm 1979), is below {preregistration().level:g}"
-        f"{' and the lead is beyond the margin' if rule.beyond_margin else ''}; *equivalent* where the"
-        f" interval lies within the margin ({margins}); else *open*."
-        f"{' A lead in a loss, in nats, is by how much it is the lower.' if rule.quantities else ''}"
-    )
+    folds = "fold by fold, with a variance for shared training data (Nadeau & Bengio 2003, overlap {:g})"
+    parts = [
+        f"margins {margins}",
+        folds.format(rule.folds_overlap) if rule.folds_overlap is not None else "",
+        "a lead must be beyond the margin" if rule.beyond_margin else "",
+        "a lead in a loss, in nats, is by how much it is lower" if rule.quantities else "",
+    ]
+    return f"The study's rule: {'; '.join(filter(None, parts))}."
 
 
 def _columns(table: Table, rule: Rule, quantity: Compares) -> list[Column]:
@@ -236,19 +252,19 @@ def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
             verdict = {True: "an improvement", False: "no improvement shown", None: "undecided"}
             text += f": {verdict[improvement(of_rows, rule.improves_on)]}"
         texts.append(text)
-    return f"By the rule, {name} ({len(decisions)} comparisons). {'; '.join(texts)}."
+    return f"By the rule, {markdown(name)} ({len(decisions)} comparisons). {'; '.join(texts)}."
 
 
 def _compared(rows: tuple[str, ...]) -> str:
-    names = [title(row) for row in rows]
+    names = [_name(row) for row in rows]
     lead = f"{names[0]} over {names[1]}"
     return lead if len(names) == 2 else f"{lead}, less {names[2]} over {names[3]}"
 
 
 def _decision(decision: Decision) -> str:
-    comparison, task = decision.comparison, title(decision.column.task)
+    comparison, task = decision.comparison, _name(decision.column.task)
     if comparison is None:
-        why = ", ".join(f"{title(row)} {setback}" for row, setback in decision.not_compared.items())
+        why = ", ".join(f"{_name(row)} {setback}" for row, setback in decision.not_compared.items())
         return f"{task} not compared ({why})" if why else f"{task} no scores to compare"
     digits = max(2, 1 - math.floor(math.log10(comparison.margin)))
     gap, low, high = (f"{value:+.{digits}f}" for value in (comparison.gap, *comparison.interval))
@@ -261,7 +277,7 @@ def _replicated(first: str, second: str, columns: list[Column]) -> str:
         False: "is not shown to be no worse than it by the margin on every data set: not replicated",
         None: "has not been run beside it on every data set",
     }[not_worse(first, second, columns)]
-    return f"By the rule, {title(first)} beside {title(second)}: it {outcome}."
+    return f"By the rule, {_name(first)} beside {_name(second)}: it {outcome}."
 
 
 def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
@@ -274,6 +290,6 @@ def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
         "not run on": [d for d in relevant if d.answer is None and not d.not_compared],
     }
     states = [
-        f"{state} {', '.join(title(d.column.task) for d in ds)}" for state, ds in by_state.items() if ds
+        f"{state} {', '.join(_name(d.column.task) for d in ds)}" for state, ds in by_state.items() if ds
     ]
-    return f"By the rule, \u201c{conclusion.says}\u201d: {'; '.join(states)}."
+    return f"By the rule, \u201c{markdown(conclusion.says)}\u201d: {'; '.join(states)}."

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from adanorm.config.titles import title
-from adanorm.reporting.tables.formats import markdown_table
+from adanorm.reporting.text import csv_text, markdown_table
 from adanorm.verdicts.reproducibility import Agreement
 
 COLUMNS = (
@@ -30,11 +28,15 @@ def reproducibility_markdown(columns: Sequence[Agreement]) -> str:
     lines = ["# How reproducible the paper is", ""]
     if not columns:
         return "\n".join([*lines, "No task has runs of three norms at the paper's scale.", ""])
-    return "\n".join([*lines, *markdown_table(COLUMNS, map(reproducibility_row, columns)), "", NOTE, ""])
+    return "\n".join([*lines, *markdown_table(COLUMNS, rows(columns)), "", NOTE, ""])
 
 
-def reproducibility_row(column: Agreement) -> list[str]:
-    """Return the measures of a column, with one text for each of COLUMNS."""
+def rows(columns: Iterable[Agreement]) -> list[list[str]]:
+    """Return the measures of each column, with one text for each of COLUMNS."""
+    return [*map(_row, columns)]
+
+
+def _row(column: Agreement) -> list[str]:
     own, share = column.own_upheld, 100 * column.upheld / max(1, column.ordered)
     return [
         title(column.task) if column.task else "all",
@@ -50,11 +52,9 @@ def reproducibility_row(column: Agreement) -> list[str]:
 
 def reproducibility_csv(columns: Sequence[Agreement]) -> str:
     """Return the measures as CSV, unrounded."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
     names = "norms upheld ordered p_upheld spearman pearson variation"
-    writer.writerow(["task", "confirmed", *names.split(), "own_upheld"])
+    rows = []
     for column in columns:
         shown = ("" if n is None else n if isinstance(n, int) else f"{n:.4f}" for n in column[:8])
-        writer.writerow([column.task or "all", "yes" if column.confirmed else "no", *shown])
-    return file.getvalue()
+        rows.append([column.task or "all", "yes" if column.confirmed else "no", *shown])
+    return csv_text(["task", "confirmed", *names.split(), "own_upheld"], rows)

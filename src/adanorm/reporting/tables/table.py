@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from statistics import fmean
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.titles import task_metric
+from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
@@ -78,17 +78,25 @@ class Table:
         return self.lines.get((norm, task)) == candidate.overrides
 
     def metric_of(self, task: str) -> Metric:
-        """Return the metric shown of a task: the table's own where its runs have it, else the task's."""
-        shown = {cell.metric for (_, column), cell in self.cells.items() if cell and column == task}
-        return METRICS[self.metric] if self.metric in shown else task_metric(task)
+        """Return the metric of a column's scores, as its cells have it; the task's own without cells."""
+        shown = [cell.metric for (_, column), cell in self.cells.items() if cell and column == task]
+        return METRICS[self.metric if self.metric in shown else shown[0]] if shown else task_metric(task)
+
+    def column_title(self, task: str) -> str:
+        """Return what a column is called: its task, and the settings that its runs alone have."""
+        return ", ".join([title(task), *self.study.column_overrides.get(task, ())])
 
     def ours(self, norm: str, task: str) -> str:
         """Return the text of a cell; `-` where no run has ended."""
         if self.study.rows[norm].undefined:
             return "undefined"
         cell = self.cells[norm, task]
+        if cell is None:
+            return "-"
         chosen = f" [{self.chosen[norm, task]}]" if (norm, task) in self.chosen else ""
-        return cell.text + chosen + self._over(norm, task) if cell else "-"
+        own = METRICS[cell.metric].label
+        unlike = "" if own == self.metric_of(task).label else f" [{own}]"
+        return cell.text + unlike + chosen + self._over(norm, task)
 
     def _over(self, norm: str, task: str) -> str:
         """Return what a norm of images is over where the norms of its column are of two kinds."""
@@ -109,9 +117,11 @@ class Table:
         return self.comparable and is_own and row.compared
 
     def published(self, norm: str, task: str) -> Published | None:
-        """Return the paper's number where it is shown."""
+        """Return the paper's number where it is shown: beside scores in its metric alone."""
         is_shown = self.is_compared(norm, task) if self.comparable else self.shows_paper
-        return published(task, self.study.rows[norm].norm) if is_shown else None
+        cell, number = self.cells[norm, task], published(task, self.study.rows[norm].norm)
+        is_alike = number is None or cell is None or METRICS[cell.metric].label == number.metric
+        return number if is_shown and is_alike else None
 
     def paper(self, norm: str, task: str) -> str:
         """Return the paper's number, marked where no public source confirms it."""

@@ -1,0 +1,152 @@
+"""One norm's lead over another: on each data set, and as it came about seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from adanorm.config.titles import task_metric, title
+from adanorm.metrics.table import METRICS
+from adanorm.reporting.answers import SIZES
+from adanorm.reporting.figures import style
+from adanorm.verdicts.cell import Evidence
+from adanorm.verdicts.claims import claimed_pair
+from adanorm.verdicts.comparison import Comparison
+from adanorm.verdicts.pair import Pair
+from adanorm.verdicts.plan_answers import TaskAnswer
+from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.sentences import count, data_sets, listed
+
+SIGNS = {"ahead": "#0072B2", "behind": "#D55E00", "not told apart": "0.35"}
+ANSWERS = {"better": "#0072B2", "worse": "#D55E00", "equivalent": "#009E73", "open": "0.35"}
+MARGIN: dict[str, Any] = {"color": "#F0E442", "alpha": 0.35, "linewidth": 0}
+PAPER_LINE: dict[str, Any] = {"color": "black", "dashes": (2, 1.5), "linewidth": 0.8}
+
+
+def _interval_handles() -> dict[str, style.Handle]:
+    return {
+        "interval of the sign": {},
+        "interval of the size": {"linewidth": 3},
+        "within the margin": Patch(**MARGIN),
+    }
+
+
+@style.figure_style()
+def answer_figure(name: str, answers: Sequence[TaskAnswer]) -> style.NamedFigure | None:
+    """Return one row per data set with an answer, each on an axis of its own; None where none has one."""
+    shown = [(one, one.comparison) for one in answers if one.comparison is not None]
+    if not shown:
+        return None
+    ahead = count(sum(comparison.sign == "ahead" for _, comparison in shown))
+    message = f"AdaNorm is ahead of LayerNorm on {ahead} of the {data_sets(len(shown))} with an answer"
+    figure, grid = style.panels(len(shown), 0.55, message, across=1)
+    for axes, (one, comparison) in zip(grid, shown, strict=True):
+        _draw_answer(axes, one, comparison)
+    grid[0].set_title("◄ LayerNorm better", loc="left")
+    grid[0].set_title("AdaNorm better ►", loc="right")
+    style.legend_below(figure, {**_interval_handles(), "the paper's lead": style.PAPER})
+    seeds = listed([f"{comparison.seeds} ({title(one.task)})" for one, comparison in shown])
+    caption = f"AdaNorm's lead over LayerNorm, in the unit of each score, over {seeds} shared seeds."
+    return style.NamedFigure(name, caption, figure)
+
+
+def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
+    axes.axvspan(-comparison.margin, comparison.margin, zorder=0, **MARGIN)
+    axes.axvline(0, color="0.6", linewidth=0.8, zorder=1)
+    color = SIGNS[comparison.sign]
+    axes.plot(comparison.interval, [0, 0], color=color)
+    axes.plot(comparison.margin_interval, [0, 0], color=color, linewidth=3, solid_capstyle="butt")
+    axes.plot(comparison.gap, 0, marker="o", color=color, markersize=5)
+    drawn = [*comparison.interval, comparison.margin]
+    if comparison.paper is not None:
+        axes.plot(comparison.paper.value, 0, **style.PAPER)
+        drawn.append(comparison.paper.value)
+    reach = 1.1 * max(map(abs, drawn))
+    axes.set_xlim(-reach, reach)
+    axes.set_ylim(-1, 1)
+    axes.set_yticks([0], [f"{title(one.task)}, {task_metric(one.task).axis}\n{SIZES[one.scale]}"])
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
+    size = comparison.size.replace("the margin", f"±{comparison.margin:g}")
+    text = f"{comparison.sign}\n{size}"
+    axes.text(1.02, 0, text, transform=axes.get_yaxis_transform(), va="center")
+
+
+def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
+    """Return the comparison of a claim's norms on a task after two, three, ... of their shared seeds."""
+    better, worse = claim.norms(evidence.task)
+    seeds = evidence.variance.shared(worse, better)[: preregistration().stopping.most]
+    first = [seeds[:count] for count in range(2, len(seeds) + 1)]
+    pairs = [claimed_pair(claim, evidence.of_seeds({better: some, worse: some})) for some in first]
+    return [pair for pair in pairs if pair is not None and pair.comparison is not None]
+
+
+@style.figure_style()
+def evidence_accrual(
+    name: str, claim: Claim, evidence: Mapping[str, Evidence], scale: str
+) -> style.NamedFigure | None:
+    """Return effect and interval over seeds, one panel per task.
+
+    None where no task has two shared seeds, or all are of another scale, whose figure shows them.
+    """
+    looks = {
+        task: pairs for task, of_task in evidence.items() if (pairs := evidence_by_seeds(claim, of_task))
+    }
+    if all(pairs[-1].scale != scale for pairs in looks.values()):
+        return None
+    better, worse = map(title, claim.norms(next(iter(looks))))
+    now = {
+        answer: [title(t) for t, pairs in looks.items() if pairs[-1].answer == answer] for answer in ANSWERS
+    }
+    told = "; ".join(f"{answer} on {listed(tasks)}" for answer, tasks in now.items() if tasks)
+    figure, grid = style.panels(len(looks), 1.75, f"{better} beside {worse}: {told}")
+    for (task, pairs), axes in zip(looks.items(), grid, strict=True):
+        metric = METRICS[evidence[task].norms[claim.norms(task)[0]].metric]
+        _draw_looks(axes, pairs)
+        axes.set_title(f"{title(task)}, {SIZES[pairs[-1].scale]}")
+        axes.set_ylabel(f"lead, {metric.axis.partition(',')[0]}")
+    drawn = [pair for pairs in looks.values() for pair in pairs]
+    answers = {pair.answer for pair in drawn}
+    handles: dict[str, style.Handle] = {
+        answer: {"color": color, "marker": "o", "markerfacecolor": "white"}
+        for answer, color in ANSWERS.items()
+        if answer in answers
+    }
+    handles |= _interval_handles()
+    if any(pair.comparison and pair.comparison.paper for pair in drawn):
+        handles["the paper's lead"] = PAPER_LINE
+    style.legend_below(figure, handles)
+    caption = (
+        f"Lead of {better} over {worse} after each seed that both have. Intervals widen beyond"
+        f" {preregistration().stopping.planned} seeds because we check after every seed; one longer than its"
+        " panel is cut off."
+    )
+    return style.NamedFigure(name, caption, figure)
+
+
+def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
+    margin, reach, last = 0.0, 0.0, (0.0, 0.0)
+    for pair in pairs:
+        comparison = pair.comparison
+        assert comparison is not None, "only such are drawn"
+        color, margin, at = ANSWERS.get(pair.answer, "0.35"), comparison.margin, [comparison.seeds] * 2
+        axes.plot(at, comparison.interval, color=color)
+        axes.plot(at, comparison.margin_interval, color=color, linewidth=2, solid_capstyle="butt")
+        axes.plot(comparison.seeds, comparison.gap, marker="o", color=color, markerfacecolor="white")
+        reach, last = max(reach, abs(comparison.gap)), comparison.interval
+        if comparison.paper is not None:
+            axes.axhline(comparison.paper.value, **PAPER_LINE)
+            reach = max(reach, abs(comparison.paper.value))
+    # The first looks beyond the plan have intervals ten times as long as the last, which is what counts.
+    limit = 1.1 * max(reach, 2 * margin, *map(abs, last))
+    axes.set_ylim(-limit, limit)
+    axes.axhspan(-margin, margin, zorder=0, **MARGIN)
+    axes.axhline(0, color="0.6", linewidth=0.8, zorder=1)
+    axes.set_xlim(1.5, max(4, len(pairs) + 1) + 0.5)
+    axes.set_xlabel("shared seeds")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -1,0 +1,217 @@
+"""Test scores of a study: one row per norm with its interval, or one line per norm over a setting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
+from statistics import fmean
+from typing import TypeAlias
+
+from matplotlib import ticker
+from matplotlib.axes import Axes
+from scipy.stats import t
+
+from adanorm.config.titles import title
+from adanorm.reporting.figures import style
+from adanorm.reporting.tables.table import Table
+from adanorm.reporting.text import seeds
+from adanorm.studies.study import Study, StudyRow
+from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.sentences import listed
+from adanorm.verdicts.variance import Spread
+
+SEED = "0.45"
+Panel: TypeAlias = tuple[str, str | None]  # a task, and what the rows of the panel have in common
+Points: TypeAlias = dict[str, dict[float, tuple[StudyRow, Cell | None]]]  # by norm and value of the setting
+
+
+@style.figure_style()
+def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
+    """Return the test scores of a study's rows on the tasks that have runs; None where none has.
+
+    Rows of several norms under the same settings stand together.
+    """
+    study = table.study
+    ended = {address: cell for address, cell in table.cells.items() if cell is not None and cell.results}
+    tasks = [task for task in study.columns if any((row, task) in ended for row in study.rows)]
+    if not tasks:
+        return None
+    places, labels = _places(study)
+    look = style.norm_styles(list(dict.fromkeys(row.norm for row in study.rows.values())))
+    height = 0.6 + 0.17 * len(study.rows)
+    figure, grid = style.panels(len(tasks), height, _best(table, tasks), across=3, sharey=True)
+    for task, axes in zip(tasks, grid, strict=True):
+        spread = table.variance(task).within
+        for row, place in places.items():
+            if cell := ended.get((row, task)):
+                paper = cell.paper.value if cell.paper and table.is_compared(row, task) else None
+                _draw(axes, place, cell, paper, look[study.rows[row].norm], spread)
+        _label(axes, table, task, labels)
+    handles: dict[str, style.Handle] = {}
+    if len(labels) < len(study.rows):
+        handles |= {title(n): {"color": of.color, "marker": of.marker} for n, of in look.items()}
+    handles["mean, 95 % interval"] = {"color": SEED, "marker": "o"}
+    handles["seed"] = {"color": SEED, "marker": "o", "markersize": 2, "markeredgewidth": 0, "linestyle": ""}
+    if any(cell.paper and table.is_compared(*address) for address, cell in ended.items()):
+        handles["the paper's number"] = style.PAPER
+    style.legend_below(figure, handles)
+    return style.NamedFigure(name, _caption(table, ended), figure)
+
+
+def _places(study: Study) -> tuple[dict[str, float], list[str]]:
+    """Return where each row stands, and the labels of the places 0, 1, ...
+
+    Where each of several norms is run under each of several settings, a place is a setting.
+    """
+    settings = list(dict.fromkeys(row.overrides for row in study.rows.values()))
+    norms = list(dict.fromkeys(row.norm for row in study.rows.values()))
+    if len(settings) == 1 or len(settings) * len(norms) != len(study.rows):
+        return {label: float(at) for at, label in enumerate(study.rows)}, [*map(title, study.rows)]
+    places, labels = {}, [""] * len(settings)
+    for label, row in study.rows.items():
+        at, turn = settings.index(row.overrides), norms.index(row.norm)
+        places[label] = at + 0.6 / len(norms) * (turn - (len(norms) - 1) / 2)
+        labels[at] = labels[at] or label.removeprefix(row.norm).removeprefix(title(row.norm)).lstrip(" ,")
+    return places, labels
+
+
+def _draw(
+    axes: Axes, at: float, cell: Cell, paper: float | None, look: style.NormStyle, spread: Spread | None
+) -> None:
+    if diverged := cell.count("diverged"):
+        text = f"diverges ({diverged}/{len(cell.results)})"
+        axes.text(0.02, at, text, transform=axes.get_yaxis_transform(), va="center")
+    elif cell.scores:
+        mean = fmean(cell.scores)
+        if spread is not None and len(cell.scores) > 1:  # none where no run of the column learned
+            reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(len(cell.scores))
+            axes.plot([mean - reach, mean + reach], [at, at], color=look.color)
+        axes.plot(mean, at, color=look.color, marker=look.marker, markersize=4)
+        axes.scatter(cell.scores, [at + 0.17] * len(cell.scores), s=5, color=SEED, linewidths=0)
+    if paper is not None:  # above, so that it hides no mean
+        axes.plot(paper, at - 0.25, **style.PAPER)
+
+
+def _label(axes: Axes, table: Table, task: str, labels: Sequence[str]) -> None:
+    axes.set(title=table.column_title(task), xlabel=table.metric_of(task).axis)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    if axes.dataLim.width == 0:  # matplotlib would spread a lone score over a tenth of it, beyond 100 %
+        axes.set_xlim(axes.dataLim.x0 - 1, axes.dataLim.x0 + 1)
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(4))
+    axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _best(table: Table, tasks: Sequence[str]) -> str:
+    """Return on which tasks a row is significantly better than every other, and on which none is."""
+    best = {task: table.best(task) for task in tasks}
+    parts = [f"{title(row)} is the best on {title(task)}" for task, row in best.items() if row is not None]
+    if none := [title(task) for task, row in best.items() if row is None]:
+        parts.append(f"no row beats all others on {listed(none)}")
+    return f"{table.study.title}: {'; '.join(parts)}"
+
+
+def _caption(table: Table, drawn: Mapping[tuple[str, str], Cell], *more: str) -> str:
+    """Return the scale, the settings and the seeds of the cells that are drawn, and more sentences."""
+    study, tasks = table.study, {task for _, task in drawn}
+    settings = "".join(f", {override}" for override in study.overrides)
+    missing = [title(task) for task in study.columns if task not in tasks]
+    sentences = [
+        f"{study.title}: test scores at {study.scale} scale{settings},",
+        f"{seeds(cell.by_seed for cell in drawn.values())}.",
+        *more,
+        f"Not run yet: {', '.join(missing)}." if missing else "",
+        "" if table.comparable else "Not the paper's data or settings.",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+@style.figure_style()
+def over_setting(name: str, table: Table) -> style.NamedFigure | None:
+    """Return the mean test scores of a study's norms over what its rows are at; None where none has run.
+
+    What has no score is a mark on the lower edge: a cross where runs diverged or failed, an open
+    circle where the norm is undefined.
+    """
+    shown = _panels(table)
+    if not shown:
+        return None
+    look = style.norm_styles(list(dict.fromkeys(norm for of in shown.values() for norm in of)))
+    figure, grid = style.panels(len(shown), 2.0, _course(table, shown), across=2)
+    handles: dict[str, style.Handle] = {}
+    for (panel, by_norm), axes in zip(shown.items(), grid, strict=True):
+        for norm, points in by_norm.items():
+            scores = {at: cell.scores for at, (_, cell) in points.items() if cell and cell.scores}
+            handles[title(norm)] = style.seeds_line(axes, [*scores], [*scores.values()], look[norm])
+        for index, (norm, points) in enumerate(by_norm.items()):
+            for at, (row, cell) in points.items():
+                if row.undefined or (cell and cell.results and not cell.scores):
+                    mark = {**style.OPEN, "marker": "o" if row.undefined else "x", "clip_on": False}
+                    edge, height = axes.get_xaxis_transform(), 0.03 + 0.05 * index
+                    axes.plot(at, height, color=look[norm].color, transform=edge, **mark)
+                    handles["undefined" if row.undefined else "every run diverges or fails"] = mark
+        _label_setting(axes, table, panel)
+    drawn = {
+        (f"{norm} {panel} {at}", panel[0]): cell
+        for panel, by_norm in shown.items()
+        for norm, points in by_norm.items()
+        for at, (_, cell) in points.items()
+        if cell is not None
+    }
+    if any(len(cell.scores) > 1 for cell in drawn.values()):
+        handles["lowest to highest seed"] = style.band()
+    style.legend_below(figure, handles)
+    rows = table.study.rows.values()
+    reasons = dict.fromkeys(f"{title(row.norm)}: {row.undefined}." for row in rows if row.undefined)
+    return style.NamedFigure(name, _caption(table, drawn, *reasons), figure)
+
+
+def _panels(table: Table) -> dict[Panel, Points]:
+    """Return the rows of each panel in which some run has ended, by norm, the lowest value first."""
+    study, panels = table.study, dict[Panel, Points]()
+    labels = dict.fromkeys(row.panel for row in study.rows.values())
+    for task, label in product(study.columns, labels):
+        points: Points = {row.norm: {} for row in study.rows.values()}
+        for name, row in sorted(study.rows.items(), key=lambda entry: entry[1].at or 0.0):
+            if row.panel == label:
+                points[row.norm][row.at or 0.0] = row, table.cells[name, task]
+        if any(cell and cell.results for of_norm in points.values() for _, cell in of_norm.values()):
+            panels[task, label] = points
+    return panels
+
+
+def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
+    """Return which norm is ahead at every value of the setting, if one is, and whose mean moves the most."""
+    leaders: set[str] = set()
+    moves: dict[tuple[str, str], tuple[float, float]] = {}
+    for (task, _), by_norm in shown.items():
+        sign = 1 if table.metric_of(task).higher_is_better else -1
+        means: dict[float, dict[str, float]] = {}
+        for norm, points in by_norm.items():
+            for at, (_, cell) in points.items():
+                if cell and cell.scores:
+                    means.setdefault(at, {})[norm] = mean = fmean(cell.scores)
+                    low, high = moves.get((norm, task), (mean, mean))
+                    moves[norm, task] = min(low, mean), max(high, mean)
+        leaders |= {max(of, key=lambda norm: sign * of[norm]) for of in means.values()}
+    if not moves:
+        return f"{table.study.title}: no run has a score"
+    ahead = f"{title(leaders.pop())} is" if len(leaders) == 1 else "no norm is"
+    (norm, task), ends = max(moves.items(), key=lambda entry: entry[1][1] - entry[1][0])
+    scores = " to ".join(map(table.metric_of(task).text, ends))
+    most = f"{title(norm)} moves the most, {scores} on {title(task)}"
+    return f"{table.study.title}: {ahead} ahead throughout; {most}"
+
+
+def _label_setting(axes: Axes, table: Table, panel: Panel) -> None:
+    values = sorted({row.at for row in table.study.rows.values() if row.at is not None})
+    task, rows = panel
+    axes.set(title=": ".join([table.column_title(task), *([rows] if rows else [])]))
+    axes.set(ylabel=table.metric_of(task).axis, xlabel=table.study.over or "")
+    steps = {after - before for before, after in pairwise(values)}
+    if values[0] > 0 and len(steps) > 1:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.xaxis.set_minor_locator(ticker.NullLocator())

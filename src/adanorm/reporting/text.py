@@ -1,0 +1,65 @@
+"""Text for each kind of file: names come from users' YAML, so they are escaped wherever they are printed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$", "†": r"$^\dagger$", "·": r"\quad",
+}  # fmt: skip
+
+
+def markdown(text: str) -> str:
+    """Return a text as Markdown shows it: no mark-up, HTML, link or column of a table begins in it."""
+    return re.sub(r"[\\`*|]|(?<=\])[(\[]", r"\\\g<0>", text).replace("<", "&lt;")
+
+
+def plain(text: str) -> str:
+    """Return the words of a Markdown text: `markdown` undone, and without its emphasis and code marks."""
+    return re.sub(r"\\(.)|[*`]", r"\1", text).replace("&lt;", "<")
+
+
+def latex(text: str) -> str:
+    """Return a text as LaTeX shows it."""
+    return re.sub("|".join(map(re.escape, LATEX)), lambda mark: LATEX[mark[0]], text)
+
+
+def markdown_row(fields: Iterable[str]) -> str:
+    """Return a line of a Markdown table."""
+    return f"| {' | '.join(fields)} |"
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table; its fields are Markdown."""
+    return [*map(markdown_row, (header, ["---"] * len(header))), *map(markdown_row, rows)]
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as CSV, in which a spreadsheet takes no field for a formula."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([header, *(map(_no_formula, row) for row in rows)])
+    return file.getvalue()
+
+
+def _no_formula(field: object) -> str:
+    text = str(field)
+    is_number = re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", text)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number else text
+
+
+def seeds(by_row: Iterable[Iterable[int]]) -> str:
+    """Return which seeds the scores of several rows are of, such as `3 to 29 seeds of 1 to 29`."""
+    rows = [some for row in by_row if (some := {*row})]
+    counts, every = sorted({len(row) for row in rows}), sorted({seed for row in rows for seed in row})
+    if not every:
+        return "no seeds"
+    is_range = len(every) > 2 and every == list(range(every[0], every[-1] + 1))
+    named = f"{every[0]} to {every[-1]}" if is_range else ", ".join(map(str, every))
+    if len(counts) > 1 or counts[0] < len(every):
+        return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} seeds of {named}"
+    return f"seed {named}" if len(every) == 1 else f"seeds {named}"
