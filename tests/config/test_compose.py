@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import cycle
+from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -35,6 +36,8 @@ def settings_of_studies() -> list[tuple[str, ...]]:
 
 
 ODD = (
+    ("task=mnist", "norm=my.norms:My", "norm.params.k=1"),
+    ("task=mnist", "norm=adanorm", "task_norm=[]", "task_norm_scale=[]"),
     (),
     ("training.lr=0.1", "task=rt", "training.lr=0.2", "scale=smoke"),
     ("task=de-en", "preset=released", "model.init=xavier"),
@@ -62,3 +65,25 @@ def test_no_norm_has_settings_of_its_own_on_the_task_of_norms_as_they_come() -> 
     assert not [name for name in choices("task_norm") if name.startswith(f"{task}_")]
     assert compose_experiment([UNTUNED, "norm=adanorm"]).norm.params == {"k": 0.1, "C": 1.0}
     assert compose_experiment(["task=mnist", "norm=adanorm"]).norm.params == {"k": 0.1, "C": 2}
+
+
+def test_settings_of_a_norm_on_a_task_at_a_scale_are_no_other_norms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of no norm at all are not those of a norm of one's own, which is put in its place."""
+    for group in CONF.iterdir():
+        (tmp_path / group.name).symlink_to(group)
+    (tmp_path / "task_norm_scale").unlink()
+    (tmp_path / "task_norm_scale").mkdir()
+    for norm in ("adanorm", "none"):
+        (tmp_path / "task_norm_scale" / f"mnist_{norm}_mini.yaml").write_text(
+            "# @package _global_\ntraining: {lr: 0.5}\n"
+        )
+    for module in ("paths", "compose"):
+        monkeypatch.setattr(f"adanorm.config.{module}.CONF", tmp_path)
+    rates = {
+        line: compose_values(["task=mnist", *line.split()])["training"]["lr"]
+        for line in ("norm=adanorm scale=mini", "norm=none scale=mini", "norm=adanorm scale=paper",
+                     "norm=rmsnorm scale=mini", "norm=my.norms:My scale=mini")
+    }  # fmt: skip
+    assert [*rates.values()] == [0.5, 0.5, 0.001, 0.001, 0.001]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,19 +78,19 @@ def test_every_spelling_of_an_import_is_followed_within_the_package(folder: Path
     write(folder, **{f"a__{name}": "x = 1\n" for name in names}, b="x = 1\n")
     write(folder, a__deep__init="", a__deep__six="from ..seven import x\n")
     expected = {f"a/{name}.py" for name in (*names, "norms", "__init__", "deep/__init__", "deep/six")}
-    assert {*source_of("a.norms")} == expected
+    assert {*source_of("a.norms")[1]} == expected
 
 
 def test_modules_in_no_package_count_with_what_lies_beside_them(folder: Path) -> None:
     imports = "import json\nfrom beside import other\n"  # what it has of that name, no module
     write(folder, lone=imports + CLASS, beside="other = 1\n", other="x = 2\n")
-    assert source_of("lone") == {name: (folder / name).read_bytes() for name in ("beside.py", "lone.py")}
+    assert source_of("lone")[1] == {name: (folder / name).read_bytes() for name in ("beside.py", "lone.py")}
 
 
 def test_a_package_without_init_is_one(folder: Path) -> None:
     unrun = "from bare.kernels import x\nraise RuntimeError\n"
     write(folder, bare__deep__norms=unrun, bare__kernels="x = 1\n")
-    assert {*source_of("bare.deep.norms")} == {"bare/deep/norms.py", "bare/kernels.py"}
+    assert {*source_of("bare.deep.norms")[1]} == {"bare/deep/norms.py", "bare/kernels.py"}
 
 
 @pytest.mark.parametrize(
@@ -115,3 +117,40 @@ def test_a_library_is_too_much_to_be_a_norms_source(folder: Path) -> None:
     write(folder, **{f"vast__m{n}": "" for n in range(MOST_FILES)})
     with pytest.raises(ValueError, match="imports over 500 modules of vast: put the norm into its own"):
         source_of("vast.norms")
+
+
+LATER = """class Own:
+    def __init__(self):
+        from .parts import scale
+        self.scale = scale
+"""
+BY_NAME = "import importlib\nscale = importlib.import_module('own.' + 'parts').scale"
+LAYOUTS = {  # the file that is edited, and the norm's module
+    "the module": ("own/norms.py", "class Own:\n    scale = 1\n"),
+    "a submodule": ("own/deep/parts.py", "from .deep.parts import scale\nclass Own:\n    scale = scale\n"),
+    "imported later": ("own/parts.py", LATER),
+    "a name made up": ("own/parts.py", f"{BY_NAME}\nclass Own:\n    scale = scale\n"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_runs_is_what_was_hashed(folder: Path, layout: str) -> None:
+    """Neither bytecode of a source of the same size and second runs, nor what is edited after hashing."""
+    edited, module = LAYOUTS[layout]
+    write(folder, own__init="", own__deep__init="", own__deep__parts="scale = 1\n", own__parts="scale = 1\n")
+    write(folder, own__norms=module)
+    path = folder / edited
+    text = path.read_text()
+    os.utime(path, (1, 1))
+    py_compile.compile(str(path))
+    path.write_text(text.replace("scale = 1", "scale = 2"))
+    os.utime(path, (1, 1))
+    norm = compose_experiment(["task=rt", "scale=smoke", "norm=own.norms:Own"]).norm
+    assert layout == "a name made up" or b"scale = 2" in norm.code[edited]
+    if layout != "a name made up":
+        path.write_text(text.replace("scale = 1", "scale = 3"))
+    try:
+        assert norm.outside().scale == 2
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "own"]:
+            del sys.modules[name]

@@ -44,7 +44,7 @@ def test_in_a_sweep_a_comma_stands_between_paths() -> None:
     assert prepare_overrides(["-m", "data.train=a ü,b"]) == ["-m", "data.train='a ü','b'"]
 
 
-BY_PATH = ["norm=none", "task_norm=null", "task_norm_scale=null", "norm.path=my.norms:My"]
+BY_PATH = ["norm=none", "task_norm=[]", "task_norm_scale=[]", "norm.path=my.norms:My"]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,7 @@ BY_PATH = ["norm=none", "task_norm=null", "task_norm_scale=null", "norm.path=my.
 )
 def test_a_norm_of_ones_own_takes_the_place_of_any_other(given: list[str], prepared: list[str]) -> None:
     assert prepare_overrides(given) == prepared
+    assert prepare_overrides(prepared) == prepared
 
 
 def test_no_path_is_no_norm_of_ones_own() -> None:

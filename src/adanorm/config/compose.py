@@ -77,9 +77,9 @@ def _composed(prepared: Sequence[str]) -> Values:
 
 
 def _chosen(overrides: Sequence[str]) -> dict[str, str]:
-    """Return the choices among overrides by group, null for none; the last of a group counts."""
+    """Return the choices among overrides by group, `[]` for none; the last of a group counts."""
     pairs = [override.partition("=") for override in overrides]
-    return {group: name for group, _, name in pairs if group in GROUPS and name in ("null", *choices(group))}
+    return {group: name for group, _, name in pairs if group in GROUPS and name in ("[]", *choices(group))}
 
 
 def _with_settings(overrides: Sequence[str]) -> Values:
@@ -110,7 +110,7 @@ def _of_choices(chosen: Mapping[str, str]) -> Values:
         ((group, name),) = default.items()
         _, optional, group = group.rpartition("optional ")
         names[group] = chosen.get(group) or Template(name).substitute(names)
-        if names[group] in choices(group) or not (optional or names[group] == "null"):
+        if names[group] in choices(group) or not (optional or names[group] == "[]"):
             values = _merged(values, _file(f"{group}/{names[group]}"))
     return values
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import importlib.machinery
 import importlib.util
+import os
+import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from types import CodeType
+from typing import Any, ClassVar
 
 from adanorm.config.paths import choices
 
@@ -32,11 +37,56 @@ def find_outside(name: str, path: str | None) -> Any:
         return None
     module, attribute = named
     try:
+        _compile_what_was_read(module)
         return getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # whatever another's module does when it is imported
-        is_plain = isinstance(error, ImportError | AttributeError)
+        is_plain = isinstance(error, ImportError | AttributeError | ValueError | OSError)
         reason = str(error) if is_plain else f"{type(error).__name__}: {error}"
         raise ValueError(f"norm.path='{module}:{attribute}': {reason}") from error
+
+
+class _FromSource(importlib.machinery.SourceFileLoader):
+    """Compiles a module from the bytes that were hashed, whatever bytecode lies beside them.
+
+    Python trusts bytecode whose source has the same size and the same second. What was not hashed, a name
+    made up at run time, is compiled from its source too.
+    """
+
+    content: bytes | None = None
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the module's code."""
+        content = self.get_data(self.path) if self.content is None else self.content
+        return self.source_to_code(content, self.path)
+
+
+class _OutsideFinder:
+    """Finds the modules of norms from outside as Python does, and has _FromSource load them."""
+
+    hashed: ClassVar[dict[str, bytes]] = {}  # by path
+    tops: ClassVar[set[str]] = set()  # packages, and modules that lie in none
+
+    @classmethod
+    def find_spec(cls, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
+        """Return the spec of a module of such a package, None of any other."""
+        if name.partition(".")[0] not in cls.tops:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not cls)
+        specs = (finder.find_spec(name, path) for finder in others)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = _FromSource(name, spec.loader.path)
+            spec.loader.content = cls.hashed.get(os.path.realpath(spec.loader.path))
+        return spec
+
+
+def _compile_what_was_read(module: str) -> None:
+    """Have a module, and all of its package that is imported now or later, compiled from what was hashed."""
+    root, files = source_of(module)
+    _OutsideFinder.hashed |= {os.path.realpath(root / name): content for name, content in files.items()}
+    _OutsideFinder.tops |= {name.partition("/")[0].removesuffix(".py") for name in files}
+    if _OutsideFinder not in sys.meta_path:
+        sys.meta_path.insert(0, _OutsideFinder)
 
 
 def outside_code(name: str, path: str | None) -> dict[str, bytes]:
@@ -48,7 +98,7 @@ def outside_code(name: str, path: str | None) -> dict[str, bytes]:
     if named is None:
         return {}
     try:
-        return source_of(named[0])
+        return source_of(named[0])[1]
     except (OSError, ValueError) as error:
         raise ValueError(f"norm.path='{':'.join(named)}': {error}") from None
 
@@ -65,8 +115,8 @@ def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
 
 
 @cache
-def source_of(module: str) -> dict[str, bytes]:
-    """Return the files of a module and of all that it imports from its own package, by relative path.
+def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
+    """Return the folder of a module's package, and the files of what the module imports from it, by path.
 
     A module in no package counts with those in its folder that it imports. The imports are read, not
     run: what is imported by a name made up at run time is not seen. Read once a process, as Python
@@ -98,7 +148,7 @@ def source_of(module: str) -> dict[str, bytes]:
                 raise ValueError(f"it imports over {MOST_FILES} modules of {top}: put the norm into its own")
             files[path.relative_to(root).as_posix()] = path.read_bytes()
             left += _imports(path, name)
-    return dict(sorted(files.items()))
+    return root, dict(sorted(files.items()))
 
 
 def _file_of(root: Path, name: str) -> Path | None:

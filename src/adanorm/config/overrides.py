@@ -63,19 +63,19 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     by_path = any(text.startswith("norm.path=") and text != "norm.path=null" for text in overrides)
     is_sweep = bool({"-m", "--multirun"} & {*overrides})
     # What another package's norm is put in the place of, without the settings that files have for it.
-    unset = ["norm=none", *(f"{group}=null" for group in OF_SEVERAL if "norm" in group)]
+    unset = ["norm=none", *(f"{group}=[]" for group in OF_SEVERAL if "norm" in group)]
     prepared = [*unset] if by_path else []
     for override in overrides:
         key, _, value = override.partition("=")
         _check_named(override)
-        if key == "norm" and by_path:
+        if by_path and (key == "norm" or override in unset):
             continue  # the parameters of a norm of ours are none of another's
         if key == "norm" and ":" in value:
             prepared += [*unset, f"norm.path={value}"]
         elif key == "norm" and value not in choices(key) and value in outside_norms():
             prepared += [*unset, f"norm.name={value}"]
         elif key in GROUPS and value:
-            for name in value.split(","):
+            for name in value.split(",") if value != "[]" or key not in OF_SEVERAL else ():
                 _check_choice(key, name)
             prepared.append(override)
         elif key.startswith("norm.params.") and value:
