@@ -96,6 +96,7 @@ def test_a_changed_setting_is_another_run_and_a_place_is_not(tmp_path: Path) -> 
         "norm.params.eps=1e-3",
         "norm.placement=final",
         "precision=bf16",
+        "precision=tf32",
     ):
         assert compose_experiment(["task=rt", "norm=rmsnorm", override]).digest() != base.digest()
     for override in (

@@ -216,6 +216,15 @@ def test_norms_over_channels_are_told_from_those_over_all_units(tmp_path: Path) 
     assert table.ours("layernorm", "mnist") == "98.00 (1/3 seeds)"
 
 
+def test_runs_in_another_precision_say_so(tmp_path: Path) -> None:
+    study = load_study("beyond").model_copy(update={"overrides": ("precision=tf32",)})
+    assert (
+        scored(study, tmp_path, {("layernorm", "mnist"): [98.0]})
+        .ours("layernorm", "mnist")
+        .endswith(" [tf32]")
+    )
+
+
 def test_fewer_bits_are_the_best_and_an_improvement(tmp_path: Path, table: Table) -> None:
     bits = {"layernorm": (1.06, 1.07, 1.08), "adanorm": (0.98, 0.99, 0.99)}
     of_bits = scored("table4", tmp_path, {(norm, "enwik8"): of_norm for norm, of_norm in bits.items()})

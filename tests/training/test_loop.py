@@ -25,7 +25,7 @@ from adanorm.training.distributed import World, reshard
 from adanorm.training.loop import Trainer
 from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
-from adanorm.training.state import Outcome, Row, SelectionMetric, State
+from adanorm.training.state import Outcome, Row, SelectionMetric, State, set_tf32
 
 Smoke = Callable[..., Experiment]
 
@@ -443,3 +443,30 @@ def test_rows_carried_by_some_processes_are_shared_out_to_others(before: int, af
         assert torch.equal(first, whole[rank::after])
         assert torch.equal(second, 2 * whole[rank::after])
     assert reshard([[] for _ in range(before)], World(0, after)) == []
+
+
+@pytest.mark.parametrize(("precision", "rounds"), [("fp32", False), ("tf32", True), ("bf16", False)])
+def test_tf32_is_on_for_products_and_convolutions_under_its_name_alone(precision: str, rounds: bool) -> None:
+    torch.backends.cudnn.allow_tf32 = not rounds
+    set_tf32(precision)
+    found = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    set_tf32("fp32")
+    assert found == (rounds, rounds)
+
+
+def test_a_cpu_has_no_tf32(smoke: Smoke) -> None:
+    assert smoke("precision=tf32").digest() != smoke().digest()
+    with pytest.raises(ValueError, match=r"^precision=tf32: a CPU has no TF32; choose fp32 or bf16"):
+        prepare(smoke("precision=tf32", "device=cpu"))
+
+
+def test_a_compiled_model_trains_as_it_is_and_only_where_graphs_can_be_replayed(smoke: Smoke) -> None:
+    plainly = smoke("model.dropout=0")
+    experiment = plainly.model_copy(update={"compile": "reduce-overhead"})
+    assert experiment.digest() == plainly.digest(), "like the device, no part of the experiment"
+    with torch.compiler.set_stance("force_eager"):  # which graphs are made and replayed is PyTorch's
+        plain, compiled = (start_trainer(e, prepare(e)) for e in (plainly, experiment))
+        first, second = (trainer.update(next(trainer.batches())) for trainer in (plain, compiled))
+    assert first.total == second.total
+    with pytest.raises(ValueError, match="nor for models that carry a memory"):
+        start_trainer(run := smoke("task=enwik8", "compile=reduce-overhead"), prepare(run))

@@ -29,7 +29,7 @@ from adanorm.config.user_files import SPLITS
 from adanorm.metrics.table import check_target
 
 # What is no part of an identity.
-NO_PART = ("device", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
+NO_PART = ("device", "compile", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
 
 
 class Experiment(Config):
@@ -46,7 +46,8 @@ class Experiment(Config):
     segments: SplitSegmentsConfig | None = None
     training: TrainingConfig
     device: Literal["auto", "cpu", "cuda"]
-    precision: Literal["fp32", "bf16"]
+    precision: Literal["fp32", "tf32", "bf16"]
+    compile: Literal["reduce-overhead"] | None = None
     threads: Annotated[int, Field(gt=0, le=1024)]
     checkpoint_minutes: Annotated[float, Field(gt=0)]
     track_test: bool = True

@@ -45,12 +45,31 @@ def describe(
         "system": platform.system(),
         "machine": platform.machine(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu(),
+        **(_cuda() if device.type == "cuda" else {}),
         "arithmetic": _arithmetic(),
         "precision": precision,
         "processes": processes,
         "threads": threads,
         **({"norm_backend": norm_backend} if norm_backend else {}),
         **({"numerics_version": numerics_version} if numerics_version else {}),
+    }
+
+
+def _cuda() -> dict[str, Any]:
+    """Return the versions of what computes on a GPU, and whether it rounds factors to TF32."""
+    import torch
+
+    driver = Path("/sys/module/nvidia/version")
+    nccl: Any = torch.cuda.nccl.version() if torch.distributed.is_nccl_available() else ()  # type: ignore[no-untyped-call]
+    return {
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+        "nccl": ".".join(map(str, nccl)) or None,
+        "driver": driver.read_text("utf-8").strip() if driver.exists() else None,
+        "tf32": {
+            "products": torch.backends.cuda.matmul.allow_tf32,
+            "convolutions": torch.backends.cudnn.allow_tf32,
+        },
     }
 
 

@@ -19,7 +19,7 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.training import weights
 from adanorm.training.distributed import ALONE, World
 from adanorm.training.loop import Trainer
-from adanorm.training.state import ComputeContext, SelectionMetric, seed_of
+from adanorm.training.state import ComputeContext, SelectionMetric, seed_of, set_tf32
 
 Kind = TypeVar("Kind", bound=TrainingTask)
 BATCHES_AHEAD = 4  # on a GPU
@@ -44,6 +44,7 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
     """
     torch.set_num_threads(experiment.threads)
     device = choose_device(experiment)
+    set_tf32(experiment.precision)
     make_norm = compatible_norm(experiment)
     norm_backend = backends.describe(make_norm.trial, experiment.norm.backend, device.type)
     task = task or tasks.build(experiment)
@@ -69,6 +70,7 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
             world,
             60 * experiment.checkpoint_minutes,
             batches_ahead=BATCHES_AHEAD if prepared.device.type == "cuda" else 0,
+            compile=experiment.compile,
         ),
     )
 
@@ -91,6 +93,8 @@ def choose_device(experiment: Experiment) -> torch.device:
     if experiment.device == "cuda" and not cuda:
         raise ValueError("device=cuda: torch sees no CUDA device here; choose auto or cpu")
     if experiment.device == "cpu" or not cuda:
+        if experiment.precision == "tf32":
+            raise ValueError("precision=tf32: a CPU has no TF32; choose fp32 or bf16, or a CUDA device")
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)

@@ -57,6 +57,10 @@ class Trainer:
         self.task, self.model, self.selection = task, model, selection
         self.settings, self.context = settings, context
         self.shared_model = wrap(model, context.world)
+        if context.compile is not None:
+            if task.carries or context.world.size > 1:
+                raise ValueError("compile: neither for several processes nor for models that carry a memory")
+            self.shared_model = torch.compile(model, mode=context.compile)  # type: ignore[assignment]
         self.optimizer = make_optimizer(model, settings)
         self.state = State()
         self.best: dict[str, Tensor] = {}

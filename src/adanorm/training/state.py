@@ -25,12 +25,21 @@ class ComputeContext(NamedTuple):
     world: World
     checkpoint_seconds: float
     batches_ahead: int = 0  # updates whose batches a thread collates ahead; on a CPU it would take its time
+    compile: str | None = None  # torch.compile's mode for training
 
     def autocast(self) -> Any:
         """Return the context that forward passes run in."""
-        if self.precision == "fp32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
+        is_bf16 = self.precision == "bf16"
+        return torch.autocast(self.device.type, torch.bfloat16) if is_bf16 else nullcontext()
+
+
+def set_tf32(precision: str) -> None:
+    """Let CUDA's products and convolutions round their factors to TF32 under `tf32`, and under nothing else.
+
+    PyTorch's default is another for each: off for products, on for convolutions.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
 
 class SelectionMetric(NamedTuple):

@@ -96,7 +96,9 @@ class Table:
         chosen = f" [{self.chosen[norm, task]}]" if (norm, task) in self.chosen else ""
         own = METRICS[cell.metric].label
         unlike = "" if own == self.metric_of(task).label else f" [{own}]"
-        return cell.text + unlike + chosen + self._over(norm, task)
+        precisions = {run.precision for run in self.grid[norm, task].runs} - {"fp32"}
+        computed = f" [{', '.join(sorted(precisions))}]" if precisions else ""
+        return cell.text + unlike + chosen + self._over(norm, task) + computed
 
     def _over(self, norm: str, task: str) -> str:
         """Return what a norm of images is over where the norms of its column are of two kinds."""
