@@ -7,6 +7,7 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
+from adanorm.config.titles import title
 from adanorm.reporting.figures.catalogue import figure_names
 from adanorm.reporting.tables.table import Table
 from adanorm.runs.auto_scale import resolve_auto
@@ -36,6 +37,19 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
 
 def test_the_study_of_every_norm_leaves_none_out() -> None:
     assert {row.norm for row in load_study("beyond").rows.values()} == set(choices("norm"))
+
+
+def test_two_experiments_never_share_a_name() -> None:
+    """A column's title, a row's label and a scale lead to one experiment, whichever tables print them."""
+    named: dict[tuple[str, ...], set[str]] = {}
+    for study in load_studies().values():
+        table = Table(study, study_grid(study))
+        for (row, task), plan in table.grid.items():
+            if plan.candidates and not study.tries:
+                name = (table.column_title(task), title(row), study.scale)
+                run = plan.runs[0].model_copy(update={"seed": 1})
+                named.setdefault(name, set()).add(run.digest())
+    assert {name for name, digests in named.items() if len(digests) > 1} == set()
 
 
 def test_a_role_is_of_one_study_and_one_study_a_scale_gives_the_curves() -> None:

@@ -83,8 +83,9 @@ class Table:
         return METRICS[self.metric if self.metric in shown else shown[0]] if shown else task_metric(task)
 
     def column_title(self, task: str) -> str:
-        """Return what a column is called: its task, and the settings that its runs alone have."""
-        return ", ".join([title(task), *self.study.column_overrides.get(task, ())])
+        """Return what a column is called: its task, and the settings that no row names but its runs have."""
+        of_column = self.study.column_overrides.get(task, ())
+        return ", ".join([title(task), *self.study.overrides, *of_column])
 
     def ours(self, norm: str, task: str) -> str:
         """Return the text of a cell; `-` where no run has ended."""
