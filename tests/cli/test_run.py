@@ -177,13 +177,21 @@ def test_a_norm_that_leaves_is_no_success(tmp_path: Path, arguments: tuple[str, 
     assert done.stderr == "error: ended early: a norm or other code that was called has left by sys.exit()\n"
 
 
-def test_a_sweep_makes_every_run(tmp_path: Path, command: Command) -> None:
+def test_a_sweep_makes_every_run_and_ends_with_a_table_of_what_sets_them_apart(
+    tmp_path: Path, command: Command
+) -> None:
     done = command(
-        "run", "-m", "task=rt", "norm=none,adanorm", "seed=1,2", "scale=smoke",
+        "run", "-m", "task=gaussian", "norm=adanorm", "norm.params.k=0,0.3", "seed=1,2", "scale=smoke",
         f"runs={tmp_path / 'runs'}", f"hydra.sweep.dir={tmp_path / 'sweep'}",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "runs").glob("rt/*/smoke-seed*/result.json"))) == 4
+    assert len(list((tmp_path / "runs").glob("gaussian/adanorm/smoke-seed*/result.json"))) == 4
+    names = [f"norm.params.k={k} seed={seed}" for k in ("0", "0.3") for seed in (1, 2)]
+    *_, blank, first, second, third, fourth = done.stdout.splitlines()
+    assert blank == ""
+    for name, line in zip(names, (first, second, third, fourth), strict=True):
+        assert line.startswith(f"{name:<24}  test loss ")
+        assert f"\n{name}\n" in done.stdout
 
 
 def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path, command: Command) -> None:
@@ -414,9 +422,28 @@ def test_a_run_that_ends_within_its_warm_up_says_so_in_its_record(
     settings = ("training.warmup_updates=9", "training.max_updates=9", f"runs={tmp_path}")
     made = compose_experiment(["task=gaussian", "scale=smoke", *settings])
     execute(made)
-    line = "training.warmup_updates=9: the run ends after 9 updates, before its learning rate is reached"
+    line = (
+        "training.warmup_updates=9: 9 updates, 9 of them warm-up, are few to learn from; type"
+        " training.max_updates=36, or training.warmup_updates=1"
+    )
     assert json.loads((made.folder() / "result.json").read_text())["warnings"] == [line]
     assert f"warning: {line}\n" in capsys.readouterr().err
+
+
+def test_own_data_of_few_updates_are_told_what_to_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split in ("train", "valid", "test"):
+        (tmp_path / split).write_text(f"a\t{split} one two\nb\t{split} three four\n" * 4)
+    files = [f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
+    settings = ("training.warmup_updates=8", "training.max_epochs=10", "model.dim=8", f"runs={tmp_path}")
+    made = compose_experiment(["task=rt", "scale=smoke", *files, *settings])
+    execute(made)
+    shown = capsys.readouterr()
+    assert "own data: 8 / 8 / 8 examples" in shown.out
+    assert "1 update per epoch, 10 in all, 8 of them warm-up" in shown.out
+    remedy = "type training.max_epochs=32 (32 updates), or training.warmup_updates=1"
+    assert f"10 updates, 8 of them warm-up, are few to learn from; {remedy}" in shown.err
 
 
 def test_what_breaks_in_training_is_recorded_and_tried_again(tmp_path: Path, command: Command) -> None:

@@ -11,7 +11,7 @@ import itertools
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 from unittest.mock import patch
@@ -19,7 +19,7 @@ from unittest.mock import patch
 from adanorm.cli.command import WIDTH, Usage, choices_lines, help_text, no_early_end
 from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import check_each_once, parsed, prepare_overrides
+from adanorm.config.overrides import check_each_once, differences, parsed, prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
 
@@ -55,21 +55,28 @@ def main(arguments: Sequence[str]) -> int:
     if overrides == [*arguments]:
         _run(compose_experiment(overrides))
         return 0
-    if {"-m", "--multirun"} & {*arguments}:
-        _check_sweep(overrides)
-    _run_by_hydra(arguments)
+    sweep = _sweep(overrides) if {"-m", "--multirun"} & {*arguments} else {}
+    _run_by_hydra(arguments, sweep)
+    if sweep and os.environ.get("RANK", "0") == "0":
+        print("\n".join(["", *_sweep_lines(sweep)]))
     return 0
 
 
-def _run_by_hydra(arguments: Sequence[str]) -> None:
-    """Run a command line that has flags of Hydra's; one that Hydra does not know is a ValueError."""
+def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> None:
+    """Run a command line that has flags of Hydra's; one that Hydra does not know is a ValueError.
+
+    Of a sweep, each run is introduced by the settings that set it apart.
+    """
     import hydra
     from omegaconf import DictConfig, OmegaConf
 
     @hydra.main(config_path=str(CONF), config_name="run", version_base="1.3")
     def job(config: DictConfig) -> None:
         values: Any = OmegaConf.to_container(config, resolve=True)
-        _run(parse_experiment(values))
+        run = parse_experiment(values)
+        apart = [words for words, other in sweep.items() if other.folder() == run.folder()]
+        print("".join(f"\n{words}\n" for words in apart), end="", flush=True)
+        _run(run)
 
     def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
         raise ValueError(f"{message}; `adanorm run --help` shows what it takes")
@@ -79,16 +86,35 @@ def _run_by_hydra(arguments: Sequence[str]) -> None:
         job()
 
 
-def _check_sweep(overrides: Sequence[str]) -> None:
-    """Raise ValueError for a mistake in any run of a sweep, and for two that are one, before the first."""
+def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
+    """Return the runs of a sweep by the settings that set each apart.
+
+    Raises ValueError for a mistake in any of them, and for two that are one, before the first.
+    """
     from adanorm.norms import norm_factory
 
-    folders: dict[Path, Sequence[str]] = {}
-    for job in itertools.product(*map(_swept, overrides)):
-        run = compose_experiment(job)
+    jobs = [*itertools.product(*map(_swept, overrides))]
+    runs = [compose_experiment(job) for job in jobs]
+    folders: set[Path] = set()
+    for job, run in zip(jobs, runs, strict=True):
         norm_factory(run.norm)
-        if folders.setdefault(run.folder(), job) is not job:
+        if run.folder() in folders:
             raise ValueError(f"{' '.join(job)}: a run that the sweep has twice")
+        folders.add(run.folder())
+    return dict(zip(differences(jobs), runs, strict=True))
+
+
+def _sweep_lines(sweep: Mapping[str, Experiment]) -> list[str]:
+    """Return a line with the scores for each run of a sweep."""
+    from adanorm.records import reader
+    from adanorm.records.result import outcome
+
+    width = max(map(len, sweep))
+    results = {words: reader.result(run.folder()) for words, run in sweep.items()}
+    return [
+        f"{words:<{width}}  {outcome(sweep[words].task, result) if result else 'not completed'}"
+        for words, result in results.items()
+    ]
 
 
 def _swept(override: str) -> list[str]:

@@ -45,6 +45,12 @@ def check_each_once(overrides: Iterable[str]) -> None:
         raise ValueError(f"{twice} is given twice")
 
 
+def differences(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return for each command line the overrides that not all of them have, in short."""
+    common = set.intersection(*map(set, lines)) if len(lines) > 1 else set()
+    return [" ".join(text.lstrip("+") for text in line if text not in common) for line in lines]
+
+
 def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     """Return the overrides spelled as Hydra can compose them.
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
+from adanorm.config.user_files import SPLITS
 from adanorm.data.inspection import Inspection
 from adanorm.metrics.table import METRICS
 from adanorm.records import loggers
@@ -40,6 +41,8 @@ def execute(experiment: Experiment) -> None:
     inspection = _inspected(experiment, prepared.task)
     with init_distributed(prepared.device) as world:
         if world.is_main:
+            if experiment.own_data:
+                print(_own_data(experiment, prepared.task))
             for line in inspection.warnings:
                 print(f"warning: {line}", file=sys.stderr)
         with _recording(folder, experiment, prepared, world) as record:
@@ -128,14 +131,33 @@ def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
     batches = len(task.train_batches(0))
     if batches == 0:
         raise ValueError("the training data make no batch")
-    updates = planned_updates(settings, batches)
-    if settings.warmup_updates < updates or experiment.updates is not None:
+    updates, warmup = planned_updates(settings, batches), settings.warmup_updates
+    least = 2 * warmup if experiment.own_data else warmup
+    if updates > least or experiment.updates is not None or warmup == 0:
         return found
+    if settings.max_updates is None:
+        per_epoch = -(-batches // settings.accumulate)
+        epochs = -(-4 * warmup // per_epoch)
+        longer = f"training.max_epochs={epochs} ({epochs * per_epoch} updates)"
+    else:
+        longer = f"training.max_updates={4 * warmup}"
     line = (
-        f"training.warmup_updates={settings.warmup_updates}: the run ends after {updates} updates, before its"
-        " learning rate is reached"
+        f"training.warmup_updates={warmup}: {updates} updates, {min(warmup, updates)} of them warm-up, are"
+        f" few to learn from; type {longer}, or training.warmup_updates={max(1, updates // 10)}"
     )
     return Inspection(found.counts, (*found.warnings, line))
+
+
+def _own_data(experiment: Experiment, task: TrainingTask) -> str:
+    """Return how much of the user's own data there is, and how long the settings train on them."""
+    settings, batches = experiment.training, len(task.train_batches(0))
+    sizes = " / ".join(f"{task.sizes[split]:,}" for split in SPLITS)
+    per_epoch, updates = -(-batches // settings.accumulate), planned_updates(settings, batches)
+    warmup = f", {min(settings.warmup_updates, updates)} of them warm-up" if settings.warmup_updates else ""
+    return (
+        f"own data: {sizes} examples to train, validate and test on; {per_epoch:,}"
+        f" update{'s'[: per_epoch > 1]} per epoch, {updates:,} in all{warmup}"
+    )
 
 
 def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -> dict[str, Any]:
