@@ -35,7 +35,6 @@ TYPES = {".gz": "application/gzip", ".tgz": "application/gzip", ".zip": "applica
 PARTS = {
     "runs/": "One line per run: configuration, environment, curves, result; and the outputs on the test set.",
     "analyses/": "Records of what a norm does as runs train, or on its own.",
-    "comparisons/": "Comparisons of norms on the same test examples.",
     "tables/": "Tables of every study and of the claims, written from the records.",
     "figures/": "Figures, written from the records.",
     "bench/": "What norms and models cost, as ratios within a run.",

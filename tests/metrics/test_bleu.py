@@ -12,7 +12,8 @@ import torch
 from sacrebleu.significance import PairedTest, Result
 
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.metrics.bleu import bleu, bleu_by_example, bleu_factors, scorer, sides, split_compounds
+from adanorm.metrics.bleu import bleu, ngram_counts, scorer, sides, split_compounds
+from adanorm.metrics.by_example import Counts, by_example, factors, score
 
 random = np.random.default_rng(0)
 WORDS = ["the", "a", "cat", "dog", "ice-cold", "sat", "on", ",", "mat", "."]
@@ -66,14 +67,37 @@ def test_the_papers_bleu_is_multi_bleus_and_fairseqs() -> None:
     assert "tok:none" in signature
 
 
+def counted(kind: str, outputs: list[str], references: list[str]) -> Counts:
+    return np.array(ngram_counts(kind, outputs, references, lowercase=False), float)
+
+
 def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
     short = [" ".join(line.split()[:-2]) for line in OUTPUTS]
     lengths = [sum(len(line.split()) for line in side) for side in (short, REFERENCES)]
-    found = bleu_factors("bleu", short, REFERENCES, lowercase=False)
+    found = factors("bleu", counted("bleu", short, REFERENCES))
     assert found["brevity penalty"] == pytest.approx(math.exp(1 - lengths[1] / lengths[0]))
     assert found["precision"] * found["brevity penalty"] == pytest.approx(multi_bleu(short, REFERENCES))
-    assert bleu_factors("bleu", REFERENCES, short, lowercase=False)["brevity penalty"] == 1, "longer ones"
-    assert bleu_factors("bleu", [""], ["a b"], lowercase=False) == {"precision": 0, "brevity penalty": 0}
+    assert factors("bleu", counted("bleu", REFERENCES, short))["brevity penalty"] == 1, "longer ones"
+    assert factors("bleu", counted("bleu", [""], ["a b"])) == {"precision": 0, "brevity penalty": 0}
+
+
+@pytest.mark.parametrize("kind", ["bleu", "sacrebleu"])
+@pytest.mark.parametrize(
+    ("outputs", "references"),
+    [
+        (OUTPUTS, REFERENCES),
+        (["a b c d"], ["a b x y"]),
+        (["a b"], ["a b c d e f"]),
+        (["x y z w v"], ["a b c d e"]),
+        (["a x b y c"], ["a b c d e"]),
+        (["", "a b c d e"], ["a", "a b c d f"]),
+    ],
+)
+def test_bleu_of_what_is_counted_is_sacrebleus_of_the_texts(
+    kind: str, outputs: list[str], references: list[str]
+) -> None:
+    whole = bleu(kind, outputs, references, lowercase=False)[0]
+    assert score(kind, counted(kind, outputs, references)) == pytest.approx(whole)
 
 
 def test_bleu_of_running_text_is_sacrebleus() -> None:
@@ -120,8 +144,8 @@ def test_each_kind_of_bleu_counts_its_own_side() -> None:
 
 def test_the_jackknife_agrees_with_sacrebleus_paired_bootstrap() -> None:
     alike = [_noisy(line) for line in REFERENCES]
-    scores = {name: bleu_by_example("bleu", side, REFERENCES, lowercase=False) for name, side in
-              (("first", OUTPUTS), ("alike", alike))}  # fmt: skip
+    both = {"first": OUTPUTS, "alike": alike}
+    scores = {name: by_example("bleu", counted("bleu", side, REFERENCES)) for name, side in both.items()}
     test = PairedTest(
         [("first", OUTPUTS), ("alike", alike)], {"BLEU": scorer("bleu", lowercase=False)}, [REFERENCES],
         test_type="bs", n_samples=1000,

@@ -169,9 +169,3 @@ def test_outputs_that_cannot_be_read_are_an_error_that_names_the_file(
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(ValueError, match=r"predictions\.txt\.gz: cannot be read"):
         reader.outputs(run.folder())
-
-
-def test_outputs_of_other_examples_than_the_test_sets_are_an_error(run: Experiment) -> None:
-    assert reader.outputs(run.folder(), examples=2) == ["0", "1"]
-    with pytest.raises(ValueError, match=r"predictions\.txt\.gz: has 2 lines, the test set 3 examples"):
-        reader.outputs(run.folder(), examples=3)

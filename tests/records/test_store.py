@@ -81,7 +81,7 @@ def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, tmp
     assert reader.is_complete(moved.folder())
     assert reader.runs_on_record(moved) == [moved]
     for read in (
-        reader.result, reader.metrics, reader.outputs, reader.has_outputs,
+        reader.result, reader.metrics, reader.outputs,
         lambda folder: reader.record(folder).environment, lambda folder: reader.record(folder).identity,
     ):  # fmt: skip
         assert read(moved.folder()) == read(run.folder())
@@ -96,9 +96,9 @@ def test_keeping_adds_lines_and_changes_none(run: Experiment, tmp_path: Path) ->
     before = file.read_bytes()
     assert keep(run.folder(), into=into)
     assert file.read_bytes().startswith(before)
-    after = file.read_bytes(), store.outputs_file(file).read_bytes()
+    after = file.read_bytes(), store.beside(file, "predictions.txt.gz").read_bytes()
     assert not keep(run.folder(), into=into), "it is there already"
-    assert (file.read_bytes(), store.outputs_file(file).read_bytes()) == after
+    assert (file.read_bytes(), store.beside(file, "predictions.txt.gz").read_bytes()) == after
     record(other, test={"accuracy": 71.0})
     with pytest.raises(ValueError, match="has another record of"):
         keep(other.folder(), into=into)

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import yaml
 
 from adanorm.analyses.spec import AnalysisRecord
 from adanorm.config.experiment import Experiment
 from adanorm.files import with_checksum
+from adanorm.metrics.by_example import score as score_of
 from adanorm.records.check import digests
+from adanorm.records.folder import RunFolder
 
 Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster where there is one
 
 
-def record(run: Experiment, *, rows: Sequence[dict[str, float]] = ({},), **result: Any) -> None:
+Counted: TypeAlias = Mapping[str, Sequence[Sequence[float]]]
+
+
+def record(
+    run: Experiment,
+    *,
+    rows: Sequence[dict[str, float]] = ({},),
+    counted: Counted | None = None,
+    **result: Any,
+) -> None:
     """Write the record of a run that is done, or what `result` says otherwise.
 
-    `rows` are its evaluations; what a row of metrics must have is added, and the last is the best.
+    `rows` are its evaluations; what a row of metrics must have is added, and the last is the best. What is
+    `counted` of each test example makes its outputs and its test scores.
     """
+    if counted:
+        examples = [str(rows) for rows in zip(*counted.values(), strict=True)]
+        run.folder().mkdir(parents=True, exist_ok=True)
+        RunFolder(run.folder()).write_outputs(examples, counted)
+        result["test"] = {metric: score_of(metric, np.array(of)) for metric, of in counted.items()}
     facts: dict[str, Any] = {
         "schema": 1,
         "status": "done",

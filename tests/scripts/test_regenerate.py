@@ -20,7 +20,7 @@ def test_it_is_bash() -> None:
 def test_help_says_what_it_does() -> None:
     done = said("--help")
     assert done.returncode == 0
-    assert done.stdout.startswith("Write every comparison, table, figure and page from the records")
+    assert done.stdout.startswith("Write every table, figure and page from the records")
 
 
 def test_an_argument_is_refused_before_any_work() -> None:

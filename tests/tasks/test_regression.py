@@ -73,11 +73,10 @@ def test_the_loss_is_a_sum_of_squared_errors_and_the_metric_their_mean() -> None
     evaluation = task.evaluate(model, "test")
     assert evaluation.metrics == {"loss": pytest.approx(expected.item())}
     assert len(evaluation.outputs) == 64
-    per_example = task.scored(evaluation.outputs, "loss")
-    torch.testing.assert_close(
-        torch.tensor(per_example), (model(test.inputs) - test.targets).square().mean(1), atol=1e-6, rtol=1e-5
-    )
-    assert np.mean(per_example) == pytest.approx(evaluation.metrics["loss"])
+    per_example = torch.tensor(task.counted(evaluation.outputs)["loss"])[:, 0]
+    expected = (model(test.inputs) - test.targets).square().mean(1)
+    torch.testing.assert_close(per_example, expected, atol=1e-6, rtol=1e-5)
+    assert per_example.mean().item() == pytest.approx(evaluation.metrics["loss"])
 
 
 def test_the_initialization_keeps_the_variance_through_25_layers() -> None:

@@ -1,61 +1,161 @@
-"""Comparisons by example are made where they lack, and a plan of seeds looks at nothing without them."""
+"""A comparison of two norms by test examples is a function of their records."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from adanorm import tasks
-from adanorm.cli.command import dispatch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.paths import RUNS
 from adanorm.launch.until import Followed, Plan, Run, on_record, run_until_decided
-from adanorm.records.comparisons import read_comparison
-from adanorm.records.folder import RunFolder
+from adanorm.records import reader
+from adanorm.records.result import Result
 from adanorm.studies.grid import Planned
-from adanorm.verdicts.by_example import bring_up_to_date, out_of_date
-from tests.reporting.records import record
+from adanorm.verdicts.by_example import ByExample, compared_by_example
+from tests.reporting.records import record, said, seal
 from tests.verdicts import known
 
 PAIR = ("layernorm", "adanorm")
+SEEDS = range(1, 7)
 OF_32 = {"layernorm": 22, "adanorm": 26}  # right answers, in odd seeds one of AdaNorm's more
 
 
-def run_of(norm: str, folder: Path) -> Experiment:
-    return compose_experiment(["task=rt", "scale=smoke", f"norm={norm}", f"runs={folder}"])
+def run_of(norm: str, folder: Path, seed: int = 1) -> Experiment:
+    return compose_experiment(["task=rt", "scale=smoke", f"norm={norm}", f"runs={folder}", f"seed={seed}"])
 
 
-def write(folder: Path, seed: int, *, outputs: bool = True) -> None:
+def write(folder: Path, seeds: Sequence[int], *, counted: bool = True) -> None:
     """Record a run of each norm, whose first answers are right."""
-    task = tasks.build(run_of(PAIR[0], folder))
-    gold = [task.splits.labels[target] for target in task.splits.test.targets]  # type: ignore[attr-defined]
     for norm in PAIR:
-        run = run_of(norm, folder).model_copy(update={"seed": seed})
-        count = OF_32[norm] + (seed % 2 if norm == "adanorm" else 0)
-        record(run, test={"accuracy": 100 * count / 32}, seconds=1.0)
-        if outputs:
-            right, wrong = gold[:count], gold[count:]
-            RunFolder(run.folder()).write_outputs([*right, *(str(1 - int(label)) for label in wrong)])
+        for seed in seeds:
+            right = OF_32[norm] + (seed % 2 if norm == "adanorm" else 0)
+            of = {"accuracy": [[int(n < right)] for n in range(32)]} if counted else None
+            run = run_of(norm, folder, seed)
+            record(run, counted=of, test={"accuracy": 100 * right / 32}, seconds=1.0)
 
 
-def test_a_comparison_that_lacks_or_is_of_other_seeds_is_made(tmp_path: Path) -> None:
-    def stale() -> list[tuple[str, str]]:
-        return out_of_date("rt", "smoke", [PAIR], folder=str(tmp_path))
+def comparison(folder: Path, seeds: Sequence[int]) -> ByExample | None:
+    return compared_by_example([[run_of(norm, folder, seed) for seed in seeds] for norm in PAIR], "accuracy")
 
-    def made() -> list[list[int]]:
-        return [found.record.seeds for found in bring_up_to_date("rt", "smoke", [PAIR], folder=str(tmp_path))]
 
-    assert (stale(), made()) == ([], []), "no runs"
-    write(tmp_path, 1)
-    assert (stale(), made(), stale()) == ([PAIR], [[1]], [])
-    write(tmp_path, 2)
-    assert (stale(), made(), stale()) == ([PAIR], [[1, 2]], [])
-    assert made() == []
-    write(tmp_path, 3, outputs=False)
-    assert (stale(), made()) == ([], []), "a run without outputs cannot be compared"
+def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
+    """A verdict without the noise of examples, or with that of other runs, may be another."""
+    for one in reader.records(RUNS):
+        if one.has("predictions.txt.gz") and isinstance(one.ended, Result) and one.ended.status == "done":
+            assert one.counts, one.folder
+
+
+def test_gap_and_errors_are_those_of_the_examples_that_differ(tmp_path: Path) -> None:
+    for seed in (2, 4):
+        write(tmp_path, [seed])
+    one = known(comparison(tmp_path, [2, 4]))
+    assert (one.seeds, one.series, one.gaps, one.noise.examples) == ((2, 4), 0, (12.5, 12.5), 32)
+    # Seeds agree, so that all the error is the examples': four of them differ, all one way.
+    assert one.noise.example_error == pytest.approx(100 * (0.125 * 0.875 / 31) ** 0.5)
+    assert one.noise.seed == pytest.approx(-one.noise.rest / 32)
+    assert one.spreads == (None, None), "fewer than five seeds"
+
+
+def test_a_run_made_again_gives_the_comparison_another_name(tmp_path: Path) -> None:
+    write(tmp_path, [1, 2])
+    before = known(comparison(tmp_path, [1, 2]))
+    assert known(comparison(tmp_path, [1, 2])).outputs == before.outputs
+    again = [[int(n > 8)] for n in range(32)]
+    record(run_of("adanorm", tmp_path, 2), counted={"accuracy": again})
+    after = known(comparison(tmp_path, [1, 2]))
+    assert after.outputs != before.outputs
+    assert after.gaps != before.gaps
+
+
+def test_seeds_of_two_series_are_not_compared_together(tmp_path: Path) -> None:
+    """What is on record of fresh seeds changes nothing of the first plan's answer."""
+    write(tmp_path, [1, 2])
+    before = comparison(tmp_path, [1, 2])
+    write(tmp_path, [41, 42, 101])
+    assert comparison(tmp_path, [1, 2]) == before
+    assert known(comparison(tmp_path, [41, 42])).series == 1
+    with pytest.raises(ValueError, match="seeds 2, 41: of several series"):
+        comparison(tmp_path, [2, 41])
+
+
+def swap(folder: Path, name: str) -> None:
+    sides = [run_of(norm, folder).folder() / name for norm in PAIR]
+    contents = [side.read_bytes() for side in sides]
+    for side, content in zip(sides, reversed(contents), strict=True):
+        side.write_bytes(content)
+        seal(side.parent, said(side.parent))
+
+
+def edit(folder: Path, **values: Any) -> None:
+    path = run_of("adanorm", folder).folder()
+    seal(path, {**said(path), **values})
+
+
+def recount(folder: Path, accuracy: list[str]) -> None:
+    path = run_of("adanorm", folder).folder() / "test_counts.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "counts": {"accuracy": accuracy}}))
+    seal(path.parent, said(path.parent))
+
+
+TRUE_CHECKSUMS: dict[str, Callable[[Path], object]] = {
+    "its examples make 84.375": lambda folder: edit(folder, test={"accuracy": 90.0}),
+    "precision is 'bf16', its config.yaml says 'fp32'": lambda folder: edit(folder, precision="bf16"),
+    "own_data is True, its config.yaml says False": lambda folder: edit(folder, own_data=True),
+    "test_counts.json is of other outputs": lambda folder: swap(folder, "predictions.txt.gz"),
+    "is of other outputs": lambda folder: swap(folder, "test_counts.json"),
+    "its examples make 0": lambda folder: recount(folder, ["0 " * 31 + "0"]),
+    "no counts of test examples": lambda folder: recount(folder, ["-1 2"]),
+}
+
+
+@pytest.mark.parametrize("reason", TRUE_CHECKSUMS)
+def test_what_is_edited_or_swapped_is_noticed_though_every_checksum_is_true(
+    tmp_path: Path, reason: str
+) -> None:
+    write(tmp_path, [1])
+    TRUE_CHECKSUMS[reason](tmp_path)
+    with pytest.warns(UserWarning, match=f"is not counted: .*{reason}"):
+        assert comparison(tmp_path, [1]) is None
+
+
+def test_runs_that_counted_nothing_or_other_test_sets_have_no_comparison(tmp_path: Path) -> None:
+    write(tmp_path, [1], counted=False)
+    assert comparison(tmp_path, [1]) is None
+    assert comparison(tmp_path, []) is None
+    write(tmp_path, [2])
+    record(run_of("adanorm", tmp_path, 2), counted={"accuracy": [[1], [0]]})
+    assert comparison(tmp_path, [2]) is None
+
+
+def test_from_five_seeds_on_the_spread_of_each_norm_is_split(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for norm in PAIR:
+        for seed in range(1, 6):
+            right = (random.random((32, 1)) < 0.7).astype(int).tolist()
+            record(run_of(norm, tmp_path, seed), counted={"accuracy": right})
+    assert None not in known(comparison(tmp_path, range(1, 6))).spreads
+
+
+def test_a_gap_of_bleu_is_told_apart_into_precision_and_brevity(tmp_path: Path) -> None:
+    """AdaNorm's outputs have a wrong word more, LayerNorm's lack it."""
+    counts = {"layernorm": [[9, 8, 7, 6, 9, 10]] * 4, "adanorm": [[9, 8, 7, 6, 10, 10]] * 4}
+    runs = [
+        compose_experiment(["task=de-en", "scale=smoke", f"norm={norm}", f"runs={tmp_path}"])
+        for norm in counts
+    ]
+    for run, of in zip(runs, counts.values(), strict=True):
+        record(run, counted={"bleu": of})
+    one = known(compared_by_example([[run] for run in runs], "bleu"))
+    assert one.parts["precision"] < 0 < one.parts["brevity penalty"]
+    scores = [known(reader.result(run.folder())).test_score("bleu") for run in runs]
+    assert sum(one.parts.values()) == pytest.approx(scores[1] - scores[0])
 
 
 def test_seeds_until_decided_allow_for_the_noise_of_examples(
@@ -74,21 +174,8 @@ def test_seeds_until_decided_allow_for_the_noise_of_examples(
         run_until_decided(plan, fail, partial(on_record, scales={"rt": "smoke"}, runs=str(folder)))
         return chosen
 
-    for seed in range(1, 7):
-        write(tmp_path / "with", seed)
-        write(tmp_path / "without", seed, outputs=False)
+    write(tmp_path / "with", SEEDS)
+    write(tmp_path / "without", SEEDS, counted=False)
     assert next_runs(tmp_path / "without") == []
     assert "decided: RT, AdaNorm beside LayerNorm: better" in capsys.readouterr().out
     assert {run.seed for run in next_runs(tmp_path / "with")} == {7}
-    comparison = known(read_comparison(*(run_of(norm, tmp_path / "with") for norm in PAIR)))
-    assert comparison.seeds == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_study_ends_with_its_norms_compared_on_the_examples(tmp_path: Path) -> None:
-    for seed in (1, 2):
-        write(tmp_path / "runs", seed)
-    study = tmp_path / "two.yaml"
-    study.write_text("title: two\nrows: [adanorm, layernorm]\ncolumns: [rt]\nscale: smoke\nseeds: [1, 2]\n")
-    assert dispatch(["study", str(study), f"runs={tmp_path / 'runs'}"]) == 0
-    comparison = known(read_comparison(*(run_of(norm, tmp_path / "runs") for norm in PAIR)))
-    assert (comparison.seeds, comparison.example_error > 0) == ([1, 2], True)

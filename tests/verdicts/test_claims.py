@@ -15,7 +15,7 @@ import pytest
 from adanorm.cli.trace import trace
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.records.comparisons import ComparisonRecord, comparison_path, write_comparison
+from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.verdicts.cell import Cell, Evidence, Quantity, evidence, variance_of
@@ -313,23 +313,20 @@ def test_a_norm_is_not_compared_by_the_better_of_its_seeds(tmp_path: Path, lost:
 
 def test_examples_on_record_widen_the_interval(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 0.7)
-    before = judged(ADANORM, tmp_path).tasks[0].pair
-    first, second = (run_of(tmp_path, "rt", norm, 1) for norm in ("layernorm", "adanorm"))
-    noise = ComparisonRecord(
-        task="rt", scale="paper", metric="accuracy", norms=("layernorm", "adanorm"), seeds=[1, 2, 3],
-        examples=1089, gap=0.7, seed_variance=0.1, example_variance=900.0, rest_variance=1.0,
-        seed_error=0.1, example_error=0.9,
-    )  # fmt: skip
-    write_comparison(comparison_path(first, second), noise)
+    before = known(known(judged(ADANORM, tmp_path).tasks[0].pair).comparison)
+    for norm in ("layernorm", "adanorm"):
+        for seed in (1, 2, 3):
+            run = run_of(tmp_path, "rt", norm, seed)
+            share = known(reader.result(run.folder())).test_score("accuracy") / 100
+            rates = [share + (norm == "adanorm") * half for half in (0.1, -0.1)] * 20
+            record(run, counted={"accuracy": [[rate] for rate in rates]}, seconds=360.0)
     tested = judged(ADANORM, tmp_path).tasks[0]
-    after = tested.pair
-    assert tested.best_epoch is not None
-    assert tested.best_epoch.comparison is not None
-    assert tested.best_epoch.comparison.example_error == 0, "those of the test set are no part of validation"
-    assert before is not None
-    assert after is not None
-    assert before.comparison is not None
-    assert after.comparison == replace(before.comparison, example_error=0.9, examples=1089)
+    best_epoch = known(known(tested.best_epoch).comparison)
+    assert best_epoch.example_error == 0, "those of the test set are no part of validation"
+    after = known(known(tested.pair).comparison)
+    assert after.example_error == pytest.approx(10 / 39**0.5)
+    assert after.examples == 40
+    assert after.interval[0] < before.interval[0] < before.interval[1] < after.interval[1]
 
 
 def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:

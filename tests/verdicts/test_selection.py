@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
     run.folder().mkdir(parents=True)
     sign = 1 if run.task.selects_highest else -1
     name = f"valid_{run.task.selection_metric}"
-    ended = {"valid": {run.task.selection_metric: 50 + sign * 5}, "test": {metric: 74.0}}
+    ended: dict[str, Any] = {"valid": {run.task.selection_metric: 50 + sign * 5}, "test": {metric: 74.0}}
     record(run, rows=[{name: 50 + sign * x} for x in (1, 4, 3, 5)], **ended)
     rows = [json.loads(line) for line in (run.folder() / "metrics.jsonl").read_text().splitlines()]
     tests = [{"update": row["update"], f"test_{metric}": 70.0 + n} for n, row in enumerate(rows, 1)]

@@ -1,8 +1,9 @@
-"""Compare norms on the same test examples, from the recorded outputs of completed runs.
+"""Compare norms on the same test examples, from what the records of completed runs count of each.
 
-Seeds and examples are crossed: the interval of a difference allows for both, and their standard errors are
-printed and recorded, so that the claims allow for them too. The variance over seeds is each comparison's
-own, with the task's other norms as a prior. Without `norm` the comparisons of the task's claims are made.
+Seeds and examples are crossed: the interval of a difference allows for both, as the claims' do, and their
+standard errors are printed. The variance over seeds is each comparison's own, with the task's other norms as
+a prior. Without `norm` the norms of the task's claims are compared. A comparison names the outputs that it is
+of: it has another name where runs were made again.
 From five seeds on, each norm's spread is split into that on this test set and that on its distribution.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.values import seed_list
@@ -17,13 +19,12 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
 from adanorm.metrics.table import KIND_METRICS, METRICS
-from adanorm.records.comparisons import ComparisonRecord
 from adanorm.runs.auto_scale import resolve_auto
-from adanorm.verdicts.by_example import Norms, claimed_pairs, compare_by_example, shared_seeds
+from adanorm.verdicts.by_example import ByExample, compared_by_example, runs_of
 from adanorm.verdicts.cell import cell_on_record, variance_of
 from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.pair import ExampleNoise, compared
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.preregistration import Norms, claimed_pairs, preregistration
 
 RUN_KEYS = ("task", "scale", "runs")  # of all the runs that are compared
 
@@ -39,11 +40,11 @@ USAGE = Usage(
 
 
 def main(arguments: Arguments) -> None:
-    """Print and record the differences of the norms that the command line names."""
+    """Print the differences of the norms that the command line names."""
     given = arguments.keys
     check_fixed([setting for setting in arguments.settings if setting.partition("=")[0] not in RUN_KEYS])
     overrides = resolve_auto(arguments.settings)
-    seeds = seed_list(given["seed"]) if given["seed"] else None
+    seeds = seed_list(given["seed"]) if given["seed"] else ()
     first = compose_experiment(overrides)
     if given["metric"] not in ("", *(known := KIND_METRICS[first.task.kind].test)):
         raise ValueError(f"metric={given['metric']}: the test of {first.task.name} yields {', '.join(known)}")
@@ -53,7 +54,8 @@ def main(arguments: Arguments) -> None:
     norms = dict.fromkeys([*preregistration().norms, *(norm for pair in pairs for norm in pair)])
     runs = {norm: compose_experiment([*overrides, f"norm={norm}"]) for norm in norms}
     if not given["norm"]:
-        pairs = [pair for pair in pairs if shared_seeds(runs, pair, seeds)]
+        done = {norm for norm, run in runs.items() if cell_on_record(run).by_seed}
+        pairs = [pair for pair in pairs if done.issuperset(pair)]
         if not pairs:
             raise ValueError(f"{first.task.name} {first.scale}: no completed runs of two norms of a claim")
     for line in compare(runs, pairs, seeds=seeds, metric=given["metric"]):
@@ -70,44 +72,37 @@ def _named_pairs(text: str) -> list[Norms]:
 
 
 def compare(
-    runs: Mapping[str, Experiment],
-    pairs: Sequence[Norms],
-    *,
-    seeds: Sequence[int] | None = None,
-    metric: str = "",
+    runs: Mapping[str, Experiment], pairs: Sequence[Norms], *, seeds: Sequence[int] = (), metric: str = ""
 ) -> Sequence[str]:
-    """Return lines on pairs of norms, which are put on record; `runs` has one run of each norm.
+    """Return lines on pairs of norms; `runs` has one run of each norm.
 
-    Of a pair the second norm's difference from the first is shown; of other seeds, another metric or other
-    settings than claims are of it is not recorded. The other norms' runs, where there are some, tell of the
-    variance. Raises ValueError where a run is missing or has no outputs.
+    Of a pair the second norm's difference from the first is shown. The other norms' runs, where there are
+    some, tell of the variance. Raises ValueError where a run is missing or has not counted its examples.
     """
-    comparisons = compare_by_example(runs, pairs, seeds=seeds, metric=metric)
+    runs = {norm: run.model_copy(update={"seed": (*seeds, run.seed)[0]}) for norm, run in runs.items()}
     cells = {norm: cell_on_record(run) for norm, run in runs.items()}
     variance = variance_of({norm: cell for norm, cell in cells.items() if cell.runs})
     first = next(iter(runs.values()))
-    lines = [f"{first.task.name} {first.scale}, test {METRICS[metric or first.task.metric].label}"]
-    for one in comparisons:
-        record, (worse, better) = one.record, one.record.norms
-        margin = preregistration().margin(first.task.name, "test")
-        noise = ExampleNoise(record.example_error, record.examples)
-        comparison = compared(variance, better, worse, one.gaps, margin=margin or 0.0, noise=noise)
-        named = ", ".join(map(str, record.seeds))
-        headline = f"{better} over {worse}, seeds {named}, {record.examples:,} examples"
+    metric = metric or first.task.metric
+    lines = [f"{first.task.name} {first.scale}, test {METRICS[metric].label}"]
+    for worse, better in pairs:
+        of_pair = seeds or sorted(cells[worse].by_seed.keys() & cells[better].by_seed.keys()) or [first.seed]
+        one = compared_by_example([runs_of(runs[norm], of_pair) for norm in (worse, better)], metric)
+        if one is None:
+            raise ValueError(f"{first.task.name}: no run has counted {metric} of its test examples")
+        margin = preregistration().margin(first.task.name, "test") or 0.0
+        noise = ExampleNoise(one.noise.example_error, one.noise.examples)
+        comparison = compared(variance, better, worse, one.gaps, margin=margin, noise=noise)
+        named = ", ".join(map(str, one.seeds))
+        headline = f"{better} over {worse}, seeds {named}, {one.noise.examples:,} examples"
         lines += textwrap.wrap(headline, 80, initial_indent="  ", subsequent_indent="    ")
-        lines += _lines(record, comparison)
-        if one.parts:
-            parts = ", ".join(f"{name} {part + 0:+.3f}" for name, part in one.parts.items())
-            lines.append(f"    of it {parts}")
-        if not one.is_on_record:
-            lines.append("    not recorded: claims are of all seeds that the two share, the task's own")
-            lines.append("      metric and the norms' own settings")
+        lines += _lines(one, comparison, (worse, better))
     return lines
 
 
-def _lines(record: ComparisonRecord, comparison: Comparison | None) -> list[str]:
-    by_examples = f"standard errors: examples {record.example_error:.3f}"
-    lines = [f"    {record.gap:+.3f}, {by_examples}"]
+def _lines(one: ByExample, comparison: Comparison | None, norms: Norms) -> list[str]:
+    by_examples = f"standard errors: examples {one.noise.example_error:.3f}"
+    lines = [f"    {fmean(one.gaps):+.3f}, {by_examples}"]
     if comparison is not None:
         low, high = comparison.interval
         interval = f"95 % {low:+.3f} to {high:+.3f}, p {max(comparison.p, 0.0001):.4f}"
@@ -115,7 +110,11 @@ def _lines(record: ComparisonRecord, comparison: Comparison | None) -> list[str]
             f"    {comparison.gap + 0:+.3f}, {interval}: {comparison.answer}",
             f"    {by_examples}, seeds {comparison.seed_error:.3f}; margin {comparison.margin:g}",
         ]
-    for norm, spread in record.test_set.items():
-        lines.append(f"    {norm}: standard deviation over seeds {spread:.3f} on this test set,")
-        lines.append(f"      on its distribution {record.distribution[norm]:.3f}")
-    return lines
+    for norm, spread in zip(norms, one.spreads, strict=True):
+        if spread is not None:
+            lines.append(f"    {norm}: standard deviation over seeds {spread[0]:.3f} on this test set,")
+            lines.append(f"      on its distribution {spread[1]:.3f}")
+    if one.parts:
+        lines.append(f"    of it {', '.join(f'{name} {part + 0:+.3f}' for name, part in one.parts.items())}")
+    series = ("seeds 1 to 40", "seeds 41 to 100", "seeds from 101 on")[one.series]
+    return [*lines, f"    of the outputs {one.outputs}, the series of {series}"]

@@ -1,8 +1,7 @@
 """Run what a study lacks and print its table.
 
 A study is a grid of runs, conf/study/NAME.yaml or a file of your own. Completed runs are skipped;
-a run that fails stops no other, and the exit code is then 1. At its end the norms that claims
-compare are compared on the test examples, whose noise a verdict allows for.
+a run that fails stops no other, and the exit code is then 1.
 
 With until=decided the study goes on after its own seeds: of the comparisons that
 claims make among its rows, the one that a seed brings nearest to its decision a
@@ -34,7 +33,6 @@ from adanorm.reporting.tables.table import Table
 from adanorm.runs.duration import Durations, in_words
 from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
 from adanorm.studies.study import Study
-from adanorm.verdicts.by_example import bring_up_to_date, claimed_pairs
 from adanorm.verdicts.preregistration import preregistration
 
 USAGE = Usage(
@@ -93,7 +91,6 @@ def main(arguments: Arguments) -> int:
                 lambda chosen: run_all([by_run[run] for run in chosen], launch, name, runs_folder),
                 partial(on_record, scales=dict.fromkeys(study.columns, study.scale), runs=runs_folder),
             ).failed
-    _compare_by_example(study, runs_folder)
     table = Table(study, grid)
     paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))
@@ -172,17 +169,6 @@ def _check_norms(missing: Sequence[Planned]) -> None:
             norm_factory(run.experiment.norm)
         except ValueError as error:
             raise ValueError(f"row {run.row!r}: {error}") from None
-
-
-def _compare_by_example(study: Study, runs_folder: str | None) -> None:
-    """Bring the comparisons that claims make of the study's norms up to date, and say what could not be."""
-    norms = {row.norm for row in study.rows.values()}
-    for task in study.columns:
-        pairs = [pair for pair in claimed_pairs(task) if norms.issuperset(pair)]
-        try:
-            bring_up_to_date(task, study.scale, pairs, folder=runs_folder)
-        except ValueError as error:
-            print(f"{task}: not compared on the test examples: {error}", file=sys.stderr)
 
 
 def _duration(runs: Sequence[Experiment], launch: Launch) -> str:

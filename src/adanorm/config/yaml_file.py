@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,16 @@ try:  # ten times as fast, where PyYAML was built with libyaml
 except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
+LARGEST, DEEPEST, MOST = 250_000, 50, 20_000  # characters, levels, and values with all aliases written out
+
 
 class _Loader(SafeLoader):
     """The safe loader, without silence about keys given twice."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MOST:  # merged time and again
+            raise ValueError(f"has more than {MOST:,} values")
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -31,17 +39,57 @@ class _Loader(SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """Return what a YAML text says, in plain values; raises ValueError, in one line, where it is none."""
+    """Return what a YAML text says, in plain values.
+
+    Raises ValueError, in one line, where it is none, or larger or deeper than any file of ours.
+    """
+    if len(text) > LARGEST or _deepest_bracket(text) > DEEPEST:
+        raise ValueError(f"has more than {LARGEST:,} characters, or brackets more than {DEEPEST} deep")
     try:
-        return yaml.load(text, _Loader)
+        value = yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from None
+    _check_plain(value)
+    return value
+
+
+def _deepest_bracket(text: str) -> int:
+    """Return how many brackets are open at once, at most; the parser's time goes with its square."""
+    depth = deepest = 0
+    for character in text if text.count("[") + text.count("{") > DEEPEST else "":
+        depth += (character in "[{") - (character in "]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _check_plain(value: Any) -> None:
+    """Raise ValueError for what is no plain value, or stands for too much or for itself by its aliases."""
+    layer, left = [value], MOST
+    for _ in range(DEEPEST):
+        if other := [node for node in layer if not isinstance(node, dict | list | str | int | float | None)]:
+            raise ValueError(f"{other[0]!r}: is neither text nor a number")
+        mappings = [node for node in layer if isinstance(node, dict)]
+        if keys := [key for node in mappings for key in node if not isinstance(key, str)]:
+            raise ValueError(f"{keys[0]!r}: is no key")
+        nodes = (
+            node.values() if isinstance(node, dict) else node
+            for node in layer
+            if isinstance(node, dict | list)
+        )
+        layer = list(islice((child for children in nodes for child in children), left + 1))
+        left -= len(layer)
+        if left < 0:
+            raise ValueError(f"has more than {MOST:,} values")
+        if not layer:
+            return
+    raise ValueError(f"is more than {DEEPEST} levels deep")
 
 
 def read_yaml_file(path: Path) -> Any:
     """Return what a YAML file says, in plain values; raises ValueError, in one line, where it is none."""
     try:
-        return read_yaml(path.read_text("utf-8"))
+        with path.open(encoding="utf-8") as file:
+            return read_yaml(file.read(LARGEST + 1))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 ({error.reason})") from None
 

@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeAlias
 
 from adanorm.config.titles import quantity_title, title
 from adanorm.studies.grid import Planned
-from adanorm.verdicts.by_example import bring_up_to_date
 from adanorm.verdicts.cell import Evidence, Quantity, evidence
 from adanorm.verdicts.pair import Pair, pair, paper_gap
 from adanorm.verdicts.preregistration import preregistration
@@ -217,12 +216,8 @@ def on_record(
 ) -> Records:
     """Return the evidence on comparisons by task and quantity; `scales` are the tasks' own.
 
-    The norms are compared on the test examples before, whose noise a verdict allows for. `norms` are those
-    that are not registered.
+    `norms` are those that are not registered.
     """
-    for task, scale in scales.items():
-        pairs = [(c.worse, c.better) for c in comparisons if (c.task, c.quantity) == (task, "test")]
-        bring_up_to_date(task, scale, pairs, folder=runs)
     return {
         (c.task, c.quantity): evidence(c.task, scales[c.task], c.quantity, runs=runs, norms=norms)
         for c in comparisons

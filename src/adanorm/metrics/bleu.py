@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 _HYPHEN = re.compile(r"(?<=\S)-(?=\S)")
 
 KINDS = {
@@ -65,29 +63,11 @@ def length_ratio(outputs: Sequence[str], references: Sequence[str]) -> float:
     return sum(len(line.split()) for line in outputs) / sum(len(line.split()) for line in references)
 
 
-def bleu_factors(
+def ngram_counts(
     kind: str, outputs: Sequence[str], references: Sequence[str], *, lowercase: bool
-) -> dict[str, float]:
-    """Return the two factors of the corpus BLEU, in percent and at most 1.
-
-    Papineni et al. 2002, section 2.3. The precision is the geometric mean of that of one to four words; the
-    brevity penalty is below 1 where outputs are shorter than their references.
-    """
-    found = scorer(kind, lowercase=lowercase).corpus_score(list(outputs), [list(references)])
-    return {"precision": found.score / found.bp if found.bp else 0.0, "brevity penalty": found.bp}
-
-
-def bleu_by_example(
-    kind: str, outputs: Sequence[str], references: Sequence[str], *, lowercase: bool
-) -> list[float]:
-    """Return what each pair adds to the corpus BLEU: jackknife pseudo-values, E B - (E - 1) B without it.
-
-    Their mean is BLEU less its bias, and the error of their mean that of BLEU over the choice of
-    examples (Efron & Tibshirani 1993, chapter 11).
-    """
+) -> list[list[int]]:
+    """Return of each pair the right n-grams of one to four words, and the lengths of output and reference."""
     metric = scorer(kind, lowercase=lowercase)
-    found = np.array(metric._extract_corpus_statistics(list(outputs), [list(references)]))
-    whole, count = found.sum(0), len(found)
-    score = metric._compute_score_from_stats(whole.tolist()).score
-    without = [metric._compute_score_from_stats((whole - one).tolist()).score for one in found]
-    return [count * score - (count - 1) * left for left in without]
+    # sacrebleu's rows: both lengths, then right n-grams, then all.
+    rows = metric._extract_corpus_statistics(list(outputs), [list(references)])
+    return [[*row[2:6], *row[:2]] for row in rows]

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import json
+import math
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adanorm.config.digest import digest_of, sha256
 from adanorm.config.yaml_file import read_yaml
 from adanorm.metrics.table import METRICS
 from adanorm.records.result import AnalysisResult, Ended, Result
 
+if TYPE_CHECKING:
+    from adanorm.metrics.by_example import Counts
+
 ROWS = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
 PATCH = "changes.patch"  # what the code differed from its commit by
 OUTPUTS = "predictions.txt.gz"  # the test set's
+COUNTS = "test_counts.json"  # of each test example
 # beside the result
-FILES = ("config.yaml", "environment.json", PATCH, OUTPUTS, "test_metrics.jsonl", *ROWS.values())
+FILES = ("config.yaml", "environment.json", PATCH, OUTPUTS, COUNTS, "test_metrics.jsonl", *ROWS.values())
+LARGEST, LONGEST = 1 << 28, 1 << 20  # bytes of a file, once unpacked, and of what is one JSON object
 NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # of a folder: scale, seed, digest
 
 Content = Callable[[str], bytes | None]
@@ -39,16 +48,19 @@ def problem(folder: Path, content: Content, result: Ended) -> str | None:
             if hashlib.sha256(stored).hexdigest() != written:
                 raise ValueError(f"{name} is not what was written")
         identity = read_yaml((content("config.yaml") or b"").decode()) or {}
+        environment_of(content("environment.json") or b"{}")
         name = ROWS[AnalysisResult if isinstance(result, AnalysisResult) else Result]
         rows = rows_of(name, content(name) or b"")
+        if reason := _of_the_folder(folder, identity, result):
+            return reason
+        if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
+            return f"rows.jsonl has {len(rows)} rows, not {result.observations}"
+        if not isinstance(result, Result) or result.status != "done":
+            return None
+        if (counts := content(COUNTS)) is not None:
+            counts_of(counts, outputs_digest(unpacked(content(OUTPUTS) or b"")), result.test or {})
     except (OSError, ValueError) as error:
         return " ".join(str(error).split())
-    if reason := _of_the_folder(folder, identity, result):
-        return reason
-    if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
-        return f"rows.jsonl has {len(rows)} rows, not {result.observations}"
-    if not isinstance(result, Result) or result.status != "done":
-        return None
     return _of_scores(identity, result) or _of_rows(rows, result)
 
 
@@ -57,18 +69,69 @@ def digests(folder: Path) -> dict[str, str]:
     return {name: sha256(folder / name) for name in FILES if (folder / name).is_file()}
 
 
+def json_object(name: str, content: bytes) -> dict[str, Any]:
+    """Return the JSON object that a text is; raises ValueError, by the text's name, where it is none."""
+    try:
+        values = json.loads(content) if len(content) <= LONGEST else None
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise ValueError(f"{name}: no JSON object")
+    return values
+
+
 def rows_of(name: str, content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a file of JSON lines; raises ValueError naming the line that is none."""
-    rows = []
-    for number, line in enumerate(content.splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise ValueError(f"{name}, line {number}: no JSON object")
-        rows.append(row)
-    return rows
+    return [
+        json_object(f"{name}, line {number}", line) for number, line in enumerate(content.splitlines(), 1)
+    ]
+
+
+def environment_of(content: bytes) -> dict[str, Any]:
+    """Return what environment.json says; raises ValueError where it is none."""
+    values = json_object("environment.json", content)
+    if not all(isinstance(values.get(key, {}), dict) for key in ("packages", "arithmetic")):
+        raise ValueError("environment.json: packages or arithmetic is no JSON object")
+    return values
+
+
+def unpacked(content: bytes) -> bytes:
+    """Return the test set's outputs as text; raises ValueError where they cannot be unpacked."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            text = file.read(LARGEST + 1)
+        if not content or len(text) > LARGEST:
+            raise EOFError("it is empty, or too large")
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{OUTPUTS}: cannot be read ({error})") from None
+    return text
+
+
+def outputs_digest(text: bytes) -> str:
+    """Return the SHA-256 by which counts and lines of the store name outputs."""
+    return hashlib.sha256(text).hexdigest()
+
+
+def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict[str, Counts]:
+    """Return what was counted of each test example, by metric.
+
+    Raises ValueError where it is of other outputs than those of a digest, or makes other scores.
+    """
+    from adanorm.metrics import by_example
+
+    try:
+        values = json.loads(content)
+        of, texts = values["outputs"], values["counts"].items()
+        counts = {metric: by_example.from_text(metric, columns) for metric, columns in texts}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{COUNTS}: no counts of test examples") from None
+    if of != outputs:
+        raise ValueError(f"{COUNTS} is of other outputs")
+    for metric, counted in counts.items():
+        score = by_example.score(metric, counted)
+        if not math.isclose(score, scores.get(metric, math.nan), rel_tol=1e-6, abs_tol=1e-6):
+            raise ValueError(f"test.{metric} is {scores.get(metric)}, its examples make {score:.6g}")
+    return counts
 
 
 def _of_the_folder(folder: Path, identity: Identity, result: Ended) -> str | None:
@@ -87,6 +150,17 @@ def _of_the_folder(folder: Path, identity: Identity, result: Ended) -> str | Non
     for key, value in wanted.items():
         if getattr(result, key, value) not in (value, None):
             return f"{key} is {getattr(result, key)!r}, its folder is of {value!r}"
+    return _of_the_config(identity, result) if isinstance(result, Result) else None
+
+
+def _of_the_config(identity: Identity, result: Result) -> str | None:
+    """Return how the result differs from the settings it is of; None where it does not."""
+    task, norm, data = (identity.get(section) or {} for section in ("task", "norm", "data"))
+    wanted = {key: identity.get(key) for key in ("scale", "seed", "precision")}
+    wanted |= {"task": task.get("name"), "norm": norm.get("name"), "own_data": data.get("source") == "own"}
+    for key, value in wanted.items():
+        if value not in (None, getattr(result, key)):
+            return f"{key} is {getattr(result, key)!r}, its config.yaml says {value!r}"
     return None
 
 

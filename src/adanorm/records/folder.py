@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from adanorm.config.paths import PROJECT
 from adanorm.files import as_json, naming, sweep, write_whole
 from adanorm.records import reader
-from adanorm.records.check import PATCH, digests
+from adanorm.records.check import COUNTS, OUTPUTS, PATCH, digests, outputs_digest
 from adanorm.records.environment import changes
 from adanorm.records.result import Ended
 
@@ -41,8 +41,8 @@ class RunFolder:
     """The files of one run; the presence of result.json says that it has ended.
 
     config.yaml environment.json metrics.jsonl test_metrics.jsonl result.json predictions.txt.gz,
-    changes.patch of code that differs from its commit, code/ of a norm from outside, and while it runs
-    checkpoint.pt and the one before it; afterwards weights.safetensors.
+    test_counts.json, changes.patch of code that differs from its commit, code/ of a norm from outside,
+    and while it runs checkpoint.pt and the one before it; afterwards weights.safetensors.
     An analysis has `rows` of another name.
     """
 
@@ -146,10 +146,20 @@ class RunFolder:
                 file.truncate(before)
                 raise
 
-    def write_outputs(self, outputs: list[str]) -> None:
-        """Write the test set's outputs, one line per example; the same outputs give the same bytes."""
+    def write_outputs(
+        self, outputs: list[str], counted: Mapping[str, Sequence[Sequence[float]]] = MappingProxyType({})
+    ) -> None:
+        """Write the test set's outputs, one line per example, and what is counted of each by metric.
+
+        The same outputs give the same bytes.
+        """
         text = "".join(f"{output}\n" for output in outputs).encode()
-        write_whole(self.path / "predictions.txt.gz", gzip.compress(text, mtime=0))
+        write_whole(self.path / OUTPUTS, gzip.compress(text, mtime=0))
+        if counted:
+            from adanorm.metrics import by_example
+
+            values = {"outputs": outputs_digest(text), "counts": by_example.as_text(counted)}
+            write_whole(self.path / COUNTS, (json.dumps(values) + "\n").encode())
 
 
 def _line(row: Mapping[str, Any]) -> str:

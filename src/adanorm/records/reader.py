@@ -6,17 +6,14 @@ A folder of runs or analyses has live records, <folder>/<name>/result.json, and 
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 import time
 import warnings
-import zlib
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -26,8 +23,23 @@ from adanorm.config.portable import VARIABLE
 from adanorm.config.yaml_file import read_yaml
 from adanorm.files import whole
 from adanorm.records import store
-from adanorm.records.check import FILES, NAME, OUTPUTS, problem, rows_of
+from adanorm.records.check import (
+    COUNTS,
+    FILES,
+    NAME,
+    OUTPUTS,
+    counts_of,
+    environment_of,
+    json_object,
+    outputs_digest,
+    problem,
+    rows_of,
+    unpacked,
+)
 from adanorm.records.result import AnalysisResult, Ended, Result
+
+if TYPE_CHECKING:
+    from adanorm.metrics.by_example import Counts
 
 SCHEMA = 1
 TICK_NS = 50_000_000
@@ -135,8 +147,8 @@ class Record:
     def values(self) -> Any:
         """What result.json says, unchecked; None where it says nothing."""
         try:
-            return json.loads(self.content("result.json") or b"")
-        except (OSError, ValueError, RecursionError):
+            return json_object("result.json", self.content("result.json") or b"")
+        except (OSError, ValueError):
             return None
 
     @cached_property
@@ -150,7 +162,10 @@ class Record:
     @cached_property
     def environment(self) -> dict[str, Any]:
         """What the run was computed with: commit, packages, device; empty where nothing says."""
-        return dict(json.loads(self.text("environment.json") or "{}"))
+        try:
+            return environment_of(self.content("environment.json") or b"{}")
+        except ValueError:
+            return {}
 
     @property
     def arithmetic(self) -> str | None:
@@ -165,7 +180,8 @@ class Record:
         numerics = f"numerics {facts.get('numerics_version', 1)}"
         kernels = "" if "norm_backend" in facts else " before the norms' kernels"
         held = f", {held_to} arithmetic" if (held_to := facts.get("arithmetic", {}).get(VARIABLE)) else ""
-        return f"{numerics}{kernels}, torch {facts['packages'].get('torch')}, {facts['device']}{held}"
+        torch = facts.get("packages", {}).get("torch")
+        return f"{numerics}{kernels}, torch {torch}, {facts.get('device')}{held}"
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a file of JSON lines; raises ValueError naming the line that is none."""
@@ -173,26 +189,39 @@ class Record:
             self._rows[name] = rows_of(name, self.content(name) or b"")
         return self._rows[name]
 
-    def outputs(self, *, examples: int | None = None) -> list[str]:
-        """Return the test set's outputs, one per example.
-
-        Raises ValueError, naming the file, where they cannot be read or are not of so many examples.
-        """
-        path = self.folder / OUTPUTS
-        try:
-            if self._line is not None:
-                text = self._line.outputs()
-            elif packed := path.read_bytes():
-                text = gzip.decompress(packed).decode()
-            else:
-                raise EOFError("it is empty")
-        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}: cannot be read ({error})") from None
+    def outputs(self) -> list[str]:
+        """Return the test set's outputs, one per example; raises ValueError where they cannot be read."""
         # Only a line feed ends a line: a translation may hold what else ends one for Python.
-        lines = text.split("\n")[:-1]
-        if examples not in (None, len(lines)):
-            raise ValueError(f"{path}: has {len(lines):,} lines, the test set {examples:,} examples")
-        return lines
+        return self._outputs().decode(errors="surrogateescape").split("\n")[:-1]
+
+    def _outputs(self) -> bytes:
+        try:
+            return unpacked(self.content(OUTPUTS) or b"")
+        except ValueError as error:
+            raise ValueError(f"{self.folder}: {error}") from None
+
+    @cached_property
+    def outputs_digest(self) -> str:
+        """The digest of the test set's outputs, by which a comparison names what it is of."""
+        return (
+            outputs_digest(self._outputs()) if self._line is None else str(self._line.values.get("outputs"))
+        )
+
+    @cached_property
+    def counts(self) -> dict[str, Counts]:
+        """What was counted of each test example, by metric; empty where nothing is on record.
+
+        After a warning also where it is of other outputs, or makes other scores than those on record.
+        """
+        text = self._line.beside(COUNTS) if self._line is not None else self.text(COUNTS)
+        ended = self.ended
+        if not text or not isinstance(ended, Result) or ended.status != "done":
+            return {}
+        try:
+            return counts_of(text.encode(), self.outputs_digest, ended.test or {})
+        except ValueError as error:
+            warnings.warn(f"{self.folder}: its examples are not counted: {error}", stacklevel=1)
+            return {}
 
 
 State: TypeAlias = tuple[int, int, int] | None  # of a file: when it was changed, its size; None: not there
@@ -294,9 +323,9 @@ def has_outputs(folder: Path) -> bool:
     return record(folder).has(OUTPUTS)
 
 
-def outputs(folder: Path, *, examples: int | None = None) -> list[str]:
+def outputs(folder: Path) -> list[str]:
     """Return the test set's outputs, one per example; raises ValueError as `Record.outputs` does."""
-    return record(folder).outputs(examples=examples)
+    return record(folder).outputs()
 
 
 def runs_on_record(run: Experiment) -> list[Experiment]:

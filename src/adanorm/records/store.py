@@ -1,7 +1,8 @@
 """The store: what is done and kept, one line per record in <folder>.jsonl, with its files' texts verbatim.
 
-The test set's outputs stand beside, in <folder>.outputs.jsonl, as the text that predictions.txt.gz packs.
-Both files only ever grow, so that git merges them line by line.
+Beside it stand, in <folder>.outputs.jsonl, the test set's outputs, as the text that predictions.txt.gz packs,
+and in <folder>.counts.jsonl what was counted of each test example. The files only ever grow, so that git
+merges them line by line.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ import gzip
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock
 
 from adanorm.files import CHECKSUM, checksum_of, with_checksum, write_whole
-from adanorm.records.check import FILES, OUTPUTS
+from adanorm.records.check import COUNTS, FILES, OUTPUTS
 
-SUFFIX, OUTPUTS_SUFFIX = ".jsonl", ".outputs.jsonl"
+Made = TypeVar("Made")
+SUFFIX = ".jsonl"
+BESIDE = {
+    OUTPUTS: "outputs",
+    COUNTS: "counts",
+}  # files that have a line of their own, in <folder>.<key>.jsonl
 
 
 class Line:
@@ -39,26 +45,29 @@ class Line:
 
     def has(self, name: str) -> bool:
         """Return whether the record has a file of a name."""
-        return self.values.get("outputs") is not None if name == OUTPUTS else name in self.files
+        return self.values.get(BESIDE[name]) is not None if name in BESIDE else name in self.files
 
     def names(self) -> list[str]:
         """Return the names of the record's files."""
-        return [*self.files, *([OUTPUTS] if self.has(OUTPUTS) else [])]
+        return [*self.files, *filter(self.has, BESIDE)]
 
     def content(self, name: str) -> bytes | None:
         """Return the bytes of a file of the record; None where it has none of that name."""
         if not self.has(name):
             return None
-        return _packed(self.outputs()) if name == OUTPUTS else _bytes(self.files[name])
+        text = self.beside(name) if name in BESIDE else self.files[name]
+        return None if text is None else _packed(text) if name == OUTPUTS else _bytes(text)
 
-    def outputs(self) -> str:
-        """Return the text of the test set's outputs; raises OSError where it is not on record."""
-        file = outputs_file(self.file)
+    def beside(self, name: str) -> str | None:
+        """Return the text of a file that has a line of its own; None where that is not on record."""
+        file, digest = beside(self.file, name), self.values.get(BESIDE[name])
+        if not file.exists():
+            return None
         state = (stat := file.stat()).st_mtime_ns, stat.st_size
-        for text in _outputs(file, state).get(self.run, ()):
-            if _digest(text) == self.values.get("outputs"):
-                return text
-        raise FileNotFoundError(f"{file.name} has none of {self.run}")
+        texts = _texts(file, BESIDE[name], state).get(self.run, ())
+        # The first records were counted after they had been kept: their lines name no counts.
+        is_later = name == COUNTS and digest is None
+        return next((text for text in texts if is_later or _digest(text) == digest), None)
 
 
 def file_of(parent: Path) -> Path:
@@ -66,57 +75,62 @@ def file_of(parent: Path) -> Path:
     return parent.with_name(parent.name + SUFFIX)
 
 
-def outputs_file(file: Path) -> Path:
-    """Return the file that keeps the outputs of a file's records."""
-    return file.with_name(file.name.removesuffix(SUFFIX) + OUTPUTS_SUFFIX)
+def beside(file: Path, name: str) -> Path:
+    """Return the file that keeps a file of that name of each of a file's records."""
+    return file.with_name(f"{file.name.removesuffix(SUFFIX)}.{BESIDE[name]}{SUFFIX}")
 
 
 def lines(file: Path) -> dict[str, Line]:
     """Return the lines of a file of the store by the run's name; a line that is no record is warned of."""
     known: dict[str, Line] = {}
-    for number, text in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
-        try:
-            line = Line(file, json.loads(_text(text)))
-        except (ValueError, RecursionError, KeyError, TypeError):
-            warnings.warn(f"{file}, line {number} is not counted: it is no record", stacklevel=1)
-            continue
+    for line in _read(file, Line):
         if line.run not in known or not known[line.run].is_whole:  # two branches may have kept one run
             known[line.run] = line
     return known
 
 
-@lru_cache(maxsize=16)
-def _outputs(file: Path, state: object) -> dict[str, list[str]]:
-    """Return the outputs in a file by the run's name: more than one where two branches have kept it."""
+@lru_cache(maxsize=64)
+def _texts(file: Path, key: str, state: object) -> dict[str, list[str]]:
+    """Return the texts in a file by the run's name: more than one where two branches have kept it."""
     known: dict[str, list[str]] = {}
-    for text in file.read_bytes().split(b"\n")[:-1]:
-        values = json.loads(_text(text))
-        known.setdefault(values["run"], []).append(values["outputs"])
+    for run, text in _read(file, lambda _, values: (str(values["run"]), str(values[key]))):
+        known.setdefault(run, []).append(text)
     return known
+
+
+def _read(file: Path, make: Callable[[Path, Any], Made]) -> Iterator[Made]:
+    """Yield what is made of each line of a file; one of which nothing can be made is warned of."""
+    for number, text in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
+        try:
+            made = make(file, json.loads(_text(text)))
+        except (ValueError, RecursionError, KeyError, TypeError):
+            warnings.warn(f"{file}, line {number} is not counted: it is no record", stacklevel=1)
+            continue
+        yield made
 
 
 def parents(root: Path) -> Iterator[Path]:
     """Yield the folders under a root whose records the store has."""
     for file in root.rglob(f"*{SUFFIX}"):
-        if not file.name.endswith(OUTPUTS_SUFFIX) and file.name not in FILES:
+        if file.name not in FILES and file.with_suffix("").suffix[1:] not in BESIDE.values():
             yield file.with_name(file.name.removesuffix(SUFFIX))
 
 
-def as_line(run: str, contents: Mapping[str, bytes]) -> tuple[bytes, bytes]:
-    """Return a record's line and the line of its outputs, empty without any, from its files' bytes.
+def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return a record's line, of the name "", and those of the files beside it, from its files' bytes.
 
     Raises ValueError where the outputs are packed as this machine would not pack them again.
     """
-    files = {name: _text(content) for name, content in contents.items() if name != OUTPUTS}
+    files = {name: _text(content) for name, content in contents.items() if name not in BESIDE}
     values: dict[str, Any] = {"run": run, "files": files, "outputs": None}
-    beside = b""
-    if OUTPUTS in contents:
-        text = _text(gzip.decompress(contents[OUTPUTS]))
-        if _packed(text) != contents[OUTPUTS]:
-            raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
-        values["outputs"] = _digest(text)
-        beside = _json({"run": run, "outputs": text})
-    return _json(with_checksum(values)), beside
+    lines = {}
+    for name, key in BESIDE.items():
+        if name in contents:
+            text = _text(gzip.decompress(contents[name]) if name == OUTPUTS else contents[name])
+            if name == OUTPUTS and _packed(text) != contents[name]:
+                raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
+            values[key], lines[name] = _digest(text), _json({"run": run, key: text})
+    return {**lines, "": _json(with_checksum(values))}
 
 
 def append(file: Path, run: str, contents: Mapping[str, bytes]) -> bool:
@@ -124,18 +138,17 @@ def append(file: Path, run: str, contents: Mapping[str, bytes]) -> bool:
 
     Raises ValueError where the file has another record of that name.
     """
-    line, beside = as_line(run, contents)
+    added = as_lines(run, contents)
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_name(f"{file.name}.lock")):
         known = lines(file).get(run) if file.exists() else None
         if known is not None and known.is_whole:
-            if known.values != json.loads(_text(line)):
+            if known.values != json.loads(_text(added[""])):
                 raise ValueError(f"{file.name} has another record of {run}")
             return False
-        # The outputs come first: a record counts from its own line on.
-        for target, added in ((outputs_file(file), beside), (file, line)):
-            if added:
-                write_whole(target, (target.read_bytes() if target.exists() else b"") + added)
+        for name, line in added.items():  # its own comes last: a record counts from it on
+            target = beside(file, name) if name else file
+            write_whole(target, (target.read_bytes() if target.exists() else b"") + line)
     return True
 
 

@@ -67,7 +67,7 @@ def execute(experiment: Experiment) -> None:
             if record is not None:
                 if experiment.updates is not None:
                     facts["dry_run"] = {"peak_memory": peak_memory(prepared.device)}
-                record.result = _finish(folder, experiment.digest(), facts, outcome)
+                record.result = _finish(folder, prepared.task, experiment.digest(), facts, outcome)
         broadcast(None, world)  # nobody leaves before the record is written
 
 
@@ -181,11 +181,13 @@ def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -
     }
 
 
-def _finish(folder: RunFolder, run: str, facts: dict[str, Any], outcome: Outcome) -> Result:
+def _finish(
+    folder: RunFolder, task: TrainingTask, run: str, facts: dict[str, Any], outcome: Outcome
+) -> Result:
     """Write the outputs and the weights of a run that has ended, by its digest, and return its result."""
     state, test = outcome.state, outcome.test
     if test and test.outputs:
-        folder.write_outputs(test.outputs)
+        folder.write_outputs(test.outputs, task.counted(test.outputs))
     if outcome.weights:
         weights.save(folder.weights, outcome.weights, run)
     return Result(

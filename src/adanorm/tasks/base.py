@@ -93,17 +93,9 @@ class TrainingTask(ABC):
         """Return, by name, the metrics on a split of what needs no training, such as the majority class."""
         return {}
 
-    def scored(self, outputs: Sequence[str], metric: str) -> Sequence[float]:
-        """Return what each test example adds to a metric, given a run's recorded outputs.
+    def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
+        """Return what is counted of each test example by metric, (E, columns), given a run's test outputs.
 
-        The mean over examples is the metric, to the jackknife's bias where it is no mean itself:
-        paired comparisons of runs need it. Raises ValueError where the metric has no parts by example.
-        """
-        raise ValueError(f"{metric}: no mean over examples, of which there are no outputs on record")
-
-    def score_factors(self, outputs: Sequence[str], metric: str) -> dict[str, float]:
-        """Return by name the two factors whose product a test metric is, given a run's recorded outputs.
-
-        Comparisons say how much of a gap either makes up. {}: the metric is no such product.
+        Of the metrics that `metrics.by_example` makes of it: paired comparisons of runs need it.
         """
         return {}

@@ -173,17 +173,15 @@ class Parsing(TrainingTask):
             for name, heads in sides.items()
         }
 
-    def scored(self, outputs: Sequence[str], metric: str) -> list[float]:
-        """Return each test sentence's share of UAS: its right heads over the words of a mean sentence."""
-        if metric != "uas":
-            raise ValueError(f"unknown metric {metric!r}: examples add to uas")
-        right, counted = [], []
+    def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
+        """Return the right heads of each test sentence and the words that count."""
+        rows = []
         for tree, line in zip(self.trees["test"], outputs, strict=True):
             heads = [int(arc.partition(":")[0]) for arc in line.split(" ")]
             counts = [not out for out in left_out(tree, self._data.scoring)]
-            counted.append(sum(counts))
-            right.append(sum(a == b and c for a, b, c in zip(tree.heads, heads, counts, strict=True)))
-        return [100 * count * len(right) / sum(counted) for count in right]
+            right = sum(a == b and c for a, b, c in zip(tree.heads, heads, counts, strict=True))
+            rows.append([right, sum(counts)])
+        return {"uas": rows}
 
 
 def _arc(head: int, label: str) -> str:

@@ -18,7 +18,7 @@ from adanorm.data.inspection import Inspection
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.data.translation.tokenization import Bpe
-from adanorm.metrics.bleu import KINDS, bleu, bleu_by_example, bleu_factors, chrf, length_ratio, sides
+from adanorm.metrics.bleu import KINDS, bleu, chrf, length_ratio, ngram_counts, sides
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -132,19 +132,13 @@ class Translation(TrainingTask):
             scores[kind], signatures[kind] = bleu(kind, *compared, lowercase=self._data.lowercase)
         return scores, signatures
 
-    def scored(self, outputs: Sequence[str], metric: str) -> list[float]:
-        """Return what each test pair adds to a kind of BLEU (%), by the jackknife."""
-        if metric not in self._kinds:
-            languages = " to ".join(self._data.languages)
-            raise ValueError(f"metric={metric}: {languages} is scored by {', '.join(self._kinds)}")
-        return bleu_by_example(metric, *self._compared(outputs, metric), lowercase=self._data.lowercase)
-
-    def score_factors(self, outputs: Sequence[str], metric: str) -> dict[str, float]:
-        """Return the precision (%) and the brevity penalty of a kind of BLEU."""
-        return bleu_factors(metric, *self._compared(outputs, metric), lowercase=self._data.lowercase)
-
-    def _compared(self, outputs: Sequence[str], kind: str) -> tuple[list[str], list[str]]:
-        return sides(kind, *self.corpus.beside_references("test", list(outputs)))
+    def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
+        """Return what each kind of BLEU counts of each test pair."""
+        words, text = self.corpus.beside_references("test", list(outputs))
+        return {
+            kind: ngram_counts(kind, *sides(kind, words, text), lowercase=self._data.lowercase)
+            for kind in self._kinds
+        }
 
     def encode(self, line: str) -> Tensor:
         """Return the source ids (S,) of a line of text, with their end."""

@@ -9,12 +9,12 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 from adanorm.config.titles import task_metric, title
-from adanorm.records.comparisons import read_comparison
 from adanorm.records.published import READ_OFF, published, published_last_loss
+from adanorm.verdicts.by_example import compared_by_example
 from adanorm.verdicts.cell import Cell, Evidence
 from adanorm.verdicts.comparison import Comparison, Hypothesis, PaperGap, compare_gaps
-from adanorm.verdicts.crossed import pooled_example_error
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.crossed import Components, pooled_example_error
+from adanorm.verdicts.preregistration import claimed_pairs, preregistration
 from adanorm.verdicts.sequential import Looks, Prospect, prospect
 from adanorm.verdicts.variance import TaskVariance
 
@@ -144,7 +144,7 @@ def pair(
         gaps,
         margin=margin,
         paper=paper,
-        noise=_example_noise(records, better, worse) if gaps else None,
+        noise=_example_noise(records, better, worse, seeds, goes_on) if gaps else None,
         goes_on=goes_on,
         plan=records.plan,
     )
@@ -185,24 +185,34 @@ class ExampleNoise(NamedTuple):
     examples: int
 
 
-def _example_noise(records: Evidence, better: str, worse: str) -> ExampleNoise | None:
-    """Return the noise of test examples; None where it is not on record, and of what is no test score.
+def _example_noise(
+    records: Evidence, better: str, worse: str, seeds: Collection[int], goes_on: bool
+) -> ExampleNoise | None:
+    """Return the noise of test examples; None where none are counted, and of what is no test score.
 
-    A later plan than the first pools it over all pairs of the task's norms.
+    The first plan allows for it where a claim compares the two norms or seeds are added until they are
+    decided. A later plan pools it over all pairs of the task's norms.
     """
     if records.quantity not in ("test", "top3"):
         return None
     if records.plan is None:
-        record = read_comparison(*(records.norms[norm].runs[0] for norm in (better, worse)))
-        return None if record is None else ExampleNoise(record.example_error, record.examples)
-    runs = [cell.runs[0] for cell in records.norms.values() if cell.runs]
-    known = [record for two in combinations(runs, 2) if (record := read_comparison(*two)) is not None]
+        if not goes_on and not {(worse, better), (better, worse)} & {*claimed_pairs(records.task)}:
+            return None
+        noise = _components(records, better, worse, seeds)
+        return None if noise is None else ExampleNoise(noise.example_error, noise.examples)
+    pairs = [(two, records.variance.shared(*two)) for two in combinations(records.variance.scores, 2)]
+    known = [noise for two, shared in pairs if (noise := _components(records, *two, shared)) is not None]
     if not known:
         return None
     examples = known[0].examples
-    return ExampleNoise(
-        pooled_example_error([record.example_variance for record in known], examples), examples
-    )
+    return ExampleNoise(pooled_example_error([noise.example for noise in known], examples), examples)
+
+
+def _components(records: Evidence, better: str, worse: str, seeds: Collection[int]) -> Components | None:
+    """Return the variances of the gap of two norms over some seeds and over the test examples."""
+    cells = [records.norms[norm].of_seeds(seeds) for norm in (worse, better)]
+    comparison = compared_by_example([cell.runs for cell in cells], cells[0].metric)
+    return None if comparison is None else comparison.noise
 
 
 def compared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -15,6 +15,7 @@ from adanorm.config.yaml_file import read_yaml_file
 from adanorm.studies.rule import Compares, Margin
 from adanorm.verdicts.sequential import Looks
 
+Norms: TypeAlias = tuple[str, str]  # the first is what the second is compared with
 Above = Annotated[float, Field(gt=0)]
 
 
@@ -169,3 +170,9 @@ def preregistration() -> Preregistration:
         return Preregistration.model_validate(read_yaml_file(path))
     except ValidationError as error:
         raise ValueError(f"conf/claims/paper.yaml: {first_problem(error)}") from None
+
+
+def claimed_pairs(task: str) -> list[Norms]:
+    """Return the pairs of norms that claims of a task's score compare, the worse first."""
+    claims = [c for c in preregistration().claims if c.quantity == "test" and task in c.tasks]
+    return list(dict.fromkeys((worse, better) for better, worse in (c.norms(task) for c in claims)))

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
+from adanorm.records.check import OUTPUTS
 from adanorm.records.result import Result
 from adanorm.verdicts.variance import DIFFERS, NO_SPREAD, Spread, place
 
@@ -91,7 +92,7 @@ def _curve(folder: Path) -> list[dict[str, float]]:
 
 
 def _outputs(folder: Path) -> list[str] | None:
-    return reader.outputs(folder) if reader.has_outputs(folder) else None
+    return reader.outputs(folder) if reader.record(folder).has(OUTPUTS) else None
 
 
 def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:

@@ -1,0 +1,101 @@
+"""Metrics from what is counted of each test example: the score, what an example adds to it, its factors.
+
+Counts are (E examples, columns). Of an accuracy: whether the label is right. Of a loss: the loss. Of UAS:
+right heads and counted words. Of BLEU: the right n-grams of one to four words, and the lengths of output and
+reference; from these all n-grams of an output follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = NDArray[np.float64]
+MEANS = {"accuracy": 100.0, "loss": 1.0}  # by what the mean is multiplied
+COLUMNS = {"accuracy": 1, "loss": 1, "uas": 2, "bleu": 6, "sacrebleu": 6, "compound_bleu": 6}
+ORDERS = np.arange(4)  # of n-grams, less one
+
+
+def score(metric: str, counts: Counts) -> float:
+    """Return the metric of all examples together."""
+    if metric in MEANS:
+        return MEANS[metric] * float(counts.mean())
+    if metric == "uas":
+        return 100 * float(counts[:, 0].sum() / counts[:, 1].sum())
+    return float(np.prod(_bleu(metric, _sums(counts))))
+
+
+def by_example(metric: str, counts: Counts) -> Counts:
+    """Return what each example adds, (E,): the mean is the metric, in BLEU less its bias.
+
+    BLEU is no mean over examples. Its parts are jackknife pseudo-values, E B - (E - 1) B without the example;
+    the error of their mean is that of BLEU over the choice of examples (Efron & Tibshirani 1993, chapter 11).
+    """
+    if metric in MEANS:
+        return MEANS[metric] * counts[:, 0]
+    if metric == "uas":
+        return 100 * counts[:, 0] * len(counts) / float(counts[:, 1].sum())
+    without = _sums(counts) - np.hstack([counts, _ngrams(counts)])
+    pseudo: Counts = len(counts) * score(metric, counts) - (len(counts) - 1) * np.prod(
+        _bleu(metric, without), axis=0
+    )
+    return pseudo
+
+
+def factors(metric: str, counts: Counts) -> dict[str, float]:
+    """Return by name the two factors of BLEU, in percent and at most 1; of another metric none.
+
+    Papineni et al. 2002, section 2.3. The precision is the geometric mean of that of one to four words; the
+    brevity penalty is below 1 where outputs are shorter than their references.
+    """
+    if metric in MEANS or metric == "uas":
+        return {}
+    return dict(zip(("precision", "brevity penalty"), map(float, _bleu(metric, _sums(counts))), strict=True))
+
+
+def _ngrams(counts: Counts) -> Counts:
+    """Return the numbers of n-grams of each output, (E, 4)."""
+    return np.maximum(counts[:, 4:5] - ORDERS, 0)
+
+
+def _sums(counts: Counts) -> Counts:
+    sums: Counts = np.hstack([counts, _ngrams(counts)]).sum(0)
+    return sums
+
+
+def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:
+    """Return the precision, in percent, and the brevity penalty of sums over examples, (..., 10).
+
+    As sacrebleu computes them: its own BLEU counts the k-th order without a right n-gram as 1 / 2^k right.
+    """
+    right, (length, reference), all_ngrams = sums[..., :4], np.moveaxis(sums[..., 4:6], -1, 0), sums[..., 6:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if metric == "sacrebleu":
+            right = np.where(right == 0, 0.5 ** (right == 0).cumsum(-1), right)
+        precision = 100 * np.exp(np.log(right / all_ngrams).mean(-1))
+        brevity = np.exp(np.minimum(0.0, 1 - reference / length))
+    return np.where(sums[..., :4].any(-1) & all_ngrams.all(-1), precision, 0.0), np.nan_to_num(brevity)
+
+
+def as_text(counts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[str]]:
+    """Return counts by metric, (E, columns), as one line of numbers per column."""
+    return {
+        metric: [" ".join(map(repr, column)) for column in zip(*rows, strict=True)]
+        for metric, rows in counts.items()
+    }
+
+
+def from_text(metric: str, columns: Sequence[str]) -> Counts:
+    """Return counts (E, columns); raises ValueError for what `as_text` does not write of the metric."""
+    if len(columns) != COLUMNS.get(metric):
+        raise ValueError(f"{len(columns)} columns of {metric}")
+    rows = [[float(number) for number in column.split(" ")] for column in columns]
+    if len({len(row) for row in rows}) > 1 or not all(
+        math.isfinite(n) and n >= 0 for row in rows for n in row
+    ):
+        raise ValueError(f"columns of {metric} of other lengths, or a number that is no count")
+    return np.array(rows).T
