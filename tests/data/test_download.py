@@ -151,9 +151,8 @@ def test_what_passes_is_waited_for_and_gone_on_with(
 def test_a_slow_server_is_asked_again_and_then_given_up(tmp_path: Path, server: Server) -> None:
     gate = threading.Event()
     server.script = lambda number, ranged: Told(hangs=gate)
-    with pytest.raises(OSError, match="timed out") as refusal:
+    with pytest.raises(OSError, match="no answer in time"):
         download(server.url, tmp_path / "part", None, QUICK._replace(read=0.05))
-    assert reason(refusal.value) == "no answer in time"
     assert len(server.asked) == 3
     gate.set()
     assert ask(server.url, None, QUICK) is None

@@ -111,7 +111,7 @@ def test_rt_is_the_groups_own_split(mirror: Path) -> None:
 
 
 def test_sst5_is_the_canonical_split(mirror: Path) -> None:
-    corpora = read_sst(mirror / "sst5" / "trainDevTestTrees_PTB.zip")
+    corpora, _ = read_sst(mirror / "sst5" / "trainDevTestTrees_PTB.zip")
     assert [len(corpora[split]) for split in ("train", "valid", "test")] == [8_544, 1_101, 2_210]
     with gzip.open(mirror / "sst5" / "stsa.fine.test.gz", "rt") as file:  # another group's copy
         others = Counter(line.split()[0] for line in file)

@@ -73,10 +73,12 @@ def test_a_score_is_shown_with_two_decimals_and_a_small_one_with_three_digits() 
 
 
 def test_a_score_in_percent_is_at_most_100_and_better_where_higher_and_a_loss_neither() -> None:
-    losses = {"bpc", "loss", "nll", "perplexity"}
+    directions = {**dict.fromkeys(("bpc", "loss", "nll", "perplexity"), False), "length_ratio": None}
     for name, metric in METRICS.items():
-        assert metric.higher_is_better == (name not in losses), name
-        assert metric.largest == (math.inf if name in losses else 100), name
+        assert metric.higher_is_better is directions.get(name, True), name
+        assert metric.largest == (math.inf if name in directions else 100), name
+    chosen_by = {name for kind in KIND_METRICS.values() for name in (*kind.test, *kind.valid)}
+    assert not chosen_by & {name for name, better in directions.items() if better is None}
 
 
 def test_curves_are_as_recorded_but_for_translations_in_bits() -> None:

@@ -16,6 +16,7 @@ from adanorm.files import writing
 
 TEXT_KEYS = {"input": Key("a file; default: the standard input"),
              "output": Key("a file; default: the standard output")}  # fmt: skip
+MARK = "\ufeff"  # of the byte order
 TOGETHER = 1024  # lines or sentences that are read before they are answered; of a terminal each
 
 Entry = TypeVar("Entry")
@@ -37,9 +38,10 @@ class TextStreams(NamedTuple):
 
 
 @contextmanager
-def text_streams(arguments: Arguments) -> Iterator[TextStreams]:
+def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[TextStreams]:
     """Open the input and the output that a command line names; an output file is written whole or not.
 
+    The lines come without a byte order mark; where the output keeps it, it is written as the input is read.
     A bar shows the progress, if a person can see it. Raises ValueError where there is no input or no
     folder for the output, and in reading for a line that is not UTF-8.
     """
@@ -60,7 +62,8 @@ def text_streams(arguments: Arguments) -> Iterator[TextStreams]:
 
         is_terminal = file.isatty()
         hidden = is_terminal or not sys.stderr.isatty() or (not output and sys.stdout.isatty())
-        shown = tqdm(_decoded(file, source or "input"), unit=" lines", disable=hidden)
+        lines = _decoded(file, source or "input", write if keeps_mark else lambda mark: None)
+        shown = tqdm(lines, unit=" lines", disable=hidden)
         yield TextStreams(iter(shown), write, source or "input", 1 if is_terminal else TOGETHER)
 
 
@@ -70,10 +73,14 @@ def _written(path: Path) -> AbstractContextManager[BinaryIO]:
     return path.open("wb") if path.exists() and not path.is_file() else writing(path)
 
 
-def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield lines with what ends them, without a byte order mark; only a line feed ends a line."""
+def _decoded(file: Iterable[bytes], name: str, write: Callable[[str], object]) -> Iterator[str]:
+    """Yield lines with what ends them; only a line feed does. A byte order mark is written, not yielded."""
     for number, line in enumerate(file, 1):
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = line.decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None
+        if number == 1 and text.startswith(MARK):
+            write(MARK)
+            text = text.removeprefix(MARK)
+        yield text

@@ -70,7 +70,7 @@ class TaskConfig(Config):
     @property
     def selects_highest(self) -> bool:
         """Whether the best weights have the highest value of `selection_metric`, not the lowest."""
-        return METRICS[self.selection_metric].higher_is_better
+        return METRICS[self.selection_metric].goal == "max"
 
 
 class NormConfig(Config):

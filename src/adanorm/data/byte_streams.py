@@ -109,7 +109,13 @@ def load_streams(data: ByteTextConfig) -> Corpus:
 
     Raises ValueError where it cannot be had or a split would be empty.
     """
-    content, name = _content(data)
+    digest = hashlib.sha256()  # of the user's file as it is, else of what is in it
+    if own := data.own_files():
+        path = own["text"]
+        content, name = packed.content(path, digest.update), path.name
+    else:
+        content, name = _content(data)
+        digest.update(content)
     sizes = [int(len(content) * fraction) for fraction in data.fractions[:2]]
     ends = [sizes[0], sizes[0] + sizes[1], len(content)]
     text = torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy())
@@ -119,13 +125,10 @@ def load_streams(data: ByteTextConfig) -> Corpus:
             raise ValueError(
                 f"{name}: {len(content):,} bytes in parts {data.fractions} leave none for {split}"
             )
-    return Corpus(splits, {name: hashlib.sha256(content).hexdigest()}, bool(data.own_files()))
+    return Corpus(splits, {name: digest.hexdigest()}, bool(own))
 
 
 def _content(data: ByteTextConfig) -> tuple[bytes, str]:
-    if own := data.own_files():
-        path = own["text"]
-        return packed.content(path), path.name
     if data.source == "synthetic":
         return synthetic.text(), "synthetic"
     if data.source == FULL_SIZE:

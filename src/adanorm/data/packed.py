@@ -1,16 +1,19 @@
 """Packed files, read without being trusted: streamed, bounded, and checked to their last byte.
 
-Nothing is unpacked onto the disk, so the paths inside an archive lead nowhere.
+Nothing is unpacked onto the disk, so the paths inside an archive lead nowhere. A file is hashed as its bytes
+are taken: what a record or a folder is named after is what was read.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
+import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -19,33 +22,87 @@ from typing import IO, BinaryIO, cast
 RATIO, SMALL = 64, 1 << 26
 BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 PART = 1 << 20
+PLAIN_ZIP = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others want memory and fail in ways of their own
+
+Hashing = Callable[[bytes], object]  # takes the bytes of a file, such as the `update` of a digest
 
 
-def content(path: Path) -> bytes:
+def content(path: Path, hashing: Hashing | None = None) -> bytes:
     """Return a file's bytes, unpacked if its name ends in .gz.
 
     Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb.
     """
-    return b"".join(lines(path)) if path.suffix == ".gz" else path.read_bytes()
+    if path.suffix != ".gz":
+        plain = path.read_bytes()
+        if hashing is not None:
+            hashing(plain)
+        return plain
+    with _whole(path, "gzip file"), opened(path, hashing) as stream:
+        return stream.read()
 
 
-def opened(path: Path) -> BinaryIO:
-    """Return a stream of a file's bytes, unpacked if its name ends in .gz or .tgz.
+@contextmanager
+def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
+    """Yield a stream of a file's bytes, unpacked if its name ends in .gz or .tgz.
 
-    At its end gzip compares checksums. Reading raises ValueError beyond `most(path)` bytes.
+    At its end gzip compares checksums. Reading raises ValueError beyond `most(path)` bytes. `hashing` gets
+    every byte of the file itself, those that the block has not read at its end.
     """
-    is_packed = path.suffix in (".gz", ".tgz")
-    stream = cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb")  # noqa: SIM115 (the caller's)
-    return io.BufferedReader(_Bounded(stream, path), PART)
+    with path.open("rb") as file:
+        raw = _Taken(file, hashing)
+        stream = cast(BinaryIO, gzip.open(raw) if path.suffix in (".gz", ".tgz") else raw)  # noqa: SIM115
+        yield io.BufferedReader(_Bounded(stream, path), PART)
+        while hashing is not None and raw.read(PART):
+            pass
 
 
-def lines(path: Path) -> Iterator[bytes]:
+class _Taken(io.RawIOBase):
+    """A file whose bytes are also given to what hashes them."""
+
+    def __init__(self, file: BinaryIO, hashing: Hashing | None) -> None:
+        self._file, self._hashing = file, hashing
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        part = self._file.read(len(buffer))
+        if self._hashing is not None:
+            self._hashing(part)
+        buffer[: len(part)] = part
+        return len(part)
+
+
+class _Bounded(_Taken):
+    """A stream that ends in a ValueError where it grows beyond what its file may unpack to."""
+
+    def __init__(self, stream: BinaryIO, path: Path) -> None:
+        super().__init__(stream, self._count)
+        self._path, self._left = path, most(path)
+
+    def _count(self, part: bytes) -> None:
+        self._left -= len(part)
+        if self._left < 0:
+            raise ValueError(f"{self._path.name}: unpacks to more than {most(self._path):,} bytes")
+
+
+def lines(path: Path, *, checksum: str | None = None) -> Iterator[bytes]:
     """Yield the lines of a file, each with its line feed, unpacked if its name ends in .gz.
 
-    Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb.
+    Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb, and where it is not of
+    the SHA-256 that it had.
     """
-    with _whole(path, "gzip file"), opened(path) as stream:
+    with _whole(path, "gzip file"), _unchanged(path, checksum) as stream:
         yield from stream
+
+
+@contextmanager
+def _unchanged(path: Path, checksum: str | None) -> Iterator[BinaryIO]:
+    digest = hashlib.sha256()
+    with opened(path, digest.update if checksum else None) as stream:
+        yield stream
+    if checksum not in (None, digest.hexdigest()):
+        raise ValueError(f"{path.name}: was changed while it was read; start again with what is to be used")
 
 
 def text_lines(content: bytes, name: str, *, before: int = 0) -> list[str]:
@@ -76,47 +133,25 @@ def most(path: Path) -> int:
     return max(SMALL, RATIO * path.stat().st_size)
 
 
-class _Bounded(io.RawIOBase):
-    """A stream that ends in a ValueError where it grows beyond what its file may unpack to."""
-
-    def __init__(self, stream: BinaryIO, path: Path) -> None:
-        self._stream, self._path, self._left = stream, path, most(path)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        part = self._stream.read(len(buffer))
-        self._left -= len(part)
-        if self._left < 0:
-            raise ValueError(f"{self._path.name}: unpacks to more than {most(self._path):,} bytes")
-        buffer[: len(part)] = part
-        return len(part)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-def tar_members(path: Path, suffixes: Sequence[str]) -> dict[str, bytes]:
+def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = None) -> dict[str, bytes]:
     """Return the contents of the files in a tar archive, gzipped or not, whose paths end so, by suffix.
 
     The archive is read to its end. Raises ValueError, naming it, where it is cut off, corrupted or a bomb.
     """
-    with _whole(path, "tar archive"), opened(path) as stream:
+    with _whole(path, "tar archive"), opened(path, hashing) as stream:
         contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
         while stream.read(PART):
             pass  # only at its end does gzip compare checksums
     return contents
 
 
-def member_lines(path: Path, suffix: str) -> Iterator[bytes]:
+def member_lines(path: Path, suffix: str, *, checksum: str | None = None) -> Iterator[bytes]:
     """Yield the lines of the file in a tar archive, gzipped or not, whose path ends so.
 
-    Raises ValueError, naming the archive, where it does not have it, is cut off, corrupted or a bomb. What
-    comes after the member is not read.
+    Raises ValueError, naming the archive, where it does not have it, is cut off, corrupted or a bomb, and
+    where it is not of the SHA-256 that it had. What comes after the member is not unpacked.
     """
-    with _whole(path, "tar archive"), opened(path) as stream:
+    with _whole(path, "tar archive"), _unchanged(path, checksum) as stream:
         for _, file in _members(path, stream, [suffix]):
             yield from file
             return
@@ -135,20 +170,26 @@ def _members(path: Path, stream: BinaryIO, suffixes: Sequence[str]) -> Iterator[
                 yield suffix, file
 
 
-def zip_members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
+def zip_members(path: Path, names: Sequence[str], hashing: Hashing | None = None) -> dict[str, bytes]:
     """Return the contents of these members of a zip archive by name.
 
     Raises ValueError, naming it, where it lacks one, is corrupted or a bomb.
     """
+    packed = content(path, hashing)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             known = {member.filename: member for member in archive.infolist()}
             if lacking := next((name for name in names if name not in known), None):
                 raise ValueError(f"{path.name}: holds no {lacking}")
+            if odd := next((name for name in names if known[name].compress_type not in PLAIN_ZIP), None):
+                raise NotImplementedError(f"{odd} is packed by a method other than deflate")
+            contents, size = {}, 0
             for name in names:
-                _check_size(path, name, known[name].file_size)
-            return {name: archive.read(name) for name in names}
-    except (*BROKEN, NotImplementedError, RuntimeError) as error:
+                _check_size(path, name, size := size + known[name].file_size)
+                with archive.open(name) as file:  # never more than it declares, which it may exceed
+                    contents[name] = file.read(known[name].file_size)
+            return contents
+    except (*BROKEN, NotImplementedError, RuntimeError, OverflowError, UnicodeError, struct.error) as error:
         raise ValueError(f"{path.name}: no zip archive that can be read ({error})") from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from pathlib import Path
@@ -11,7 +12,6 @@ import numpy as np
 import torch
 
 from adanorm.config.data_sections import FULL_SIZE, TextConfig
-from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
@@ -33,66 +33,66 @@ def load_sentences(data: TextConfig) -> Splits:
 
     Raises ValueError for a file that is missing, corrupted or not of its format.
     """
-    own = data.own_files()
-    if own:
-        paths = list(own.values())
-        corpora = {split: read_lines(path, "\t") for split, path in own.items()}
+    own, checksums = data.own_files(), {}
+    if own or data.source == "rt":
+        files = own or dict(zip(SPLITS, fetch("rt", data).values(), strict=True))
+        corpora, separator = {}, "\t" if own else " "
+        for split, path in files.items():
+            content = path.read_bytes()
+            checksums[f"{split}/{path.name}" if own else path.name] = hashlib.sha256(content).hexdigest()
+            corpora[split] = read_lines(content, str(path), separator)
     elif data.source in ("synthetic", FULL_SIZE):
         drawn = (synthetic if data.source == "synthetic" else full_size).sentences()
-        corpora, paths = {split: [Sentence(*row) for row in rows] for split, rows in drawn.items()}, []
-    elif data.source == "rt":
-        paths = list(fetch("rt", data).values())
-        corpora = {split: read_lines(path, " ") for split, path in zip(SPLITS, paths, strict=True)}
+        corpora = {split: [Sentence(*row) for row in rows] for split, rows in drawn.items()}
     elif data.source == "sst5":
-        paths = list(fetch("sst5", data).values())
-        corpora = read_sst(paths[0])
+        (path,) = fetch("sst5", data).values()
+        corpora, checksums = read_sst(path)
     else:
         raise ValueError(f"data.source={data.source!r}: text comes from rt, sst5 or synthetic")
-    names = [f"{split}/{path.name}" for split, path in own.items()] or [path.name for path in paths]
-    checksums = {name: sha256(path) for name, path in zip(names, paths, strict=True)}
     return encode(corpora, data, checksums)
 
 
-def read_lines(path: Path, separator: str) -> list[Sentence]:
-    """Return the sentences of a file of lines: a label, the separator, a sentence.
+def read_lines(content: bytes, name: str, separator: str) -> list[Sentence]:
+    """Return the sentences of a text of lines: a label, the separator, a sentence.
 
     Raises ValueError naming the file and line that is no such line or no UTF-8.
     """
-    lines = packed.text_lines(path.read_bytes(), str(path))
+    lines = packed.text_lines(content, name)
     if not lines:
-        raise ValueError(f"{path}: holds no line")
-    return [_parse(line.rstrip("\r"), separator, path, number) for number, line in enumerate(lines, 1)]
+        raise ValueError(f"{name}: holds no line")
+    return [_parse(line.rstrip("\r"), separator, f"{name}, line {n}") for n, line in enumerate(lines, 1)]
 
 
-def _parse(line: str, separator: str, path: Path, number: int) -> Sentence:
+def _parse(line: str, separator: str, name: str) -> Sentence:
     label, separated, sentence = line.partition(separator)
     words = sentence.split()
     if "\0" in line:
-        raise ValueError(f"{path}, line {number}: not UTF-8 (a NUL, as UTF-16 has)")
+        raise ValueError(f"{name}: not UTF-8 (a NUL, as UTF-16 has)")
     if "\r" in line:
-        raise ValueError(f"{path}, line {number}: a carriage return within a line; a line feed ends one")
+        raise ValueError(f"{name}: a carriage return within a line; a line feed ends one")
     if not separated or not label.strip() or not words or (separator == "\t" and "\t" in sentence):
-        name = "<TAB>" if separator == "\t" else " "
-        raise ValueError(f"{path}, line {number}: expected `label{name}sentence`, found {line[:40]!r}")
+        between = "<TAB>" if separator == "\t" else " "
+        raise ValueError(f"{name}: expected `label{between}sentence`, found {line[:40]!r}")
     if reason := too_long(len(words)):
-        raise ValueError(f"{path}, line {number}: {reason}")
+        raise ValueError(f"{name}: {reason}")
     return Sentence(label.strip(), words)
 
 
 _LEAF = re.compile(r"\(\d ([^()\s]+)\)")
 
 
-def read_sst(path: Path) -> dict[str, list[Sentence]]:
-    """Return the whole sentences of the Stanford Sentiment Treebank's three splits.
+def read_sst(path: Path) -> tuple[dict[str, list[Sentence]], dict[str, str]]:
+    """Return the whole sentences of the Stanford Sentiment Treebank's splits, and the file's checksum.
 
     The label is the tree's root, 0 (very negative) to 4; brackets are written as in plain text.
     """
-    corpora = {}
-    members = packed.zip_members(path, ["trees/train.txt", "trees/dev.txt", "trees/test.txt"])
+    corpora, digest = {}, hashlib.sha256()
+    names = ["trees/train.txt", "trees/dev.txt", "trees/test.txt"]
+    members = packed.zip_members(path, names, digest.update)
     for split, content in zip(SPLITS, members.values(), strict=True):
         trees = [line for line in content.decode("utf-8").splitlines() if line]
         corpora[split] = [Sentence(tree[1], _plain(_LEAF.findall(tree))) for tree in trees]
-    return corpora
+    return corpora, {path.name: digest.hexdigest()}
 
 
 def _plain(leaves: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ class Metric:
     """A metric of test or validation; `label` is what tables and figures call it."""
 
     label: str
-    higher_is_better: bool
+    higher_is_better: bool | None  # None: neither; nothing is chosen by it
     unit: str = ""  # behind the label on an axis; of a loss, its kind of task says it
 
     @property
@@ -29,7 +29,7 @@ class Metric:
     def axis(self) -> str:
         """The label of an axis: with the unit, and a word where lower is better."""
         unit = f" ({self.unit})" if self.unit else ""
-        return f"{self.label}{unit}{'' if self.higher_is_better else ', lower is better'}"
+        return f"{self.label}{unit}{', lower is better' if self.higher_is_better is False else ''}"
 
     def decimals(self, score: float) -> int:
         """Return how many decimals a score is shown with: two, and below 1 as many as make three digits.
@@ -50,7 +50,7 @@ METRICS = {
     "sacrebleu": Metric("sacreBLEU", higher_is_better=True),
     "compound_bleu": Metric("compound BLEU", higher_is_better=True),
     "chrf": Metric("chrF", higher_is_better=True),
-    "length_ratio": Metric("length over the reference's", higher_is_better=True),
+    "length_ratio": Metric("length over the reference's", higher_is_better=None),
     "bpc": Metric("BPC", higher_is_better=False),
     "uas": Metric("UAS", higher_is_better=True, unit="%"),
     "uas_all": Metric("UAS with punctuation", higher_is_better=True, unit="%"),

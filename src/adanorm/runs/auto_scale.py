@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from adanorm.config.compose import compose_experiment, tasks_of_kind
 from adanorm.config.experiment import Experiment
 from adanorm.data.catalogue import SOURCES
-from adanorm.data.fetch import availability, editions_of, is_at_hand
+from adanorm.data.fetch import availability, editions_of, missing_files
 from adanorm.runs.duration import LONGEST_CPU_HOURS, in_words, on_cuda
 
 
@@ -78,9 +78,9 @@ def _chooses_data(overrides: Sequence[str]) -> bool:
 def _edition_at_hand(run: Experiment) -> list[str]:
     """Return the preset of another edition of the corpus that lies here where the default one does not."""
     entry = SOURCES.get(run.data.source)
-    if entry is None or is_at_hand(entry, run.data):
+    if entry is None or not missing_files(entry, run.data):
         return []
-    presets = (other.preset for other in editions_of(entry) if is_at_hand(other, run.data))
+    presets = (other.preset for other in editions_of(entry) if not missing_files(other, run.data))
     return next(([f"preset={preset}"] for preset in presets if preset), [])
 
 

@@ -4,48 +4,56 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TextIO, cast
+from functools import partial
+from typing import NamedTuple
 
-from conllu import TokenList
-from conllu.exceptions import ParseException
-from conllu.parser import parse_sentences
 from torch import nn
 
-from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data.treebanks.conll import parse_sentence, words_of
+from adanorm.data.treebanks import conll
+from adanorm.data.treebanks.conll import DEPS, FORM, HEAD, LABEL, TAG_COLUMNS
 from adanorm.data.treebanks.trees import Tree
 from adanorm.runs.setup import trained
 from adanorm.tasks.parsing import Parsing
 
 
-def each_sentence(lines: Iterable[str], name: str, tags: str) -> Iterator[TokenList]:
+class Sentence(NamedTuple):
+    """The lines of a sentence as they came, the columns of those that are no comments, and its tags."""
+
+    lines: list[str]
+    rows: dict[int, list[str]]  # by the index of the line
+    tags: tuple[str, ...]
+
+    def text(self) -> str:
+        """Return the lines with the rows' columns; what ends a line stays."""
+        written = {
+            index: "\t".join(row) + self.lines[index][len(self.lines[index].rstrip("\r\n")) :]
+            for index, row in self.rows.items()
+        }
+        return "".join(written.get(index, line) for index, line in enumerate(self.lines))
+
+
+def each_sentence(lines: Iterable[str], name: str, tags: str) -> Iterator[Sentence]:
     """Yield the sentences of a text in CoNLL's ten columns, each as soon as a blank line ends it.
 
     Raises ValueError naming file and sentence where they are not, or where one has no tags in the
     column `tags`.
     """
-    for number, text in enumerate(parse_sentences(cast(TextIO, lines)), 1):
-        try:
-            yield _sentence(text, tags)
-        except (ParseException, ValueError) as error:
-            raise ValueError(f"{name}, sentence {number}: {error}") from None
+    return conll.each_sentence(lines, name, partial(_sentence, tags=tags))
 
 
-def _sentence(text: str, tags: str) -> TokenList:
-    if any(line.count("\t") != 9 for line in text.split("\n") if not line.startswith("#")):
-        raise ValueError("CoNLL has ten columns a word")
-    sentence = parse_sentence(text)
-    words = list(words_of(sentence))
-    if not words:
+def _sentence(lines: list[str], *, tags: str) -> Sentence:
+    rows = conll.rows_of(lines)
+    given = tuple(row[TAG_COLUMNS[tags]] for row in conll.words_of(rows.values()))
+    if rows and not given:
         raise ValueError("has no word")
-    if all(word[tags] == "_" for word in words):
+    if given and set(given) == {"_"}:
         raise ValueError(f"no tags in the column {tags}, which the parser was trained on")
-    return sentence
+    return Sentence(lines, rows, given)
 
 
-def parsed(experiment: Experiment, parts: Iterable[Sequence[TokenList]]) -> Iterator[Sequence[TokenList]]:
-    """Yield each part's sentences with heads and labels in place of what was there.
+def parsed(experiment: Experiment, parts: Iterable[Sequence[Sentence]]) -> Iterator[str]:
+    """Yield the text of each part's sentences, with heads and labels in place of what was there.
 
     Raises ValueError where the run has none here.
     """
@@ -53,27 +61,24 @@ def parsed(experiment: Experiment, parts: Iterable[Sequence[TokenList]]) -> Iter
     first = next(rest, [])  # its mistakes are told before there is work
     task, model = trained(experiment, Parsing)
     for sentences in itertools.chain([first], rest):
-        _parse(experiment, task, model, sentences)
-        yield sentences
+        _parse(task, model, [sentence for sentence in sentences if sentence.rows])
+        yield "".join(sentence.text() for sentence in sentences)
 
 
-def _parse(experiment: Experiment, task: Parsing, model: nn.Module, sentences: Sequence[TokenList]) -> None:
-    assert isinstance(experiment.data, TreebankConfig), "asked of parsers only"
-    words = [list(words_of(sentence)) for sentence in sentences]
+def _parse(task: Parsing, model: nn.Module, sentences: Sequence[Sentence]) -> None:
+    words = [conll.words_of(sentence.rows.values()) for sentence in sentences]
     unparsed = [
         Tree(
-            words=tuple(word["form"] for word in row),
-            tags=tuple(word[experiment.data.tags] for word in row),
-            heads=(0,) * len(row),
+            words=tuple(row[FORM] for row in rows),
+            tags=sentence.tags,
+            heads=(0,) * len(rows),
             labels=None,
-            punctuation=(False,) * len(row),
+            punctuation=(False,) * len(rows),
         )
-        for row in words
+        for sentence, rows in zip(sentences, words, strict=True)
     ]
-    for row, (heads, labels) in zip(words, task.parse(model, unparsed), strict=True):
-        for word, head, label in zip(row, heads, labels, strict=True):
-            word["head"], word["deprel"] = head, label
-    for sentence in sentences:
-        for token in sentence:
-            if "deps" in token:
-                token["deps"] = None  # another parse's
+    for rows, (heads, labels) in zip(words, task.parse(model, unparsed), strict=True):
+        for row, head, label in zip(rows, heads, labels, strict=True):
+            row[HEAD], row[LABEL] = str(head), label
+    for row in itertools.chain.from_iterable(sentence.rows.values() for sentence in sentences):
+        row[DEPS] = "_"  # another parse's

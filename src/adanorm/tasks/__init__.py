@@ -22,6 +22,13 @@ KINDS: dict[str, Callable[[Experiment], TrainingTask]] = {
 def build(experiment: Experiment) -> TrainingTask:
     """Return the task of an experiment with its data loaded.
 
-    Raises ValueError where the data cannot be had or read.
+    Raises ValueError where the data cannot be had or read, and where a file is not the one that named the
+    experiment: it was changed meanwhile.
     """
-    return KINDS[experiment.task.kind](experiment)
+    task = KINDS[experiment.task.kind](experiment)
+    for role, checksum in experiment.identity()["data"].get("files", {}).items():
+        if checksum not in task.checksums.values():
+            raise ValueError(
+                f"data: the file for {role} was changed after the run was named by its content; start again"
+            )
+    return task

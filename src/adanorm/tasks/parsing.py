@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Sequence
 from functools import cached_property
@@ -46,8 +47,10 @@ class Parsing(TrainingTask):
         self._vectors: dict[int, Tensor] = {}
         if "vectors" in (local := self._data.local_files()):
             assert isinstance(self._model, TransitionParserConfig)
-            path = local["vectors"][0]
-            self._vectors = read_vectors(path, self.vocabulary.word_ids, self._model.embedding_dim)
+            path, digest = local["vectors"][0], hashlib.sha256()
+            wanted, dim = self.vocabulary.word_ids, self._model.embedding_dim
+            self._vectors = read_vectors(path, wanted, dim, digest.update)
+            self.checksums[f"vectors/{path.name}"] = digest.hexdigest()
         for split in ("valid", "test"):
             if all(all(left_out(tree, self._data.scoring)) for tree in self.trees[split]):
                 raise ValueError(

@@ -18,12 +18,12 @@ from adanorm.data import catalogue
 from adanorm.data.catalogue import Source
 from adanorm.data.examples import Batches
 from adanorm.data.packed import text_lines
-from adanorm.data.translation import steps, tokenization
-from adanorm.data.translation.corpora import aligned, corpus_files, pair_of, read_corpus
+from adanorm.data.translation import steps
+from adanorm.data.translation.corpora import Input, aligned, corpus_files, pair_of, read_corpus
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import prepared_corpus
 from adanorm.data.translation.steps import clean
-from adanorm.data.translation.tokenization import Bpe, NowAndThen, Tokenizer, learn_bpe
+from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import write_whole
 from tests.data.archives import archive
 
@@ -73,7 +73,7 @@ def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path:
     assert text_lines(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
     for language in ("de", "en"):
         (tmp_path / f"x.{language}").write_bytes(b"\xef\xbb\xbfa\n")
-    assert [*pair_of(tmp_path / "x.de", tmp_path / "x.en")] == [("a", "a")]
+    assert [*pair_of(Input(tmp_path / "x.de"), Input(tmp_path / "x.en"))] == [("a", "a")]
 
 
 def test_references_that_are_all_empty_are_refused() -> None:
@@ -260,15 +260,6 @@ def test_published_numbers_of_pairs_are_compared_recorded_and_said(
     assert lines == [f"synthetic: {size:,} pairs for train, published are 401 ({size - 401:+,})"]
     assert corpus.inspection.counts["published"] == {"train": 401, "valid": 32, "test": 32}
     assert corpus.inspection.counts["pairs"]["train"] == size
-
-
-def test_a_log_gets_the_latest_progress_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines: list[str] = []
-    bar = NowAndThen(lines.append)
-    bar.write("words: 1/180")
-    monkeypatch.setattr(tokenization, "SECONDS", 0.0)
-    bar.write("\rwords: 2/180 [00:35<52:10]")
-    assert lines == ["words: 2/180 [00:35<52:10]"]
 
 
 @pytest.mark.needs("fairseq")

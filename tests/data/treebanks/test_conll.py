@@ -69,7 +69,7 @@ def row(number: int | str, head: int | str) -> str:
         (row(1, 0) + row(2, 3), "word 2 has the head 3, out of range in a sentence of 2 words"),
         (row(1, 0) + row(2, -1), "word 2 has the head -1, out of range"),
         (row(1, 0) + row(2, "_"), "a word has no head"),
-        (row(1, 0) + row(2, "x"), "sentence 1: Failed parsing field 'head'"),
+        (row(1, 0) + row(2, "x"), "sentence 1: heads must be whole numbers, found '0 x'"),
         (row(1, 0) + row(3, 1), "word 2 is numbered 3"),
         (row(1, 1), "a cycle through word 1"),
         ("w\tX\t0\n" + 5000 * "w\tX\t1\n", "5,001 words: a sentence has at most 5,000"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from adanorm.config.data_sections import FULL_SIZE, ParallelConfig
 from adanorm.config.user_files import SPLITS
@@ -26,6 +27,33 @@ class Lines:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._start())
+
+
+class Input(NamedTuple):
+    """A file of a corpus, which must be of its SHA-256 at every reading if that is given."""
+
+    path: Path
+    checksum: str | None = None
+
+    def lines(self) -> Lines:
+        """Return the lines of a text."""
+        return Lines(lambda: _decoded(packed.lines(self.path, checksum=self.checksum), self.path.name))
+
+    def member(self, suffix: str) -> Lines:
+        """Return the lines of the member of a tar archive whose path ends so; nothing is unpacked.
+
+        Iterating raises ValueError naming it where the archive does not have it, or is not whole.
+        """
+        name = f"{self.path.name}: {suffix}"
+        return Lines(lambda: _decoded(packed.member_lines(self.path, suffix, checksum=self.checksum), name))
+
+    def members(self, pattern: str, languages: Iterable[str]) -> ParallelText:
+        """Return a pair of members as aligned lines; {} in the pattern stands for the language."""
+        first, second = (pattern.format(language) for language in languages)
+        return aligned(self.member(first), self.member(second), (first, second))
+
+
+Inputs = Mapping[str, Input]
 
 
 @dataclass(frozen=True)
@@ -99,13 +127,9 @@ def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
         before += TOGETHER
 
 
-def pair_of(source: Path, target: Path) -> ParallelText:
+def pair_of(source: Input, target: Input) -> ParallelText:
     """Return two text files' lines as pairs."""
-    first, second = (
-        Lines(lambda path=path: _decoded(packed.lines(path), path.name))  # type: ignore[misc]
-        for path in (source, target)
-    )
-    return aligned(first, second, (source.name, target.name))
+    return aligned(source.lines(), target.lines(), (source.path.name, target.path.name))
 
 
 def joined(parts: Sequence[ParallelText]) -> ParallelText:
@@ -114,20 +138,6 @@ def joined(parts: Sequence[ParallelText]) -> ParallelText:
     target = Lines(lambda: (pair[1] for part in parts for pair in part))
     first, second = (", ".join(part.names[side] for part in parts) for side in (0, 1))
     return ParallelText(source, target, (first, second), ", ".join(part.origin for part in parts))
-
-
-def member(archive: Path, suffix: str) -> Lines:
-    """Return the lines of the member of a tar archive whose path ends so; nothing is unpacked.
-
-    Iterating raises ValueError naming it where the archive does not have it, or is not whole.
-    """
-    return Lines(lambda: _decoded(packed.member_lines(archive, suffix), f"{archive.name}: {suffix}"))
-
-
-def members(archive: Path, pattern: str, languages: tuple[str, str]) -> ParallelText:
-    """Return a pair of members as aligned lines; {} in the pattern stands for the language."""
-    first, second = map(pattern.format, languages)
-    return aligned(member(archive, first), member(archive, second), (first, second))
 
 
 Splits = dict[str, ParallelText]
@@ -148,30 +158,32 @@ def corpus_files(data: ParallelConfig) -> dict[str, Path]:
     return fetch(data.source, data)
 
 
-def read_corpus(data: ParallelConfig, paths: dict[str, Path]) -> Splits:
+def read_corpus(
+    data: ParallelConfig, paths: Mapping[str, Path], checksums: Mapping[str, str] | None = None
+) -> Splits:
     """Return the raw lines of each split of the corpus in these files; they are read when iterated over.
 
     `valid` is missing where it is to be taken out of the training pairs. Iterating raises ValueError for
-    files that do not align or are not UTF-8.
+    files that do not align or are not UTF-8, and for one that has not the checksum of its name.
     """
-    if data.own_files():
-        first, second = data.languages
-        return {split: pair_of(paths[f"{split}.{first}"], paths[f"{split}.{second}"]) for split in SPLITS}
-    if data.source in ("synthetic", FULL_SIZE):
+    if data.source in ("synthetic", FULL_SIZE) and not data.own_files():
         drawn = synthetic.pairs() if data.source == "synthetic" else full_size.pairs(data)
         return {split: ParallelText(*lines, data.languages, data.source) for split, lines in drawn.items()}
-    return READERS[data.source](paths, data.languages)
+    inputs = {name: Input(path, (checksums or {}).get(name)) for name, path in paths.items()}
+    if data.own_files():
+        return _texts({split: f"{split}.{{}}" for split in SPLITS}, inputs, data.languages)
+    return READERS[data.source](inputs, data.languages)
 
 
 _TAG = re.compile(r"</?(title|description)>")
 _SEGMENT = re.compile(r"<seg id=\"[^\"]*\">\s*(.*?)\s*</seg>", re.IGNORECASE)
 
 
-def _marked_up(archive: Path, *names: str, plain: bool = False) -> Lines:
-    """Return the segments of members, perhaps with plain apostrophes, as fairseq's recipes take them."""
+def _marked_up(archive: Input, names: Iterable[str], *, plain: bool = True) -> Lines:
+    """Return the segments of members, with plain apostrophes, as fairseq's recipes take them, or not."""
 
     def segments() -> Iterator[str]:
-        for line in chain(*(member(archive, name) for name in names)):
+        for line in chain(*map(archive.member, names)):
             if match := _SEGMENT.search(line):
                 yield match[1].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") if plain else match[1]
 
@@ -185,95 +197,82 @@ def _talks(lines: Iterable[str]) -> Iterator[str]:
             yield _TAG.sub("", line)
 
 
-def _iwslt14(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
+def _iwslt14(files: Inputs, languages: tuple[str, str]) -> Splits:
     """Train and test; the classic recipe takes validation out of the cleaned training pairs."""
-    archive = paths["de-en.tgz"]
+    archive = files["de-en.tgz"]
     parts = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 
-    def train(language: str) -> Lines:
-        return Lines(lambda: _talks(member(archive, f"train.tags.de-en.{language}")))
-
-    def test(language: str) -> Lines:
-        return _marked_up(archive, *(f"IWSLT14.{part}.de-en.{language}.xml" for part in parts), plain=True)
+    def side(language: str) -> tuple[Lines, Lines]:
+        train = Lines(partial(_talks, archive.member(f"train.tags.de-en.{language}")))
+        return train, _marked_up(archive, [f"IWSLT14.{part}.de-en.{language}.xml" for part in parts])
 
     first, second = languages
+    sides = zip(("train", "test"), side(first), side(second), strict=True)
+    return {split: aligned(a, b, (f"{split}.{first}", f"{split}.{second}")) for split, a, b in sides}
+
+
+def _iwslt15_30k(files: Inputs, languages: tuple[str, str]) -> Splits:
     return {
-        "train": aligned(train(first), train(second), (f"train.{first}", f"train.{second}")),
-        "test": aligned(test(first), test(second), (f"test.{first}", f"test.{second}")),
+        "train": pair_of(*(files[f"train-first30k.{language}.gz"] for language in languages)),
+        "valid": files["dev-2012-en-vi.tgz"].members("tst2012.{}", languages),
+        "test": files["test-2013-en-vi.tgz"].members("tst2013.{}", languages),
     }
 
 
-def _iwslt15_30k(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
-    return {
-        "train": pair_of(*(paths[f"train-first30k.{language}.gz"] for language in languages)),
-        "valid": members(paths["dev-2012-en-vi.tgz"], "tst2012.{}", languages),
-        "test": members(paths["test-2013-en-vi.tgz"], "tst2013.{}", languages),
-    }
-
-
-def _wmt16(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
+def _wmt16(files: Inputs, languages: tuple[str, str]) -> Splits:
     """Google's pre-processed corpus: words and subwords are made already."""
     names = {"train": "train.tok.clean", "valid": "newstest2013.tok", "test": "newstest2014.tok"}
-    archive = paths["wmt16_en_de.tar.gz"]
-    return {split: members(archive, f"{name}.bpe.32000.{{}}", languages) for split, name in names.items()}
+    archive = files["wmt16_en_de.tar.gz"]
+    return {split: archive.members(f"{name}.bpe.32000.{{}}", languages) for split, name in names.items()}
 
 
-def _wmt_train(paths: dict[str, Path], languages: tuple[str, str], europarl: str, news: str) -> ParallelText:
+def _wmt_train(files: Inputs, languages: tuple[str, str], europarl: str, news: str) -> ParallelText:
     """Return the pairs of Europarl 7, Common Crawl and a version of News Commentary."""
     corpora = {
         "europarl-v7": europarl,
         "commoncrawl": "training-parallel-commoncrawl.tgz",
         f"news-commentary-{news}": f"training-parallel-nc-{news}.tgz",
     }
-    return joined([members(paths[file], f"{name}.de-en.{{}}", languages) for name, file in corpora.items()])
+    return joined([files[file].members(f"{name}.de-en.{{}}", languages) for name, file in corpora.items()])
 
 
-def _news(archive: Path, names: Iterable[str], *, plain: bool) -> ParallelText:
-    first, second = names
-    source, target = (_marked_up(archive, name, plain=plain) for name in (first, second))
-    return aligned(source, target, (first, second))
+def _news(
+    archive: Input, name: str, languages: Iterable[str], *, source: str, plain: bool = True
+) -> ParallelText:
+    """Return a marked-up set of news whose file of the source language is called so."""
+    first, second = (f"{name}-{'src' if end == source else 'ref'}.{end}.sgm" for end in languages)
+    texts = (_marked_up(archive, [first], plain=plain), _marked_up(archive, [second], plain=plain))
+    return ParallelText(*texts, (first, second), f"{first}, {second}")
 
 
-def _wmt16_parts(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
+def _wmt16_parts(files: Inputs, languages: tuple[str, str]) -> Splits:
     """From raw text, what Google's corpus was made of."""
     # As in Google's script: the development set as text, the test set as marked up for German to English.
-    test = {"de": "newstest2014-deen-src.de.sgm", "en": "newstest2014-deen-ref.en.sgm"}
     return {
-        "train": _wmt_train(paths, languages, europarl="de-en.tgz", news="v11"),
-        "valid": members(paths["dev.tgz"], "newstest2013.{}", languages),
-        "test": _news(paths["dev.tgz"], (test[language] for language in languages), plain=False),
+        "train": _wmt_train(files, languages, europarl="de-en.tgz", news="v11"),
+        "valid": files["dev.tgz"].members("newstest2013.{}", languages),
+        "test": _news(files["dev.tgz"], "newstest2014-deen", languages, source="de", plain=False),
     }
 
 
-def _wmt14(paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
+def _wmt14(files: Inputs, languages: tuple[str, str]) -> Splits:
     """From raw text, as in fairseq's recipe of 2014."""
-    tests = {
-        split: _news(
-            paths[file],
-            (
-                f"{name}-{side}.{language}.sgm"
-                for side, language in zip(("src", "ref"), languages, strict=True)
-            ),
-            plain=True,
-        )
-        for split, file, name in (
-            ("valid", "test.tgz", "newstest2013"),
-            ("test", "test-full.tgz", "newstest2014-deen"),
-        )
+    return {
+        "train": _wmt_train(files, languages, europarl="training-parallel-europarl-v7.tgz", news="v9"),
+        "valid": _news(files["test.tgz"], "newstest2013", languages, source=languages[0]),
+        "test": _news(files["test-full.tgz"], "newstest2014-deen", languages, source=languages[0]),
     }
-    europarl = "training-parallel-europarl-v7.tgz"
-    return {"train": _wmt_train(paths, languages, europarl=europarl, news="v9"), **tests}
 
 
-def _texts(patterns: dict[str, str], paths: dict[str, Path], languages: tuple[str, str]) -> Splits:
+def _texts(patterns: dict[str, str], files: Inputs, languages: tuple[str, str]) -> Splits:
     """Return a corpus that is a file of text per split and language; {} stands for the language."""
     return {
-        split: pair_of(*(paths[pattern.format(language)] for language in languages))
+        split: pair_of(*(files[pattern.format(language)] for language in languages))
         for split, pattern in patterns.items()
     }
 
 
-READERS: dict[str, Callable[[dict[str, Path], tuple[str, str]], Splits]] = {
+READERS: dict[str, Callable[[Inputs, tuple[str, str]], Splits]] = {
     "iwslt14-de-en": _iwslt14,
     "iwslt15-en-vi": partial(_texts, {"train": "train.{}", "valid": "tst2012.{}", "test": "tst2013.{}"}),
     "iwslt15-en-vi-30k": _iwslt15_30k,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +25,9 @@ from adanorm.data.translation.preparation import prepared_corpus
 from adanorm.data.translation.tokenization import Bpe, Say, Tokenizer
 
 BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
+UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"  # the second is a character that no text has: of private use
+OTHER_SUBWORDS = {"\u2581": "sentencepiece", "\u0120": "byte-level BPE", "##": "WordPiece"}  # begin so
+OTHERS_AT_MOST = 0.02  # of a dictionary's words, which may begin so by chance
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class Corpus:
 
     @cached_property
     def inspection(self) -> Inspection:
-        """What the pairs say: which are in two splits, and which are too long for a batch to train on."""
+        """What the pairs say: which are in two splits, too long for a batch to train on, or unknown."""
         examples = {split: pairs.as_bytes() for split, pairs in self.splits.items()}
         counts = self.counted or count_overlaps(examples)
         sizes = self.splits["train"].sizes
@@ -127,17 +132,29 @@ class Corpus:
                 f"data.batch_tokens={self.batch_tokens}: {too_long:,} of {len(sizes):,} training pairs are"
                 " longer than a batch and are not trained on"
             )
+        references = self.splits["test"].dataset.tgt
+        ids = torch.cat([references[index] for index in range(len(references))])
+        unknown, total = int((ids == self.dictionaries[1].unk()).sum()), len(ids) - len(references)
+        if unknown:
+            warnings.append(
+                f"test: {unknown:,} of {total:,} target subwords ({unknown / total:.1%}) are unknown to the"
+                " dictionary: no translation matches them"
+            )
         return Inspection(counts, tuple(warnings))
 
     def references(self, split: str, kind: str) -> list[str]:
-        """Return the words (`words`) or the running text (`text`) to score a split against."""
+        """Return the words (`words`) or the running text (`text`) to score a split against.
+
+        In them an unknown word is one that no translation has: what a model writes for one never matches.
+        """
         path = self.folder / f"{split}.{kind}.{self.words[1].language}"
         if path.exists():
-            return packed.text_lines(path.read_bytes(), path.name)
-        dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
-        # An unknown word of a reference never matches: escaped, it is not what a model writes for one.
-        words = [Bpe.join(dictionary.string(target[i], escape_unk=True)) for i in range(len(target))]
-        return words if kind == "words" else [self.words[1].join(line) for line in words]
+            lines = packed.text_lines(path.read_bytes(), path.name)
+        else:
+            dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
+            lines = [Bpe.join(dictionary.string(target[i])) for i in range(len(target))]
+            lines = lines if kind == "words" else [self.words[1].join(line) for line in lines]
+        return [line.replace(UNKNOWN_WORD, NO_WORD) for line in lines]
 
     def beside_references(self, split: str, outputs: list[str]) -> tuple[Sides, Sides]:
         """Return a split's translations, given as words, beside its references: as words, as text."""
@@ -148,23 +165,24 @@ class Corpus:
 def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
     """Return the configured corpus, prepared now if need be.
 
-    Raises ValueError where it cannot be had or read.
+    Raises ValueError where it cannot be had or read, or has subwords that are not joined here.
     """
+    checksums: dict[str, str] = {}
     counted: Counts | None = None
     if data.path is not None:
         folder = Path(data.path)
-        checksums = {name: sha256(path) for name, path in data_bin_files(folder, data.languages).items()}
     else:
         folder, checksums = prepared_corpus(data, say)
         report = json.loads((folder / "report.json").read_bytes())
         names = ("overlap", "copies", *(("pairs", "published") if "published" in report else ()))
         counted = {name: report[name] for name in names}
     files = data_bin_files(folder, data.languages)
-    first, second = data.languages
-    dictionaries = tuple(
-        fairseq().data.Dictionary.load(str(files[f"dict.{language}.txt"])) for language in data.languages
-    )
-    splits = {split: _split(split, files, data.languages, dictionaries) for split in SPLITS}
+    texts = {name: files[name].read_bytes() for name in (f"dict.{end}.txt" for end in data.languages)}
+    first, second = (_dictionary(text, name) for name, text in texts.items())
+    splits = {split: _split(split, files, data.languages, (first, second)) for split in SPLITS}
+    if data.path is not None:  # hashed once they are mapped into memory: what is read is what is hashed
+        hashed = {name: sha256(path) for name, path in files.items()}
+        checksums = hashed | {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
     shortest = min(splits["train"].sizes.tolist(), default=None)
     if shortest is None or shortest > data.batch_tokens:
         raise ValueError(
@@ -172,17 +190,41 @@ def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
             f" {shortest} tokens"
         )
     codes = folder / "codes"
+    source, target = (Tokenizer(language, data) for language in data.languages)
+    subwords = Bpe(codes.read_text("utf-8") if codes.exists() else None)
+    own = bool(data.own_files())
     return Corpus(
         folder,
-        (dictionaries[0], dictionaries[1]),
+        (first, second),
         splits,
-        (Tokenizer(first, data), Tokenizer(second, data)),
-        Bpe(codes.read_text("utf-8") if codes.exists() else None),
+        (source, target),
+        subwords,
         checksums,
         counted,
         data.batch_tokens,
-        bool(data.own_files()),
+        own,
     )
+
+
+def _dictionary(text: bytes, name: str) -> Any:
+    """Return fairseq's dictionary of a file's text.
+
+    Raises ValueError where it is none, or where it has subwords of another kind than with `@@`: they would
+    be scored as words.
+    """
+    dictionary = fairseq().data.Dictionary()
+    try:
+        dictionary.add_from_file(io.StringIO(text.decode()))
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"{name}: no dictionary of fairseq ({error})") from None
+    for mark, kind in OTHER_SUBWORDS.items():
+        marked = [word for word in dictionary.symbols if word.startswith(mark)]
+        if len(marked) > OTHERS_AT_MOST * len(dictionary):
+            raise ValueError(
+                f"{name}: holds subwords of {kind}, such as {marked[0]!r}: only those with @@ and whole words"
+                " are joined here to be scored; give the text with data.train, data.valid and data.test"
+            )
+    return dictionary
 
 
 def _split(split: str, files: dict[str, Path], languages: tuple[str, str], dictionaries: Any) -> Pairs:

@@ -11,22 +11,26 @@ import hashlib
 import json
 import os
 import shutil
+import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS
 from adanorm.data.fetch import cache_of
-from adanorm.data.translation.corpora import corpus_files, read_corpus
+from adanorm.data.translation.corpora import Splits, corpus_files, read_corpus
 from adanorm.data.translation.steps import prepare
 from adanorm.data.translation.tokenization import Say
 from adanorm.files import naming, write_whole
 
 VERSION = 2  # of this preparation: another one is another folder
 CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
+WEEK = 7 * 24 * 3600  # seconds
 PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
 
 
@@ -47,10 +51,7 @@ def prepared_corpus(
     """
     files = corpus_files(data)
     checksums = _sha256(files)
-    settings = data.model_dump(mode="json", exclude=PLACES)
-    identity = json.dumps([VERSION, settings, list(checksums.values())], sort_keys=True)
-    name = f"{'-'.join(data.languages)}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-    folder = cache_of(data) / "prepared" / name
+    folder = prepared_folder(data, checksums)
     if folder.exists() and _broken_file(folder) is None:
         return folder, checksums  # without a lock: the folder may be one that cannot be written
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -59,11 +60,29 @@ def prepared_corpus(
             say(f"{folder / broken}: not what was written: the corpus is prepared again")
             shutil.rmtree(folder)
         if not folder.exists():
-            _prepare(data, files, folder, say, processes or cores())
+            _sweep(folder.parent)
+            raw = read_corpus(data, files, checksums)
+            _prepare(data, raw, folder, say, processes or cores())
     return folder, checksums
 
 
-def _prepare(data: ParallelConfig, files: dict[str, Path], folder: Path, say: Say, processes: int) -> None:
+def prepared_folder(data: ParallelConfig, checksums: Mapping[str, str]) -> Path:
+    """Return the folder of a corpus prepared from files of these checksums."""
+    settings = data.model_dump(mode="json", exclude=PLACES)
+    identity = json.dumps([VERSION, settings, list(checksums.values())], sort_keys=True)
+    name = f"{'-'.join(data.languages)}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+    return cache_of(data) / "prepared" / name
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what interrupted preparations left a week ago or longer, where no process is at it."""
+    for part in folder.glob("*.part"):
+        with suppress(OSError, Timeout), FileLock(part.with_suffix(".lock"), timeout=0):
+            if time.time() - part.stat().st_mtime > WEEK:
+                shutil.rmtree(part)
+
+
+def _prepare(data: ParallelConfig, raw: Splits, folder: Path, say: Say, processes: int) -> None:
     """Prepare a corpus in `<folder>.part`, which becomes the folder when it is finished."""
     part = folder.with_suffix(".part")
     if part.exists():
@@ -71,7 +90,7 @@ def _prepare(data: ParallelConfig, files: dict[str, Path], folder: Path, say: Sa
     (part / "out").mkdir(parents=True, exist_ok=True)
     try:
         with naming(part):
-            out = prepare(read_corpus(data, files), data, part, say, processes)
+            out = prepare(raw, data, part, say, processes)
     except (FileNotFoundError, ValueError):
         shutil.rmtree(part, ignore_errors=True)  # a second start would find the same fault
         raise

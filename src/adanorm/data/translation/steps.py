@@ -31,7 +31,7 @@ from adanorm.data.catalogue import SOURCES
 from adanorm.data.inspection import count_key_overlaps, keys_of
 from adanorm.data.translation.corpora import Splits
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.data.translation.tokenization import Bpe, NowAndThen, Say, Tokenizer, learn_bpe
+from adanorm.data.translation.tokenization import Bpe, Say, Tokenizer, learn_bpe
 from adanorm.files import write_whole
 
 Info = dict[str, Any]
@@ -159,7 +159,7 @@ class Steps:
             for counters in self._through("vocabulary", vocabulary, train):
                 for count, counter in zip(counts, counters, strict=True):
                     count.update(counter)
-            codes = learn_bpe(counts[0] + counts[1], self._data.bpe_merges, self._say)
+            codes = learn_bpe(counts[0] + counts[1], self._data.bpe_merges)
             write_whole(path, codes.encode())
         return path.read_bytes().decode()
 
@@ -224,7 +224,7 @@ class Steps:
         """Yield what a function returns for each shard, in their order, and show how far it is."""
         yield from tqdm(
             self._map(function, shards), step, len(shards), unit=" shards", ncols=80, leave=False, delay=1.0,
-            file=sys.stderr if sys.stderr.isatty() else NowAndThen(self._say),
+            mininterval=0.1 if sys.stderr.isatty() else 30.0,  # a log gets a line now and then
         )  # fmt: skip
 
     def _note_dropped(self, infos: Sequence[Info]) -> None:
@@ -349,15 +349,14 @@ def clean(
     dropped: dict[str, tuple[int, str]] = {}
     for index, pair in enumerate(zip(source, target, strict=True)):
         here, there = (len(side.split()) for side in pair)
-        if not here or not there:
-            reason = "a side is empty"
-        elif max(here, there) > longest:
-            reason = f"a side is longer than {longest} words"
-        elif max(here, there) > ratio * min(here, there):
-            reason = f"one side has over {ratio:g} times the other's words"
-        else:
+        if min(here, there) > 0 and max(here, there) <= min(longest, ratio * min(here, there)):
             kept.append(index)
             continue
+        reason = f"one side has over {ratio:g} times the other's words"
+        if max(here, there) > longest:
+            reason = f"a side is longer than {longest} words"
+        if not here or not there:
+            reason = "a side is empty"
         count, first = dropped.get(reason, (0, f"line {start + index + 1}, {here:,} and {there:,} words"))
         dropped[reason] = (count + 1, first)
     return kept, dropped
@@ -368,9 +367,7 @@ def _tokenizers(data: ParallelConfig) -> list[Callable[[str], str]]:
     return [Tokenizer(language, data).split for language in data.languages]
 
 
-@lru_cache(1)
-def _encoding(codes: str | None) -> Bpe:
-    return Bpe(codes)
+_encoding = lru_cache(1)(Bpe)
 
 
 @lru_cache(2)

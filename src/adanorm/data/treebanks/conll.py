@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import conllu
-from conllu.exceptions import ParseException
-from conllu.parser import DEFAULT_FIELDS, parse_id_value, parse_int_value, parse_sentences
-
 from adanorm.config.data_sections import FULL_SIZE, TreebankConfig
-from adanorm.config.digest import sha256
 from adanorm.config.user_files import SPLITS, penn_files
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
@@ -21,13 +17,15 @@ from adanorm.data.treebanks.trees import Tree, problem
 
 # Chen and Manning 2014, section 4.1: words of these Penn tags count in no score.
 PENN_PUNCTUATION = {"``", "''", ":", ",", "."}
+ID, FORM, UPOS, XPOS, HEAD, LABEL, DEPS = 0, 1, 3, 4, 6, 7, 8  # of CoNLL's ten columns
+TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS}
 
 Trees = dict[str, list[Tree]]
 Made = TypeVar("Made")
 
 
 def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
-    """Return the trees of each split of the configured treebank, and its files' checksums.
+    """Return the trees of each split of the configured treebank, and the checksums of what was read.
 
     Raises ValueError where it cannot be had, or for a file that is none: its name, the sentence
     and the reason.
@@ -35,21 +33,37 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     if lacking := data.lacks():
         raise ValueError(lacking)
     if own := data.own_files():
-        trees = {split: _read_file(own[split], data.tags) for split in SPLITS}
-        return trees, {f"{split}/{path.name}": sha256(path) for split, path in own.items()}
+        return _read_files(
+            {(split, f"{split}/{own[split].name}"): [own[split]] for split in SPLITS}, data.tags
+        )
     if data.path is not None:
         files = penn_files(Path(data.path))
-        return (
-            {split: [t for path in files[split] for t in _read_file(path, data.tags)] for split in SPLITS},
-            {f"penn, {split}, {len(paths)} files": sha256(*paths) for split, paths in files.items()},
-        )
+        named = {(split, f"penn, {split}, {len(paths)} files"): paths for split, paths in files.items()}
+        return _read_files(named, data.tags)
     if data.source == "ptb-sample":
         path = fetch("ptb-sample", data)["dependency_treebank.zip"]
-        return read_sample(path, data.fold), {path.name: sha256(path)}
+        digest = hashlib.sha256()
+        return read_sample(path, data.fold, digest.update), {path.name: digest.hexdigest()}
     if data.source in ("synthetic", FULL_SIZE):
         drawn = (synthetic if data.source == "synthetic" else full_size).trees()
-        return {split: list(map(_unlabelled, trees)) for split, trees in drawn.items()}, {}
+        trees = {split: [_tree_of_columns(rows) for rows in part] for split, part in drawn.items()}
+        return trees, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
+
+
+def _read_files(files: dict[tuple[str, str], list[Path]], tags: str) -> tuple[Trees, dict[str, str]]:
+    """Return the trees of files by split, and a checksum of each split's files by name."""
+    trees: Trees = {}
+    checksums = {}
+    for (split, name), paths in files.items():
+        digest = hashlib.sha256()
+        trees[split] = [
+            tree
+            for path in paths
+            for tree in read_treebank(packed.content(path, digest.update), path.name, tags)
+        ]
+        checksums[name] = digest.hexdigest()
+    return trees, checksums
 
 
 def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
@@ -60,27 +74,23 @@ def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
     counts = count_overlaps(
         {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
     )
-    sizes = {split: len(part) for split, part in trees.items()}
-    warnings = overlap_warnings(counts, sizes)
+    warnings = overlap_warnings(counts, {split: len(part) for split, part in trees.items()})
     known = {label for tree in trees["train"] for label in tree.labels or ()}
-    for split in ("valid", "test"):
+    for split in ("valid", "test") if known else ():
         labels = [label for tree in trees[split] for label in tree.labels or ()]
         unknown = [label for label in labels if label not in known]
-        if known and labels and len(unknown) == len(labels):
+        if not unknown:
+            continue
+        if len(unknown) == len(labels):
             raise ValueError(
                 f"{split}: label {unknown[0]!r} and all others are not among the training labels"
             )
-        if known and unknown:
-            counts.setdefault("unknown_labels", {})[split] = len(unknown)
-            warnings.append(
-                f"{split}: {len(unknown):,} of {len(labels):,} arcs have a label that training lacks, such as"
-                f" {unknown[0]!r}: a parser cannot give it"
-            )
+        counts.setdefault("unknown_labels", {})[split] = len(unknown)
+        warnings.append(
+            f"{split}: {len(unknown):,} of {len(labels):,} arcs have a label that training lacks, such as"
+            f" {unknown[0]!r}: a parser cannot give it"
+        )
     return Inspection(counts, tuple(warnings) if own else ())
-
-
-def _read_file(path: Path, tags: str) -> list[Tree]:
-    return read_treebank(packed.content(path), path.name, tags)
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
@@ -90,118 +100,118 @@ def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
     ValueError naming file, sentence and reason where it is no such file or holds no tree.
     """
 
-    def checked(lines: str) -> Tree:
+    def checked(lines: Sequence[str]) -> Tree | None:
+        lines = [line.rstrip() for line in lines if line.strip()]
+        if all(line.startswith("#") and line.count("\t") < 2 for line in lines):
+            return None
         tree = _tree(lines, tags)
         if reason := problem(tree.heads):
             raise ValueError(reason)
         return tree
 
-    trees = each_sentence(content, name, checked)
+    trees = [tree for tree in each_sentence(packed.text_lines(content, name), name, checked) if tree]
     if not trees:
         raise ValueError(f"{name}: holds no sentence")
     return trees
 
 
-def each_sentence(content: bytes, name: str, make: Callable[[str], Made]) -> list[Made]:
-    """Return what is made of the lines of each sentence of a text; a blank line ends one.
+def each_sentence(lines: Iterable[str], name: str, make: Callable[[list[str]], Made]) -> Iterator[Made]:
+    """Yield what is made of the lines of each sentence of a text, as soon as a blank line ends it.
 
-    Raises ValueError naming file and sentence where `make` raises it, or conllu's ParseException.
+    No line is left out: blank ones before a sentence and the one behind it are among its lines, and so is
+    what follows the last. Raises ValueError naming file and sentence where `make` raises it.
     """
-    text = "\n".join(packed.text_lines(content, name))
-    made = []
-    for number, lines in enumerate(parse_sentences(io.StringIO(text)), 1):
+    for number, block in enumerate(_blocks(lines), 1):
         try:
-            made.append(make(lines))
-        except (ParseException, ValueError) as error:
+            yield make(block)
+        except ValueError as error:
             raise ValueError(f"{name}, sentence {number}: {error}") from None
-    return made
 
 
-def _tree(lines: str, tags: str) -> Tree:
-    rows = [line.split("\t") for line in lines.split("\n")]
-    if len(rows[-1]) in (3, 4):  # a format without comments: `#` is the sign for pounds
-        return _tree_of_columns(rows)
-    columns = {len(row) for row in rows if not row[0].startswith("#")}
-    if columns != {len(DEFAULT_FIELDS)}:
+def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    block: list[str] = []
+    begun = False
+    for line in lines:
+        block.append(line)
+        if line.strip():
+            begun = True
+        elif begun:
+            yield block
+            block, begun = [], False
+    if block:
+        yield block
+
+
+def rows_of(lines: Sequence[str]) -> dict[int, list[str]]:
+    """Return the ten columns of each line of a sentence in CoNLL that is no comment, by its index.
+
+    Raises ValueError where a line has not ten.
+    """
+    kept = {i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")}
+    rows = {index: line.rstrip("\r\n").split("\t") for index, line in kept.items()}
+    if (columns := {len(row) for row in rows.values()}) - {10}:
         numbers = ", ".join(map(str, sorted(columns)))
         raise ValueError(f"has {numbers} columns: CoNLL has 10, `word tag head [label]` has 3 or 4")
-    words = list(words_of(parse_sentence(lines)))
-    if any(word["head"] is None for word in words):
-        raise ValueError("a word has no head")
-    labels = tuple(str(word["deprel"]) for word in words)
-    return Tree(
-        words=tuple(word["form"] for word in words),
-        tags=tuple(word[tags] for word in words),
-        heads=tuple(word["head"] for word in words),
-        labels=None if set(labels) == {"_"} else labels,
-        punctuation=tuple(word["upos"] == "PUNCT" or word["xpos"] in PENN_PUNCTUATION for word in words),
-    )
+    return rows
 
 
-# The other columns are written again as they are.
-_FIELD_PARSERS = {
-    **{field: lambda row, i: row[i] for field in DEFAULT_FIELDS},
-    "id": lambda row, i: parse_id_value(row[i]),
-    "head": lambda row, i: parse_int_value(row[i]),
-}
-
-
-def parse_sentence(lines: str) -> conllu.TokenList:
-    """Return a sentence in CoNLL's ten columns; identifiers and heads are numbers, the rest text.
-
-    Raises conllu's ParseException where they are not.
-    """
-    return conllu.parser.parse_token_and_metadata(
-        lines, DEFAULT_FIELDS, _FIELD_PARSERS, {"__fallback__": lambda key, value: (key, value)}
-    )
-
-
-def words_of(tokens: conllu.TokenList) -> Iterator[conllu.Token]:
-    """Yield the words that have a head: neither multiword tokens nor empty nodes (CoNLL-U).
+def words_of(rows: Iterable[list[str]]) -> list[list[str]]:
+    """Return the rows of the words that have a head: neither multiword tokens nor empty nodes (CoNLL-U).
 
     Raises ValueError where they are not numbered 1, 2, ...
     """
-    expected = 1
-    for token in tokens:
-        if not isinstance(token["id"], tuple):
-            if token["id"] != expected:
-                raise ValueError(f"word {expected} is numbered {token['id']}")
-            expected += 1
-            yield token
+    words = [row for row in rows if not re.fullmatch(r"[0-9]+(-|\.)[0-9]+", row[ID])]
+    for number, row in enumerate(words, 1):
+        if row[ID] != str(number):
+            raise ValueError(f"word {number} is numbered {row[ID]}")
+    return words
 
 
-def _tree_of_columns(rows: list[list[str]]) -> Tree:
+def _tree(lines: Sequence[str], tags: str) -> Tree:
+    columns = [tuple(line.split("\t")) for line in lines]
+    if len(columns[-1]) in (3, 4):  # a format without comments: `#` is the sign for pounds
+        return _tree_of_columns(columns)
+    words = words_of(rows_of(lines).values())
+    if any(row[HEAD] == "_" for row in words):
+        raise ValueError("a word has no head")
+    labels = tuple(row[LABEL] for row in words)
+    return Tree(
+        words=tuple(row[FORM] for row in words),
+        tags=tuple(row[TAG_COLUMNS[tags]] for row in words),
+        heads=_whole_numbers([row[HEAD] for row in words]),
+        labels=None if set(labels) == {"_"} else labels,
+        punctuation=tuple(row[UPOS] == "PUNCT" or row[XPOS] in PENN_PUNCTUATION for row in words),
+    )
+
+
+def _tree_of_columns(rows: Sequence[tuple[str | int, ...]]) -> Tree:
     if len({len(row) for row in rows}) > 1:
         raise ValueError("its lines differ in their number of columns")
-    words, tags, heads, *labels = zip(*rows, strict=True)
-    try:
-        numbers = tuple(int(head) for head in heads)
-    except ValueError:
-        raise ValueError(f"heads must be whole numbers, found {' '.join(heads)!r}") from None
+    words, tags, heads, *labels = ([str(entry) for entry in column] for column in zip(*rows, strict=True))
     punctuation = tuple(tag in PENN_PUNCTUATION for tag in tags)
-    return Tree(words, tags, numbers, labels[0] if labels else None, punctuation)
+    of_arcs = tuple(labels[0]) if labels else None
+    return Tree(tuple(words), tuple(tags), _whole_numbers(heads), of_arcs, punctuation)
 
 
-def read_sample(path: Path, fold: int | None = None) -> Trees:
+def _whole_numbers(heads: Sequence[str]) -> tuple[int, ...]:
+    if not all(re.fullmatch("-?[0-9]{1,9}", head) for head in heads):
+        raise ValueError(f"heads must be whole numbers, found {' '.join(heads)!r}")
+    return tuple(map(int, heads))
+
+
+def read_sample(path: Path, fold: int | None = None, hashing: packed.Hashing | None = None) -> Trees:
     """Return the sample of the Penn Treebank, split by file number: 1-159, 160-179, 180-199; or a fold of it.
 
     The zip is read in place. Raises ValueError where a split has no file.
     """
     count = 199
-    numbers: dict[str, Sequence[int]]
-    if fold is None:
-        numbers = {"valid": range(160, 180), "test": range(180, 200)}
-    else:  # the fold's 40 files are the test, the 20 behind them validate
-        first, last = 40 * (fold - 1), min(40 * fold, count)
-        behind = [number % count + 1 for number in range(last, last + 20)]
-        numbers = {"valid": behind, "test": range(first + 1, last + 1)}
-    train = [number for number in range(1, count + 1) if number not in {*numbers["valid"], *numbers["test"]}]
-    numbers = {"train": train, **numbers}
+    valid, test = [*range(160, 180)], range(180, 200)
+    if fold is not None:  # its 40 files are the test, the 20 behind them validate
+        test = range(40 * fold - 39, min(40 * fold, count) + 1)
+        valid = [number % count + 1 for number in range(test[-1], test[-1] + 20)]
+    train = [number for number in range(1, count + 1) if number not in {*valid, *test}]
     names = [f"dependency_treebank/wsj_{number:04}.dp" for number in range(1, count + 1)]
-    contents = packed.zip_members(path, names)
-    trees = {name: read_treebank(contents[name], Path(name).name, "xpos") for name in names}
-    return {split: [tree for n in part for tree in trees[names[n - 1]]] for split, part in numbers.items()}
-
-
-def _unlabelled(rows: list[tuple[str, str, int]]) -> Tree:
-    return _tree_of_columns([[word, tag, str(head)] for word, tag, head in rows])
+    contents = packed.zip_members(path, names, hashing)
+    trees = [read_treebank(contents[name], Path(name).name, "xpos") for name in names]
+    numbers = {"train": train, "valid": valid, "test": test}
+    return {split: [tree for number in part for tree in trees[number - 1]] for split, part in numbers.items()}

@@ -125,13 +125,15 @@ def _frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
     return tuple(sorted(kept, key=lambda entry: (-counts[entry], entry)))
 
 
-def read_vectors(path: Path, wanted: dict[str, int], dim: int) -> dict[int, Tensor]:
+def read_vectors(
+    path: Path, wanted: dict[str, int], dim: int, hashing: packed.Hashing | None = None
+) -> dict[int, Tensor]:
     """Return the vectors of wanted words by id, from lines `word v1 v2 ...`, as word2vec and GloVe write.
 
     Raises ValueError naming the line that has not `dim` finite numbers, and where there is none.
     """
     vectors: dict[int, Tensor] = {}
-    for number, line in enumerate(packed.text_lines(packed.content(path), path.name), 1):
+    for number, line in enumerate(packed.text_lines(packed.content(path, hashing), path.name), 1):
         word, *values = line.rstrip().split(" ")
         if number == 1 and len(values) == 1:
             continue  # word2vec's header: words and dimensions
