@@ -90,5 +90,8 @@ def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
     assert os.read(ours, 9) == b"one\r\n"
     assert link.is_symlink()
     assert (tmp_path / "out").read_bytes() == b"one\n", "without its byte order mark"
+    with text_streams(arguments, keeps_mark=True) as text:
+        text.write("".join(text.lines))
+    assert (tmp_path / "out").read_bytes() == b"\xef\xbb\xbfone\n"
     os.close(ours)
     os.close(theirs)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 
-def archive(path: Path, members: dict[str, str]) -> Path:
-    with tarfile.open(path, "w:gz") as made:
-        for name, text in members.items():
+def archive(path: Path, members: Mapping[str, str | bytes], *, level: int = 6) -> Path:
+    with tarfile.open(path, "w:gz", compresslevel=level) as made:
+        for name, content in members.items():
+            packed = content.encode() if isinstance(content, str) else content
             info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            made.addfile(info, io.BytesIO(text.encode()))
+            info.size = len(packed)
+            made.addfile(info, io.BytesIO(packed))
     return path

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ from adanorm.config.data_sections import ColorImagesConfig
 from adanorm.data import catalogue
 from adanorm.data.catalogue import File, Source
 from adanorm.data.images import load_color_images, unpacked
+from tests.data.archives import archive
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 NAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
@@ -28,16 +27,12 @@ def records(count: int, seed: int) -> Bytes:
     return made
 
 
-def archive(path: Path, names: list[str] = NAMES) -> dict[str, Bytes]:
+def cifar(path: Path, names: list[str] = NAMES) -> dict[str, Bytes]:
     """Write an archive laid out as CIFAR-10's, the test set first, and return the records of each file."""
     made = {name: records(4, seed) for seed, name in enumerate(names)}
-    others = {"batches.meta.txt": b"airplane\n", "../outside.bin": b"x"}
-    contents = {name: made[name].tobytes() for name in reversed(names)} | others
-    with tarfile.open(path, "w:gz") as file:
-        for name, content in contents.items():
-            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
-            member.size = len(content)
-            file.addfile(member, io.BytesIO(content))
+    contents = {name: made[name].tobytes() for name in reversed(names)}
+    contents |= {"batches.meta.txt": b"airplane\n", "../outside.bin": b"x"}
+    archive(path, {f"cifar-10-batches-bin/{name}": content for name, content in contents.items()})
     return made
 
 
@@ -52,7 +47,7 @@ def test_the_archive_is_verified_and_split_with_validation_last(
 ) -> None:
     (tmp_path / "cifar-10").mkdir()
     path = tmp_path / "cifar-10" / "cifar-10-binary.tar.gz"
-    made = archive(path)
+    made = cifar(path)
     md5 = hashlib.md5(path.read_bytes()).hexdigest()
     source = Source("cifar-10", "none", (File(path.name, None, f"md5:{md5}", ()),))
     monkeypatch.setitem(catalogue.SOURCES, "cifar10", source)
@@ -114,9 +109,9 @@ def test_a_broken_folder_is_named(
 
 def test_a_broken_archive_is_named(tmp_path: Path) -> None:
     whole, cut, lacking = (tmp_path / f"{name}.tar.gz" for name in ("whole", "cut", "lacking"))
-    archive(whole)
+    cifar(whole)
     cut.write_bytes(whole.read_bytes()[:20_000])
-    archive(lacking, NAMES[:-1])
+    cifar(lacking, NAMES[:-1])
     for path, message in ((cut, "cut.tar.gz: not a whole tar archive"), (lacking, "holds no test_batch")):
         with pytest.raises(ValueError, match=message):
             unpacked(path)

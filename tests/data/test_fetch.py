@@ -1,12 +1,9 @@
-"""Getting files: from a mirror, and over HTTP from a server in this process."""
+"""Getting files: from a mirror, from a package, and over HTTP from a server in this process."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import http.server
-import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,155 +15,125 @@ from adanorm.config.paths import PROJECT
 from adanorm.data import catalogue, fetch
 from adanorm.data.catalogue import File, Source
 from adanorm.data.fetch import mirrors_of
+from tests.data.archives import archive
+from tests.data.servers import CONTENT, Server, Told, rest, serving
+from tests.data.test_download import QUICK
 
-CONTENT = bytes(range(256)) * 4000
-
-
-class Ranges(http.server.SimpleHTTPRequestHandler):
-    """Serves byte ranges, which Python's own handler does not, and keeps the requests' ranges."""
-
-    asked: list[str | None]
-
-    def do_GET(self) -> None:
-        ranged = self.headers.get("Range")
-        type(self).asked.append(ranged)
-        content = Path(self.translate_path(self.path)).read_bytes()
-        start = int(re.fullmatch(r"bytes=(\d+)-", ranged)[1]) if ranged else 0  # type: ignore[index]
-        self.send_response(206 if ranged else 200)
-        self.send_header("Content-Length", str(len(content) - start))
-        self.end_headers()
-        self.wfile.write(content[start:])
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
+SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+NOBODY = "http://127.0.0.1:9/numbers.bin"
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[str]:
-    folder = tmp_path / "served" / "numbers"
-    folder.mkdir(parents=True)
-    (folder / "numbers.bin").write_bytes(CONTENT)
-    Ranges.asked = []
-
-    def handler(*arguments: object) -> Ranges:
-        return Ranges(*arguments, directory=str(tmp_path / "served"))  # type: ignore[arg-type]
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.delenv("ADANORM_MIRROR", raising=False)
+    with serving() as told:
+        yield told
 
 
 @pytest.fixture
-def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source whose canonical address nobody answers at."""
-    file = File(
-        "numbers.bin",
-        len(CONTENT),
-        f"sha256:{hashlib.sha256(CONTENT).hexdigest()}",
-        ("http://127.0.0.1:9/numbers.bin",),
-    )
-    monkeypatch.setitem(catalogue.SOURCES, "numbers", Source("numbers", "none", (file,)))
+def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes `numbers` a source of one file."""
+
+    def make(*addresses: str, checksum: str | None = SHA256, name: str = "numbers.bin") -> None:
+        file = File(name, len(CONTENT) if checksum == SHA256 else None, checksum, addresses or (NOBODY,))
+        monkeypatch.setitem(catalogue.SOURCES, "numbers", Source("numbers", "none", (file,)))
+
+    make()
+    return make
 
 
-def places(tmp_path: Path, mirror: str) -> DataConfig:
-    return compose_experiment([f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'"]).data
+def places(tmp_path: Path, mirror: object = "") -> DataConfig:
+    return compose_experiment(
+        [f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'", "data.mirrors=[]"]
+    ).data
 
 
-@pytest.mark.usefixtures("numbers")
-def test_a_download_is_verified_and_kept(tmp_path: Path, served: str) -> None:
-    data = places(tmp_path, served)
+def got(data: DataConfig) -> bytes:
+    (path,) = fetch.fetch("numbers", data, QUICK).values()
+    return path.read_bytes()
+
+
+def left(tmp_path: Path) -> list[str]:
+    return [path.name for path in (tmp_path / "cache" / "numbers").iterdir() if path.suffix != ".lock"]
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_download_is_verified_and_kept(tmp_path: Path, server: Server) -> None:
     for _ in range(2):
-        assert fetch.fetch("numbers", data)["numbers.bin"].read_bytes() == CONTENT
-    assert Ranges.asked == [None], "the second time nothing is downloaded"
+        assert got(places(tmp_path, server.url)) == CONTENT
+    assert server.asked == [None], "the second time nothing is downloaded"
 
 
-@pytest.mark.usefixtures("numbers")
-def test_a_broken_off_download_goes_on(tmp_path: Path, served: str) -> None:
-    folder = tmp_path / "cache" / "numbers"
-    folder.mkdir(parents=True)
-    (folder / "part.numbers.bin").write_bytes(CONTENT[:1000])
-    path = fetch.fetch("numbers", places(tmp_path, served))["numbers.bin"]
-    assert path.read_bytes() == CONTENT
-    assert Ranges.asked == ["bytes=1000-"]
-    assert not (folder / "part.numbers.bin").exists()
+@pytest.mark.usefixtures("listed")
+def test_a_broken_off_download_goes_on(tmp_path: Path, server: Server) -> None:
+    part = tmp_path / "cache" / "numbers" / "part.numbers.bin"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(CONTENT[:1000])
+    (part.parent / "numbers.bin").write_bytes(b"cut off")
+    assert got(places(tmp_path, server.url)) == CONTENT, "a corrupted file of the cache is got again"
+    assert server.asked == ["bytes=1000-"]
+    assert not part.exists()
 
 
-@pytest.mark.usefixtures("numbers")
-def test_wrong_bytes_are_refused_and_not_kept(tmp_path: Path, served: str) -> None:
-    (tmp_path / "served" / "numbers" / "numbers.bin").write_bytes(CONTENT[::-1])
-    with pytest.raises(ValueError, match=r"cannot get numbers.bin: .*sha256 is .*ADANORM_MIRROR"):
-        fetch.fetch("numbers", places(tmp_path, served))
-    left = [path.name for path in (tmp_path / "cache" / "numbers").iterdir() if path.suffix != ".lock"]
-    assert left == []
-
-
-@pytest.mark.usefixtures("numbers")
-def test_a_corrupted_cached_file_is_got_again(tmp_path: Path, served: str) -> None:
-    folder = tmp_path / "cache" / "numbers"
-    folder.mkdir(parents=True)
-    (folder / "numbers.bin").write_bytes(b"cut off")
-    assert fetch.fetch("numbers", places(tmp_path, served))["numbers.bin"].read_bytes() == CONTENT
+def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
+    tmp_path: Path, server: Server, listed: Callable[..., None]
+) -> None:
+    server.script = lambda number, ranged: rest(ranged, CONTENT[::-1] if number == 1 else CONTENT)
+    git = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
+    listed(server.url, checksum=f"git:{git}")
+    with pytest.raises(ValueError, match=r"git is [0-9a-f]+\.\.\., not .*put it into numbers/ of a mirror"):
+        got(places(tmp_path))
+    assert left(tmp_path) == []
+    server.asked.clear()
+    listed(server.url, f"{server.url}?2", checksum=f"git:{git}")
+    assert got(places(tmp_path)) == CONTENT
+    assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize(
     "place", ["cache", "mirror folder", "default mirror", "mirror URL", "address", "package"]
 )
 def test_a_file_is_held_to_its_checksum_wherever_it_is_from(
-    tmp_path: Path, served: str, monkeypatch: pytest.MonkeyPatch, place: str
+    tmp_path: Path, server: Server, listed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.delenv("ADANORM_MIRROR", raising=False)
-    content = tmp_path / "served" / "numbers" / "numbers.bin"
     cached = tmp_path / "cache" / "numbers" / "numbers.bin"
-    canonical = {
-        "address": f"{served}/numbers/numbers.bin",
-        "package": "package:numbers_of_a_test/numbers.bin",
-    }
-    file = File(
-        "numbers.bin",
-        len(CONTENT),
-        f"sha256:{hashlib.sha256(CONTENT).hexdigest()}",
-        (canonical.get(place, "http://127.0.0.1:9/numbers.bin"),),
+    content = {"cache": cached, "package": tmp_path / "numbers_of_a_test" / "numbers.bin"}.get(
+        place, tmp_path / "served" / "numbers" / "numbers.bin"
     )
-    monkeypatch.setitem(catalogue.SOURCES, "numbers", Source("numbers", "none", (file,)))
-    mirrors = {"mirror folder": tmp_path / "served", "mirror URL": served}
-    settings = [f"data.cache={tmp_path / 'cache'}", "data.mirrors=[]"]
-    if place in mirrors:
-        settings.append(f"data.mirror='{mirrors[place]}'")
-    if place == "default mirror":
-        settings.append(f"data.mirrors=[{tmp_path / 'nowhere'},{tmp_path / 'served'}]")
-    if place == "package":
-        content = tmp_path / "numbers_of_a_test" / "numbers.bin"
-        monkeypatch.syspath_prepend(str(tmp_path))
-        content.parent.mkdir()
-        (content.parent / "__init__.py").touch()
-    if place == "cache":
-        content = cached
-    content.parent.mkdir(parents=True, exist_ok=True)
-    data = compose_experiment(settings).data
+    content.parent.mkdir(parents=True)
+    (content.parent / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    server.script = lambda number, ranged: rest(ranged, content.read_bytes())
+    listed({"address": server.url, "package": "package:numbers_of_a_test/numbers.bin"}.get(place, NOBODY))
+    data = places(tmp_path, {"mirror folder": tmp_path / "served", "mirror URL": server.url}.get(place, ""))
+    mirrors = (str(tmp_path / "nowhere"), str(tmp_path / "served")) if place == "default mirror" else ()
+    data = data.model_copy(update={"mirrors": mirrors})
     content.write_bytes(CONTENT)
-    assert fetch.fetch("numbers", data)["numbers.bin"].read_bytes() == CONTENT
+    assert got(data) == CONTENT
     cached.unlink(missing_ok=True)
     content.write_bytes(CONTENT[:-1] + b"x")
-    with pytest.raises(
-        ValueError, match=r"cannot get numbers\.bin: .*numbers\.bin: sha256 is \w{12}\.\.\., not"
-    ):
-        fetch.fetch("numbers", data)
+    with pytest.raises(ValueError, match=r"cannot get numbers\.bin: .*: sha256 is \w{12}\.\.\., not"):
+        got(data)
 
 
-@pytest.mark.usefixtures("numbers")
+@pytest.mark.usefixtures("listed")
 def test_which_mirror_was_used_is_said_and_the_cache_is_none(
-    tmp_path: Path, served: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = str(tmp_path / "served")
+    folder = tmp_path / "served"
+    (folder / "numbers").mkdir(parents=True)
+    (folder / "numbers" / "numbers.bin").write_bytes(CONTENT)
     (path,) = fetch.fetch("numbers", places(tmp_path, folder)).values()
-    assert path == tmp_path / "served" / "numbers" / "numbers.bin", "it is used in place"
+    assert path == folder / "numbers" / "numbers.bin", "it is used in place"
     line = f"numbers: 1 file(s) from the mirror {folder}, 1 with a published checksum\n"
-    assert capsys.readouterr().out == line
-    fetch.fetch("numbers", places(tmp_path, served))
-    assert capsys.readouterr().out == line.replace(folder, served)
-    fetch.fetch("numbers", places(tmp_path, served))
-    assert capsys.readouterr().out == ""
+    for mirror, said in (
+        (folder, line),
+        (server.url, line.replace(str(folder), server.url)),
+        (server.url, ""),
+    ):
+        capsys.readouterr()
+        got(places(tmp_path, mirror))
+        assert capsys.readouterr().out == said
 
 
 def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_exist(
@@ -181,61 +148,52 @@ def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_ex
     assert mirrors_of(of) == ["from-the-environment"]
     assert mirrors_of(compose_experiment([listed, "data.mirror=named"]).data) == ["named"]
     monkeypatch.delenv("ADANORM_MIRROR")
-    assert mirrors_of(compose_experiment(["data.mirrors=[conf,no-such-folder]"]).data) == [
-        str(PROJECT / "conf")
-    ]
+    conf = compose_experiment(["data.mirrors=[conf,no-such-folder]"]).data
+    assert mirrors_of(conf) == [str(PROJECT / "conf")]
     assert compose_experiment([listed]).digest() == compose_experiment([]).digest()
 
 
-@pytest.mark.usefixtures("numbers")
-def test_availability_says_what_is_missing(tmp_path: Path, served: str) -> None:
-    there = places(tmp_path, str(tmp_path / "served"))
-    assert fetch.availability("numbers", there) is None
-    nowhere = places(tmp_path, str(tmp_path / "nowhere"))
+def test_availability_says_what_is_missing(
+    tmp_path: Path, server: Server, listed: Callable[..., None]
+) -> None:
+    nowhere = places(tmp_path, tmp_path / "nowhere")
     assert "numbers.bin cannot be had" in str(fetch.availability("numbers", nowhere))
+    listed(server.url)
+    assert fetch.availability("numbers", nowhere) is None
+    server.script = lambda number, ranged: Told(302, {"Location": "/again"}, b"")
+    assert fetch.availability("numbers", nowhere) is not None
 
 
-@pytest.fixture
-def unpublished(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A source that nobody has published a checksum of, and its file in a mirror folder."""
-    file = File("lines.gz", None, None, ("http://127.0.0.1:9/lines.gz",))
-    monkeypatch.setitem(catalogue.SOURCES, "lines", Source("lines", "none", (file,)))
-    path = tmp_path / "mirror" / "lines" / "lines.gz"
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_file_without_published_checksum_is_whole_and_what_it_was_at_its_first_use(
+    tmp_path: Path, server: Server, listed: Callable[..., None], *, is_local: bool
+) -> None:
+    path = tmp_path / "mirror" / "numbers" / "lines.gz"
     path.parent.mkdir(parents=True)
-    path.write_bytes(gzip.compress(CONTENT, 0))
-    return path
-
-
-@pytest.mark.parametrize(
-    "corrupt", [lambda c: c[: len(c) // 2], lambda c: c[:-8] + bytes([c[-8] ^ 1]) + c[-7:]]
-)
-def test_a_file_without_published_checksum_is_read_to_its_end_first(
-    tmp_path: Path, unpublished: Path, corrupt: Callable[[bytes], bytes]
-) -> None:
-    data = places(tmp_path, str(tmp_path / "mirror"))
-    unpublished.write_bytes(corrupt(unpublished.read_bytes()))
-    with pytest.raises(ValueError, match=r"cannot get lines\.gz: .*not a whole gzip file.*no connection"):
-        fetch.fetch("lines", data)
-    assert not (tmp_path / "cache" / "lines" / "lines.gz.sha256").exists()
-
-
-def test_a_file_without_published_checksum_is_what_it_was_at_its_first_use(
-    tmp_path: Path, unpublished: Path
-) -> None:
-    data = places(tmp_path, str(tmp_path / "mirror"))
+    server.script = lambda number, ranged: rest(ranged, path.read_bytes())
+    listed(name="lines.gz", checksum=None)
+    data = places(tmp_path, tmp_path / "mirror" if is_local else server.url)
+    whole = gzip.compress(CONTENT, 0)
+    for broken in (whole[: len(whole) // 2], whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"cannot get lines\.gz: .*not a whole gzip file.*no connection"):
+            got(data)
+        assert is_local or left(tmp_path) == []
+        assert not (tmp_path / "cache" / "numbers" / "lines.gz.sha256").exists()
+    path.write_bytes(whole)
     for _ in range(2):
-        assert fetch.fetch("lines", data)["lines.gz"] == unpublished
-    unpublished.write_bytes(gzip.compress(CONTENT[::-1]))  # whole, and another
+        assert got(data) == whole
+    changed = path if is_local else tmp_path / "cache" / "numbers" / "lines.gz"
+    path.write_bytes(gzip.compress(CONTENT[::-1]))  # whole, and another
+    changed.write_bytes(path.read_bytes())
     with pytest.raises(ValueError, match=r"not [0-9a-f]{12}\.\.\. as when it was first used \(.*gz.sha256"):
-        fetch.fetch("lines", data)
+        got(data)
 
 
-def test_a_broken_download_without_published_checksum_is_not_kept(
-    tmp_path: Path, served: str, unpublished: Path
+def test_a_file_is_taken_out_of_an_archive(
+    tmp_path: Path, server: Server, listed: Callable[..., None]
 ) -> None:
-    (tmp_path / "served" / "lines").mkdir()
-    (tmp_path / "served" / "lines" / "lines.gz").write_bytes(unpublished.read_bytes()[:-5])
-    with pytest.raises(ValueError, match=r"cannot get lines\.gz: .*not a whole gzip file"):
-        fetch.fetch("lines", places(tmp_path, served))
-    left = [path.name for path in (tmp_path / "cache" / "lines").iterdir() if path.suffix != ".lock"]
-    assert left == []
+    packed = archive(tmp_path / "a.tgz", {"data/train.en": "a line"}).read_bytes()
+    server.script = lambda number, ranged: rest(ranged, packed)
+    listed(f"{server.url.replace('file.bin', 'en-vi.tgz')}#train.en", checksum=None, name="train.en")
+    assert got(places(tmp_path)) == b"a line"

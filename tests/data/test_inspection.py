@@ -74,6 +74,31 @@ def test_copies_one_label_and_less_than_a_batch_are_told(tmp_path: Path) -> None
     assert inspection.counts["copies"] == {"train": 14, "valid": 0, "test": 0}
 
 
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        (
+            "neg\u200b\tanother film",
+            r"labels that look alike: 'neg', 'neg\u200b'; each is a class of its own",
+        ),
+        ("Neg\tanother film", "labels that look alike: 'Neg', 'neg'; each is a class of its own"),
+        ("n\uff45g\tanother film", r"labels that look alike: 'neg', 'n\uff45g'; each is a class of its own"),
+    ],
+)
+def test_labels_that_look_alike_are_told(tmp_path: Path, line: str, warning: str) -> None:
+    train = [*GOOD[:20], line, line.replace("another", "one more")]
+    assert sentences(tmp_path, train, GOOD[20:30], GOOD[30:]).warnings == (warning,)
+
+
+def test_a_header_that_has_become_a_class_is_told(tmp_path: Path) -> None:
+    header = ["label\tsentence"]
+    for valid, named in ((GOOD[20:30], "train"), (header + GOOD[20:30], "train, valid")):
+        (warning,) = sentences(tmp_path, header + GOOD[:20], valid, GOOD[30:]).warnings[-1:]
+        assert warning.startswith(
+            f"the label 'label' stands in the first line alone ({named}), and is a class"
+        )
+
+
 def write_images(folder: Path, labels: dict[str, list[int]], *, seed: int = 0) -> None:
     random = np.random.default_rng(seed)
     for name, entries in labels.items():

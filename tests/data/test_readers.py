@@ -161,6 +161,20 @@ def test_a_broken_line_is_named(tmp_path: Path, lines: dict[str, str], message: 
         load_sentences(text_of(*write_corpus(tmp_path, **lines)))
 
 
+@pytest.mark.parametrize(("fraction", "count"), [(1.0, 5), (0.3, 2), (0.5, 2), (0.7, 4), (0.01, 1)])
+def test_a_fraction_of_training_is_rounded_and_never_nothing(
+    tmp_path: Path, fraction: float, count: int
+) -> None:
+    lines = "a\tx\nb\ty\na\tz\nb\tx\na\ty\n"
+    own = write_corpus(tmp_path, train=lines, valid="a\tx\n", test="a\ty\n")
+    data = text_of(*own, f"data.train_fraction={fraction}", "data.min_count=1")
+    if count == 1:
+        with pytest.raises(ValueError, match="the training sentences have one label, 'a'"):
+            load_sentences(data)
+    else:
+        assert len(load_sentences(data).train) == count
+
+
 def test_a_vocabulary_of_no_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"data\.min_count=9: no word of the training data is so frequent"):
         load_sentences(text_of(*write_corpus(tmp_path), "data.min_count=9"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -23,6 +25,7 @@ from adanorm.metrics.attachment import attachment
 from adanorm.metrics.by_example import by_example, score
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
+from adanorm.runs.parse import each_sentence, fill
 from adanorm.tasks.parsing import Parsing
 from tests import plain_parser
 from tests.conftest import Command
@@ -229,8 +232,35 @@ def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, c
     assert done.returncode == 0, done.stderr
     assert "4:advmod" in UD
     expected = (UD + "\n# newdoc\n" + UD).replace("4:advmod", "_")
-    assert (tmp_path / "out").read_text().strip() == expected.strip(), "no column keeps another parse"
+    assert (tmp_path / "out").read_text() == expected, "no column keeps another parse"
     assert len(list(parse_incr((tmp_path / "out").open()))) == 4
+
+
+ROWS = ("1\tthe\tthe\tDET\tDT\t_\t_\t_\t_\tSpace=1", "2\tdog\tdog\tNOUN\tNN\t_\t1\tx\t0:y\t_")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("# note = one", "# note = two", "# free", "# free", "# text = a  b ", ROWS[0], "# in", ROWS[1], ""),
+        (*ROWS, ""),  # no line end behind the last line
+        (*ROWS, "", "# behind the last sentence"),
+        ("", "", "# first", *ROWS, "", "", "  ", *ROWS, "", ""),
+        ("1-2\tthedog" + "\t_" * 8, *ROWS, "2.1\tso" + "\t_" * 7 + "\t\u2028", ""),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_parse_writes_what_it_read_to_the_byte_but_for_the_columns_that_it_fills(
+    lines: tuple[str, ...], end: str
+) -> None:
+    text = end.join(lines)
+    sentences = list(each_sentence(io.StringIO(text, newline="\n"), "a", "xpos"))
+    fill(*built(), sentences)
+    ours = "".join(sentence.text() for sentence in sentences)
+    filled = re.compile(r"(?m)^(\d+\t.*\t)(\d|_)\t(x|_|dep|root)\t(0:y|_)(\t[^\t]*)$")
+    assert filled.sub(r"\1\5", ours) == filled.sub(r"\1\5", text)
+    assert {match[4] for match in filled.finditer(ours)} == {"_"}
+    assert "_" not in {match[2] for match in filled.finditer(ours)}
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,13 @@ def parsed(experiment: Experiment, parts: Iterable[Sequence[Sentence]]) -> Itera
     first = next(rest, [])  # its mistakes are told before there is work
     task, model = trained(experiment, Parsing)
     for sentences in itertools.chain([first], rest):
-        _parse(task, model, [sentence for sentence in sentences if sentence.rows])
+        fill(task, model, sentences)
         yield "".join(sentence.text() for sentence in sentences)
 
 
-def _parse(task: Parsing, model: nn.Module, sentences: Sequence[Sentence]) -> None:
+def fill(task: Parsing, model: nn.Module, sentences: Sequence[Sentence]) -> None:
+    """Write the heads and labels that a model gives into the rows of sentences, and no enhanced ones."""
+    sentences = [sentence for sentence in sentences if sentence.rows]
     words = [conll.words_of(sentence.rows.values()) for sentence in sentences]
     unparsed = [
         Tree(

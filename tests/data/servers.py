@@ -1,0 +1,90 @@
+"""A server on this machine that answers as a test tells it to."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import MappingProxyType
+from typing import NamedTuple
+
+CONTENT = bytes(range(256)) * 40
+
+
+class Told(NamedTuple):
+    """How a server answers a request: each piece of the body after a pause, perhaps in chunks."""
+
+    status: int = 200
+    headers: Mapping[str, str] = MappingProxyType({})
+    body: bytes | Callable[[], Iterator[bytes]] = CONTENT
+    declared: int | None = None  # Content-Length, where it is another
+    hangs: threading.Event | None = None  # what it waits for before it sends anything
+
+
+Script = Callable[[int, str | None], Told]  # the request's number and its Range
+
+
+class Server:
+    """Answers as it was told and keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.script: Script = lambda number, ranged: rest(ranged)
+        self.asked: list[str | None] = []
+        self.url = ""
+
+
+def rest(ranged: str | None, content: bytes = CONTENT) -> Told:
+    """Return what a server that knows ranges answers."""
+    if not ranged:
+        return Told(body=content)
+    start = int(ranged.removeprefix("bytes=").partition("-")[0])
+    header = {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
+    return Told(206, header, content[start:])
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """Run a server during a block."""
+    told = Server()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            ranged = self.headers.get("Range")
+            told.asked.append(ranged)
+            answer = told.script(len(told.asked), ranged)
+            if answer.hangs is not None:
+                answer.hangs.wait(5)
+            with suppress(BrokenPipeError, ConnectionResetError):  # what is refused is not read to its end
+                self._send(answer)
+            self.close_connection = True
+
+        def _send(self, answer: Told) -> None:
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            is_whole = isinstance(answer.body, bytes)
+            if is_whole or answer.declared is not None:
+                length = answer.declared if answer.declared is not None else len(answer.body)  # type: ignore[arg-type]
+                self.send_header("Content-Length", str(length))
+            self.send_header("Connection", "close")
+            self.end_headers()
+            for piece in [answer.body] if isinstance(answer.body, bytes) else answer.body():
+                self.wfile.write(piece)
+
+        do_HEAD = do_GET  # noqa: N815 (as the base class calls it)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        running.daemon_threads = True
+        running.block_on_close = False
+        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        told.url = f"http://127.0.0.1:{running.server_port}/file.bin"
+        try:
+            yield told
+        finally:
+            running.shutdown()
