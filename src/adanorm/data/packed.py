@@ -48,9 +48,12 @@ def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
     At its end gzip compares checksums. Reading raises ValueError beyond `most(path)` bytes. `hashing` gets
     every byte of the file itself, those that the block has not read at its end.
     """
+    is_packed = path.suffix in (".gz", ".tgz")
+    if is_packed and path.stat().st_size == 0:  # which gzip takes for packed nothing
+        raise EOFError("it is empty")
     with path.open("rb") as file:
         raw = _Taken(file, hashing)
-        stream = cast(BinaryIO, gzip.open(raw) if path.suffix in (".gz", ".tgz") else raw)  # noqa: SIM115
+        stream = cast(BinaryIO, gzip.open(raw) if is_packed else raw)  # noqa: SIM115
         yield io.BufferedReader(_Bounded(stream, path), PART)
         while hashing is not None and raw.read(PART):
             pass

@@ -1,5 +1,6 @@
 """The tasks: one class a kind."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from adanorm.config.experiment import Experiment
@@ -26,9 +27,10 @@ def build(experiment: Experiment) -> TrainingTask:
     experiment: it was changed meanwhile.
     """
     task = KINDS[experiment.task.kind](experiment)
-    for role, checksum in experiment.identity()["data"].get("files", {}).items():
-        if checksum not in task.checksums.values():
-            raise ValueError(
-                f"data: the file for {role} was changed after the run was named by its content; start again"
-            )
+    named = experiment.identity()["data"].get("files", {})
+    lacking = Counter(named.values()) - Counter(task.checksums.values())
+    if changed := [role for role, checksum in named.items() if checksum in lacking]:
+        raise ValueError(
+            f"data: the file for {changed[0]} was changed after the run was named by its content; start again"
+        )
     return task

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,10 +21,11 @@ from adanorm.data.packed import text_lines
 from adanorm.data.translation import steps
 from adanorm.data.translation.corpora import Input, aligned, corpus_files, pair_of, read_corpus
 from adanorm.data.translation.pairs import load_pairs
-from adanorm.data.translation.preparation import prepared_corpus
+from adanorm.data.translation.preparation import PLACES, prepared_corpus, prepared_folder
 from adanorm.data.translation.steps import clean
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import write_whole
+from adanorm.metrics.bleu import bleu
 from tests.data.archives import archive
 
 LANGUAGES = ("de", "en")
@@ -308,15 +309,59 @@ def test_a_data_bin_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("fairseq")
-def test_an_unknown_word_of_a_data_bins_reference_matches_none_that_a_model_writes(tmp_path: Path) -> None:
-    folder, _ = prepared_corpus(data_of(f"data.cache={tmp_path / 'cache'}"))
-    corpus = load_pairs(data_of(f"data.path={folder}"))
-    dictionary, split = corpus.dictionaries[1], corpus.splits["test"].dataset
-    unknown = torch.tensor([dictionary.unk(), dictionary.eos()])
-    split.tgt = [unknown] * len(split.tgt)
-    references = corpus.references("test", "words")
-    assert references
-    assert Bpe.join(dictionary.string(unknown)) not in references
+@pytest.mark.parametrize("is_data_bin", [False, True])
+def test_an_unknown_word_of_a_reference_matches_none_that_a_model_writes_and_is_counted(
+    tmp_path: Path, *, is_data_bin: bool
+) -> None:
+    texts = {"train_en": "a b\nc d\n", "test_en": "a <unk> c d\n<unk> b, e\n", "test_de": "x\ny\n"}
+    data = data_of(*own(tmp_path, **texts), "data.tokenize=false", "data.bpe_merges=null")
+    corpus = load_pairs(data)
+    if is_data_bin:
+        corpus = load_pairs(data_of(f"data.path={corpus.folder}"))
+        for kind in ("words", "text"):
+            (corpus.folder / f"test.{kind}.en").unlink()
+    for kind in ("words", "text"):
+        assert not any(mark in line for line in corpus.references("test", kind) for mark in ("<", "unk"))
+    assert corpus.inspection.warnings[-1].startswith("test: 4 of 7 target subwords (57.1%) are unknown")
+    outputs, references = corpus.beside_references("test", ["<unk> <unk> <unk> <unk>"] * 2)[1]
+    assert bleu("sacrebleu", outputs, references, lowercase=False)[0] == 0
+
+
+@pytest.mark.needs("fairseq")
+@pytest.mark.parametrize(
+    ("mark", "kind"), [("\u2581", "sentencepiece"), ("\u0120", "byte-level BPE"), ("##", "Word")]
+)
+def test_subwords_of_another_kind_are_refused_not_scored_as_words(
+    tmp_path: Path, mark: str, kind: str
+) -> None:
+    pieces = f"a {mark}b\n{mark}c d\n"
+    settings = own(tmp_path, train_en=pieces, valid_en=pieces, test_en=pieces)
+    with pytest.raises(ValueError, match=f"holds subwords of {kind}"):
+        load_pairs(data_of(*settings, "data.tokenize=false", "data.bpe_merges=null", "data.lowercase=false"))
+
+
+def test_every_setting_of_a_preparation_names_another_folder() -> None:
+    data = data_of("data.tokenize=true")
+    other = {"languages": ("en", "de"), "source": "x", "clean": "subwords"}
+    numbers = {
+        name: not value if isinstance(value, bool) else (value or 1) + 1
+        for name, value in data
+        if name not in {*PLACES, *other, "reader"}
+    }
+    changed = {**other, **numbers}
+    folders = {prepared_folder(data.model_copy(update={name: value}), {}) for name, value in changed.items()}
+    assert {"lowercase", "normalize", "train_pairs"} < changed.keys()
+    assert len({*folders, prepared_folder(data, {}), prepared_folder(data, {"a": "b"})}) == len(changed) + 2
+
+
+@pytest.mark.needs("fairseq")
+def test_what_an_interrupted_preparation_left_long_ago_is_removed(tmp_path: Path) -> None:
+    parts = [tmp_path / "prepared" / f"de-en-{age}.part" for age in ("old", "new")]
+    for part in parts:
+        part.mkdir(parents=True)
+    os.utime(parts[0], (0, 0))
+    prepared_corpus(data_of(f"data.cache={tmp_path}"))
+    assert [part.exists() for part in parts] == [False, True]
 
 
 @pytest.mark.needs("fairseq")

@@ -1,0 +1,99 @@
+"""A run is named by the content of its files: one that is changed before it is read is refused."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from adanorm import tasks
+from adanorm.config.compose import compose_experiment
+from adanorm.data.translation.preparation import prepared_corpus
+from tests.data.translation.test_pairs import data_of
+from tests.faults.data_files import DATA, write_good_files
+
+
+def changed(path: Path) -> None:
+    """Change a file in a place where it stays a good one."""
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(gzip.decompress(content)[:-1] + b"\1", mtime=0))
+    else:
+        path.write_bytes(content[:-1] + b"\n" if path.name == "text" else content * 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("sentences", "test.tsv"),
+        ("trees", "train.conllu"),
+        ("bytes", "text"),
+        ("images", "t10k-images-idx3-ubyte.gz"),
+    ],
+)
+def test_a_file_that_is_changed_between_the_runs_name_and_its_reading_is_refused(
+    tmp_path: Path, kind: str, name: str
+) -> None:
+    write_good_files(kind, tmp_path)
+    settings = ["scale=smoke", *DATA[kind].arguments(tmp_path)]
+    run = compose_experiment(settings)
+    run.digest()
+    assert tasks.build(run).checksums
+    changed(tmp_path / name)
+    with pytest.raises(ValueError, match=r"the file for \S+ was changed after the run was named by its"):
+        tasks.build(run)
+    assert tasks.build(compose_experiment(settings))
+
+
+def test_word_vectors_are_held_to_the_runs_name_too(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text("the0 " + " ".join(["1"] * 50) + "\n")
+    run = compose_experiment(["task=ptb", "scale=smoke", f"data.vectors={path}", "model.embedding_dim=50"])
+    run.digest()
+    path.write_text("the0 " + " ".join(["2"] * 50) + "\n")
+    with pytest.raises(ValueError, match="the file for vectors was changed"):
+        tasks.build(run)
+
+
+@pytest.mark.needs("fairseq")
+def test_a_data_bin_is_held_to_the_runs_name_too(tmp_path: Path) -> None:
+    folder, _ = prepared_corpus(data_of(f"data.cache={tmp_path}"))
+    for name in ("dict.de.txt", "valid.de-en.en.bin"):
+        run = compose_experiment(["task=de-en", "scale=smoke", f"data.path={folder}"])
+        run.digest()
+        lines = (folder / name).read_bytes()
+        other = b"\n".join(reversed(lines.split(b"\n")[:-1])) + b"\n" if name.endswith("txt") else lines[::-1]
+        (folder / name).write_bytes(other)
+        with pytest.raises(ValueError, match=r"the file for \S+ was changed"):
+            tasks.build(run)
+        (folder / name).write_bytes(lines)
+
+
+@pytest.mark.needs("fairseq")
+@pytest.mark.parametrize("moment", ["first", "last"])
+def test_a_corpus_that_is_changed_while_it_is_prepared_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Once the corpus has its name, before its raw lines are read and before its references are."""
+    from adanorm.data.translation import steps
+
+    write_good_files("pairs", tmp_path)
+    settings = [argument for argument in DATA["pairs"].arguments(tmp_path) if argument != "task=de-en"]
+    data = data_of(*settings, f"data.cache={tmp_path / 'cache'}", "data.tokenize=true")
+    before = (tmp_path / "test.en").read_bytes()
+    step = {"first": "_write_raw", "last": "learn_bpe"}[moment]
+    original = getattr(steps, step)
+
+    def edit_and_go_on(*arguments: object) -> object:
+        (tmp_path / "test.en").write_bytes(before[::-1].lstrip() + b"\n")
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, step, edit_and_go_on)
+        with pytest.raises(ValueError, match=r"test\.en: was changed while it was read"):
+            prepared_corpus(data.model_copy(update={"bpe_merges": 5}), processes=1)
+    assert [path.suffix for path in (tmp_path / "cache" / "prepared").iterdir()] == [".lock"]
+    (tmp_path / "test.en").write_bytes(before)
+    folder, _ = prepared_corpus(data.model_copy(update={"bpe_merges": 5}), processes=1)
+    assert (folder / "test.text.en").read_bytes() == before
