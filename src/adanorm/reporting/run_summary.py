@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from adanorm.config.compose import papers_sources
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.folder import shown, where
@@ -25,6 +26,8 @@ def run_summary(experiment: Experiment) -> str:
     lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
     mean = f"over seeds {seeds}: {ours.text} (test {ours.metric})"
     lines += textwrap.wrap(mean, 80, subsequent_indent="  ")
+    if not experiment.own_data and experiment.data.source not in papers_sources(experiment.task.name):
+        lines.append(f"data: {experiment.data.source}, which are not the paper's")
     if ours.paper is not None:
         records = evidence(experiment.task.name, experiment.scale, runs=experiment.runs)
         lines.append(f"the paper has {ours.paper.text}: {ours.verdict(records.variance.within)}")

@@ -133,8 +133,9 @@ class Corpus:
                 " longer than a batch and are not trained on"
             )
         references = self.splits["test"].dataset.tgt
-        ids = torch.cat([references[index] for index in range(len(references))])
-        unknown, total = int((ids == self.dictionaries[1].unk()).sum()), len(ids) - len(references)
+        lines = [references[index].numpy() for index in range(len(references))]
+        ids = np.concatenate(lines)
+        unknown, total = int((ids == self.dictionaries[1].unk()).sum()), len(ids) - len(lines)
         if unknown:
             warnings.append(
                 f"test: {unknown:,} of {total:,} target subwords ({unknown / total:.1%}) are unknown to the"
