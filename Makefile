@@ -69,7 +69,7 @@ given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)
 quoted_task = $(call quoted,$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),$1))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms docs check format test nightly mutation clean
+.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms gpu-check docs check format test nightly mutation clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -147,6 +147,9 @@ bench: $(VENV)/installed ## Measure our code against a plain version and against
 
 bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
 	@$(BIN)/python -m scripts.benchmarks.norms $(SET)
+
+gpu-check: $(VENV)/installed ## Check a GPU machine in half an hour: equality, speed, processes; one JSON
+	@$(BIN)/python -m scripts.gpu_check $(SET)
 
 docs: $(VENV)/installed-docs ## Write the site of the documentation to outputs/site
 	@$(BIN)/python -m sphinx -q -W --keep-going -c docs -d outputs/site-doctrees . outputs/site

@@ -1,63 +1,191 @@
-"""All that a CUDA machine is needed for, in one command: `scripts/gpu-check`, minutes on one GPU.
+"""All that a GPU machine must show before hours are spent on it, in one command: `make gpu-check`.
 
-The tests marked `cuda`, the kernels timed beside torch's LayerNorm, a smoke run of every task, a run of two
-processes and one of two nodes where there are two devices; and the path to the paper's size: a corpus that is
-prepared, what En-De needs, two updates of every task's whole model. Prints a verdict a line, `ok`, `FAIL` or
-`skipped: why`, with its seconds, and writes all of it, with the times of the kernels and what a failed check
-printed last, as JSON. The exit code is 1 if a check failed, and 2, with nothing written, where torch sees no
-CUDA device.
+What the machine is; losses beside the CPU's; a run that is taken up; speed, waits and memory of an update of
+each task at the paper's size in every precision; 1, 2, ... and all GPUs; the end of a run that loses a
+process; the norms' kernels. Prints a line per check and a verdict in words, and writes all as JSON after
+every check. The exit code is 1 if a check failed; without a CUDA device it runs what it can, says why, and is 2.
 
-Keys: output=FILE, checks=tests,norms,smoke,processes,nodes,size (some of them), limit=1800 (seconds that a
-check may take).
+Keys: output=FILE, minutes=30 (what is not begun by then is skipped), checks=speed (whose names begin so).
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
-import shlex
-import socket
+import shutil
+import signal
 import subprocess
 import sys
-import tempfile
+import sysconfig
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adanorm.cli.values import whole_number
-from adanorm.config.paths import PROJECT, choices
-from adanorm.files import write_whole
-from scripts.command_line import ended_by_mistakes, parse_keys
+import torch
 
-KINDS = ("tests", "norms", "smoke", "processes", "nodes", "size")
-DEFAULTS = {"output": "outputs/gpu-check.json", "checks": ",".join(KINDS), "limit": "1800"}
-TASKS = ("mnist", "rt", "sst5", "ptb", "enwik8", "de-en", "en-vi", "en-de")  # those of the paper
+from adanorm.cli.values import whole_number
+from adanorm.config.paths import PROJECT
+from adanorm.files import write_whole
+from adanorm.records.environment import describe
+from scripts.command_line import ended_by_mistakes, parse_keys
+from scripts.gpu_measure import TORCHRUN
+from scripts.processes import CASES
+
+DEFAULTS = {"output": "outputs/gpu-check.json", "minutes": "30", "checks": ""}
+TASKS = ("en-de", "enwik8", "de-en", "en-vi", "ptb", "mnist", "rt")  # SST5 is RT with other data
 KEPT_LINES = 40  # of what a failed check printed
+OLDEST_DRIVER = {"11": 450, "12": 525, "13": 580}  # by CUDA's major version
+Facts = dict[str, Any]
 
 
 class Check(NamedTuple):
-    """A command that must end with code 0, or why it cannot be run here."""
+    """A measure of scripts.gpu_measure with its arguments, by so many processes, or another command."""
 
     name: str
+    measure: Sequence[str] = ()
+    processes: int = 1
     command: Sequence[str] = ()
-    skipped: str = ""
+
+    def arguments(self) -> Sequence[str]:
+        """Return the command line."""
+        if self.command:
+            return self.command
+        start = (
+            (sys.executable,) if self.processes == 1 else (*TORCHRUN, f"--nproc-per-node={self.processes}")
+        )
+        return (*start, "-m", "scripts.gpu_measure", *self.measure)
 
 
-class Verdict(NamedTuple):
-    """What became of a check; `output` is the end of what it printed if it failed."""
+def checks(devices: int) -> Iterator[Check]:
+    """Yield the checks, cheap and telling ones first; without a device those that need none."""
+    if not devices:
+        yield Check("resume", ("resume", "mnist", "smoke"))
+        return
+    for case in CASES:
+        yield Check(f"equality: {case}", ("equality", case))
+    yield Check("resume", ("resume", "de-en", "paper"))
+    for task in TASKS:
+        yield Check(f"speed: {task} fp32", ("speed", task, "fp32"))
+    several = [count for count in (2, 4, 8, 16) if count < devices] + [devices] * (devices > 1)
+    if several:
+        yield Check("ranks", ("ranks", "cuda", str(devices)))
+        yield Check("lost process", ("lost", "cuda"))
+        yield Check("all-reduce", ("allreduce",), devices)
+    for task in TASKS:
+        for precision in ("bf16", "tf32"):
+            yield Check(f"speed: {task} {precision}", ("speed", task, precision))
+    for count in several:
+        yield Check(f"speed: en-de bf16 on {count}", ("speed", "en-de", "bf16"), count)
+    norms = (sys.executable, "-m", "scripts.benchmarks.norms", "devices=cuda", "rounds=11")
+    yield Check("norms", command=(*norms, f"output={PROJECT / 'outputs' / 'gpu-check-norms'}"))
 
-    name: str
-    verdict: str  # ok | FAIL | skipped
-    seconds: float = 0.0
-    why: str = ""
-    output: str = ""
 
-    def __str__(self) -> str:
-        text = f"{self.verdict}: {self.why}" if self.why else self.verdict
-        return f"{self.name}: {text}" + ("" if self.verdict == "skipped" else f" ({self.seconds:.0f} s)")
+def run_check(check: Check, *, seconds: float) -> Facts:
+    """Return a check's verdict (`ok`, `FAIL` or `skipped`), its seconds and what it measured or printed."""
+    facts: Facts = {"name": check.name}
+    if seconds <= 0:
+        return {**facts, "verdict": "skipped", "why": "no time is left: minutes=60 gives more"}
+    started = time.monotonic()
+    process = subprocess.Popen(
+        check.arguments(), cwd=PROJECT, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={"OMP_NUM_THREADS": "1", **os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    try:
+        printed, why = process.communicate(timeout=seconds)[0], ""
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started
+        printed, why = process.communicate()[0], f"no end after {seconds:.0f} s"
+    facts["seconds"] = round(time.monotonic() - started, 1)
+    lines = printed.strip().splitlines() or [""]
+    if process.returncode or why:
+        why = why or f"code {process.returncode}: {lines[-1]}"
+        return {**facts, "verdict": "FAIL", "why": why, "output": "\n".join(lines[-KEPT_LINES:])}
+    measured: Facts = next((json.loads(line) for line in reversed(lines) if line.startswith("{")), {})
+    is_good = measured.get("ok", True)
+    return {**facts, "verdict": "ok" if is_good else "FAIL", **measured}
+
+
+def machine() -> Facts:
+    """Return what the checks run on, as far as it can be asked without a GPU, and why torch sees none."""
+    has_cuda = torch.cuda.is_available()
+    described = describe(
+        device=torch.device("cuda" if has_cuda else "cpu"), precision="", processes=1, threads=1
+    )
+    shared, header = shutil.disk_usage("/dev/shm"), Path(sysconfig.get_paths()["include"]) / "Python.h"
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **described,
+        "cuda": torch.version.cuda,
+        "driver": _driver(),
+        "devices": torch.cuda.device_count(),
+        "device_files": sorted(path.name for path in Path("/dev").glob("nvidia*")),
+        "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "gpus": _printed("nvidia-smi", "-L"),  # names MIG's parts too
+        "topology": _printed("nvidia-smi", "topo", "-m"),
+        "compiler": next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None),
+        "python_header": header.exists(),  # Triton compiles a launcher with both
+        "triton": find_spec("triton") is not None,
+        "apex": find_spec("apex") is not None,
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "shared_memory_gb": round(shared.total / 1e9, 1),
+        "reason": None if has_cuda else why_no_cuda(),
+    }
+
+
+def why_no_cuda() -> str:
+    """Return why torch sees no CUDA device, and what to do."""
+    built, driver = torch.version.cuda, _driver()
+    if not list(Path("/dev").glob("nvidia[0-9]*")):
+        return "this machine, container or job has no NVIDIA device (/dev/nvidia0 is missing)"
+    if built is None:
+        return f"torch {torch.__version__} is built without CUDA: install a CUDA build (docs/howto/gpus.md)"
+    needed = OLDEST_DRIVER.get(built.partition(".")[0], 0)
+    if driver and int(driver.partition(".")[0]) < needed:
+        return (
+            f"driver {driver} is older than {needed}, which CUDA {built} needs: install an older CUDA's build"
+        )
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return "CUDA_VISIBLE_DEVICES hides every device"
+    return f"torch for CUDA {built} sees none under driver {driver}: `nvidia-smi` must list the devices first"
+
+
+def _driver() -> str | None:
+    version = Path("/sys/module/nvidia/version")
+    return version.read_text("utf-8").strip() if version.exists() else None
+
+
+def _printed(*command: str) -> list[str]:
+    if shutil.which(command[0]) is None:
+        return []
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+
+
+def in_words(found: Sequence[Facts]) -> list[str]:
+    """Return the verdict: hours of a run at the paper's size, what limits them, and what failed."""
+    lines = [_speed(facts) for facts in found if "hours" in facts]
+    for verdict in ("FAIL", "skipped"):
+        names = [facts["name"] for facts in found if facts["verdict"] == verdict]
+        lines += [f"{verdict}: {', '.join(names)}"] if names else []
+    failed = any(facts["verdict"] == "FAIL" for facts in found)
+    return [
+        *lines,
+        "Do not start long runs before this is understood." if failed else "All that was run is well.",
+    ]
+
+
+def _speed(facts: Facts) -> str:
+    name = facts["name"].removeprefix("speed: ")
+    text = f"{name}: {facts['hours']:.2g} hours, {facts['peak_gb']:.1f} GB"
+    if "device_milliseconds" not in facts:
+        return text
+    share = min(1, facts["device_milliseconds"] / facts["milliseconds"])
+    limit, waits = "GPU" if share > 0.8 else "host", facts["waits"]
+    return f"{text}; the {limit} limits it (kernels {share:.0%}, {waits} waits)"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -66,108 +194,25 @@ def main(arguments: Sequence[str]) -> int:
         print(__doc__)
         return 0
     keys = parse_keys(arguments, DEFAULTS)
-    kinds, limit = keys["checks"].split(","), whole_number("limit", keys["limit"])
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise ValueError(f"checks={unknown[0]}: choose from {', '.join(KINDS)}")
-    import torch
-
-    if not torch.cuda.is_available():
-        print("gpu-check: torch sees no CUDA device here", file=sys.stderr)
-        return 2
-    verdicts = []
-    with tempfile.TemporaryDirectory() as folder:
-        for check in checks(kinds, Path(folder), device="cuda", devices=torch.cuda.device_count()):
-            verdicts.append(run_check(check, limit=limit))
-            print(verdicts[-1], flush=True)
-        costs = Path(folder) / "norms.csv"
-        times = list(csv.DictReader(costs.read_text().splitlines())) if costs.exists() else []
-    output = Path(keys["output"])
+    end = time.monotonic() + 60 * whole_number("minutes", keys["minutes"])
+    devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    chosen = [check for check in checks(devices) if check.name.startswith(keys["checks"])]
+    if not chosen:
+        names = ", ".join(check.name for check in checks(devices))
+        raise ValueError(f"checks={keys['checks']}: no check begins so; choose from {names}")
+    output, content = Path(keys["output"]), {**machine(), "checks": list[Facts](), "verdict": list[str]()}
     output.parent.mkdir(parents=True, exist_ok=True)
-    content = {**machine(), "checks": [verdict._asdict() for verdict in verdicts], "norms": times}
-    write_whole(output, (json.dumps(content, indent=1) + "\n").encode())
-    print(output)
-    return int(any(verdict.verdict == "FAIL" for verdict in verdicts))
-
-
-def checks(kinds: Sequence[str], folder: Path, *, device: str, devices: int) -> Iterator[Check]:
-    """Yield the checks of these kinds; what they write lands in the folder."""
-    python = (sys.executable, "-m")
-    if "tests" in kinds:
-        yield Check("tests", (*python, "pytest", "-m", "cuda", "-p", "no:cacheprovider", "tests"))
-    if "norms" in kinds:
-        keys = (f"devices={device}", "rounds=11", f"output={folder}")
-        yield Check("norms", (*python, "scripts.benchmarks.norms", *keys))
-    settings = ("norm=adanorm", "scale=smoke", f"device={device}")
-    if "smoke" in kinds:
-        for task in choices("task"):
-            run = ("adanorm", "run", f"task={task}", *settings, f"runs={folder / 'runs'}")
-            yield Check(f"smoke {task}", (*python, *run))
-    if {"processes", "nodes"} & {*kinds}:
-        yield from _checks_of_processes(kinds, settings, folder, devices)
-    if "size" in kinds:
-        bench = (*python, "scripts.benchmarks.preparation", "pairs=20000", "merges=2000", f"output={folder}")
-        yield Check("size: preparation", bench)
-        plan = ("adanorm", "plan", "task=en-de", "norm=adanorm", f"device={device}")
-        yield Check("size: plan of en-de", (*python, *plan))
-        for task in TASKS:
-            dry = ("adanorm", "run", f"task={task}", "norm=adanorm", "scale=paper", "updates=2")
-            places = (f"device={device}", f"runs={folder / 'size'}", f"data.cache={folder / 'cache'}")
-            yield Check(f"size: dry run of {task}", (*python, *dry, *places))
-
-
-def _checks_of_processes(
-    kinds: Sequence[str], settings: Sequence[str], folder: Path, devices: int
-) -> Iterator[Check]:
-    """Yield a run of two processes, and one of two nodes that are both here."""
-    torchrun = (sys.executable, "-m", "torch.distributed.run")
-    run = ("-m", "adanorm", "run", "task=rt", *settings)
-    if devices < 2:
-        names = [kind for kind in ("processes", "nodes") if kind in kinds]
-        yield from (Check(name, skipped=f"needs two CUDA devices, there is {devices}") for name in names)
-        return
-    if "processes" in kinds:
-        alone = ("--standalone", "--nproc-per-node=2")
-        yield Check("processes", (*torchrun, *alone, *run, f"runs={folder / 'processes'}"))
-    if "nodes" in kinds:
-        with socket.create_server(("localhost", 0)) as free:
-            place = f"--rdzv-endpoint=localhost:{free.getsockname()[1]}"
-        meet = ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", place, "--rdzv-id=two-nodes")
-        node = shlex.join([*torchrun, *meet, *run, f"runs={folder / 'nodes'}"])
-        both = f"CUDA_VISIBLE_DEVICES=0 {node} & CUDA_VISIBLE_DEVICES=1 {node} && wait $!"
-        yield Check("nodes", ("bash", "-c", both))
-
-
-def run_check(check: Check, *, limit: float) -> Verdict:
-    """Return what becomes of a check that may take `limit` seconds."""
-    if check.skipped:
-        return Verdict(check.name, "skipped", why=check.skipped)
-    started = time.monotonic()
-    try:
-        done = subprocess.run(
-            check.command, timeout=limit, check=False, text=True, cwd=PROJECT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},  # so that what is printed last comes last
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        printed, why = done.stdout, f"code {done.returncode}" if done.returncode else ""
-    except subprocess.TimeoutExpired as error:
-        # As bytes, whatever was asked for: cpython issue 87597.
-        printed, why = (error.stdout or b"").decode(errors="replace"), f"no end after {limit:.0f} s"
-    seconds = round(time.monotonic() - started, 1)
-    if not why:
-        return Verdict(check.name, "ok", seconds)
-    lines = printed.strip().splitlines()[-KEPT_LINES:]
-    return Verdict(check.name, "FAIL", seconds, f"{why}: {lines[-1]}" if lines else why, "\n".join(lines))
-
-
-def machine() -> dict[str, Any]:
-    """Return when and on what the checks run."""
-    import torch
-
-    from adanorm.records.environment import describe
-
-    facts = describe(device=torch.device("cuda"), precision="", processes=1, threads=torch.get_num_threads())
-    versions = {"cuda": torch.version.cuda, "devices": torch.cuda.device_count(), "cores": os.cpu_count()}
-    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), **facts, **versions}
+    for check in chosen:
+        facts = run_check(check, seconds=end - time.monotonic())
+        content["checks"].append(facts)
+        content["verdict"] = in_words(content["checks"])
+        write_whole(output, (json.dumps(content, indent=1) + "\n").encode())
+        print(f"{check.name}: {facts['verdict']} {facts.get('why', '')}".rstrip(), flush=True)
+    print("\n".join([*content["verdict"], str(output)]))
+    if not devices:
+        print(f"gpu-check: torch sees no CUDA device: {content['reason']}", file=sys.stderr)
+        return 2
+    return int(any(facts["verdict"] == "FAIL" for facts in content["checks"]))
 
 
 if __name__ == "__main__":

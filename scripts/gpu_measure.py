@@ -1,0 +1,171 @@
+"""What `gpu-check` measures in a process of its own, printed as one line of JSON.
+
+`python -m scripts.gpu_measure speed en-de bf16`; also `equality`, `resume`, `ranks`, `lost`, `allreduce`.
+Under torchrun `speed` and `allreduce` measure all its processes, and the first one prints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed as dist
+
+from adanorm.config.compose import compose_experiment
+from adanorm.records.environment import peak_memory
+from adanorm.runs.setup import choose_device, prepare, start_trainer
+from adanorm.training.distributed import ALONE, World, init_distributed
+from adanorm.training.loop import Trainer
+from scripts.processes import CASES, differences, experiment_of, largest_difference, losses, main
+
+Facts = dict[str, Any]
+# Of a run at the paper's size.
+UPDATES = {"mnist": 34_400, "rt": 430, "sst5": 430, "ptb": 56_000}
+SECONDS, AT_LEAST, WARM = 4.0, 5, 3  # of measured updates, after those that warm up
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+
+
+def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
+    """Return the trainer of a task under AdaNorm."""
+    experiment = compose_experiment([f"task={task}", "norm=adanorm", *settings])
+    trainer = start_trainer(experiment, prepare(experiment), world)
+    trainer.model.train()
+    return trainer
+
+
+def now(device: torch.device) -> float:
+    """Return the time in seconds when a device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def speed(task: str, precision: str) -> Facts:
+    """Return what an update of a task's whole model takes, of the host and of the device, and a run."""
+    of_run = compose_experiment([f"task={task}", "norm=adanorm", "scale=paper"])
+    device = choose_device(of_run)
+    with init_distributed(device) as world:
+        trainer = start(task, "scale=paper", "updates=2", f"precision={precision}", world=world)
+        updates = trainer.batches()
+        for batches in islice(updates, WARM):
+            trainer.update(batches)
+        first = now(device)
+        trainer.update(next(updates))
+        count = max(AT_LEAST, min(200, int(SECONDS / (now(device) - first))))
+        started = now(device)
+        for batches in islice(updates, count):
+            trainer.update(batches)
+        host, whole = time.perf_counter() - started, now(device) - started
+        facts = {
+            "milliseconds": 1000 * whole / count,
+            "host_milliseconds": 1000 * host / count,
+            "peak_gb": peak_memory(device) / 1e9,
+            "hours": (UPDATES.get(task) or of_run.training.max_updates or 0) * whole / count / 3600,
+            "processes": world.size,
+        }
+        return facts if world.size > 1 or device.type == "cpu" else facts | _profiled(trainer, next(updates))
+
+
+def _profiled(trainer: Trainer, batches: list[Any]) -> Facts:
+    """Return of one update its kernels, the device's time in them, and how often the host waited."""
+    with torch.profiler.profile() as profile:
+        trainer.update(batches)
+        torch.cuda.synchronize()
+    events = profile.events() or []
+    kernels = [event for event in events if event.device_type.name == "CUDA"]
+    waits = [event for event in events if re.search(r"(Stream|Event)Synchronize|cudaMemcpy$", event.name)]
+    milliseconds = sum(event.device_time_total for event in kernels) / 1000
+    return {"kernels": len(kernels), "device_milliseconds": milliseconds, "waits": len(waits)}
+
+
+def equality(task: str) -> Facts:
+    """Return how far the losses of a case's first updates lie from those on the CPU."""
+    found = {}
+    for device in ("cpu", "cuda"):
+        experiment = experiment_of(task, device)
+        found[device] = losses(start_trainer(experiment, prepare(experiment)), 4)
+    apart = largest_difference(found["cuda"], found["cpu"])
+    return {"ok": apart < 2e-3, "difference": apart}
+
+
+def resume(task: str, scale: str) -> Facts:
+    """Return whether a run that is taken up has the losses, and the speed, of one that never stopped."""
+    settings, half = [f"scale={scale}", *(["updates=2"] if scale == "paper" else [])], 12
+    with tempfile.TemporaryDirectory() as folder:
+        whole = start(task, *settings)
+        losses(whole, half)
+        whole.save(Path(folder) / "checkpoint.pt")
+        again = start(task, *settings)
+        losses(again, WARM)
+        found, seconds = [], []
+        for trainer in (whole, again):
+            if trainer is again:
+                trainer.resume(Path(folder) / "checkpoint.pt")
+            started = now(trainer.context.device)
+            found.append(losses(trainer, half))
+            seconds.append(now(trainer.context.device) - started)
+    apart, slower = largest_difference(*found), seconds[1] / seconds[0]
+    is_as_fast = slower < 1.3 or trainer.context.device.type == "cpu"  # which others may use meanwhile
+    return {"ok": apart < 1e-4 and is_as_fast, "difference": apart, "times_as_long": slower}
+
+
+def ranks(device: str, largest: str) -> Facts:
+    """Return how far runs of 2, 1 and all processes in turn lie from one of a single process, by case."""
+    with tempfile.TemporaryDirectory() as folder:
+        code = main(Path(folder), device, int(largest), tuple(CASES))
+        found = differences(Path(folder)) if code == 0 else {}
+    return {"ok": bool(found) and max(found.values()) < 1e-3, "differences": found}
+
+
+def lost(device: str) -> Facts:
+    """Return how a run of two processes ends after one was killed: its seconds, its code, what it said."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = ("task=mnist", "norm=adanorm", "scale=smoke", "training.max_epochs=100000", f"runs={folder}")
+        command = (*TORCHRUN, "--nproc-per-node=2", "-m", "adanorm", "run", *run, f"device={device}")
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not list(Path(folder).rglob("metrics.jsonl")) and process.poll() is None:
+            time.sleep(0.2)
+        killed = time.perf_counter()
+        if process.poll() is None:
+            os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
+        try:
+            printed, _ = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return {"ok": False, "why": "still running a minute after a process was killed"}
+        seconds = time.perf_counter() - killed
+    has_line = "another process of this run has ended" in printed
+    return {"ok": seconds < 20 and has_line, "seconds": seconds, "code": process.returncode, "said": has_line}
+
+
+def allreduce() -> Facts:
+    """Return the bandwidth of a sum of 256 MB over all processes, as NCCL's tests count it."""
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    with init_distributed(device) as world:
+        numbers = torch.zeros(2**26, device=device)
+        for _ in range(5):
+            dist.all_reduce(numbers)
+        started = now(device)
+        for _ in range(20):
+            dist.all_reduce(numbers)
+        rate = 20 * numbers.nbytes / (now(device) - started) / 1e9
+        return {"processes": world.size, "gb_per_second": rate * 2 * (world.size - 1) / world.size}
+
+
+if __name__ == "__main__":
+    measures = {m.__name__: m for m in (speed, equality, resume, ranks, lost, allreduce)}
+    facts = measures[sys.argv[1]](*sys.argv[2:])
+    if os.environ.get("RANK", "0") == "0":
+        print(json.dumps(facts), flush=True)
