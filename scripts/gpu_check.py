@@ -3,7 +3,7 @@
 What the machine is; losses beside the CPU's; a run that is taken up; speed, waits and memory of an update of
 each task at the paper's size in every precision; 1, 2, ... and all GPUs; the end of a run that loses a
 process; the norms' kernels. Prints a line per check and a verdict in words, and writes all as JSON after
-every check. The exit code is 1 if a check failed; without a CUDA device it runs what it can, says why, and is 2.
+every check. The exit code is 1 if a check failed; without a CUDA device it says why, and is 2.
 
 Keys: output=FILE, minutes=30 (what is not begun by then is skipped), checks=speed (whose names begin so).
 """
