@@ -87,3 +87,21 @@ def test_settings_of_a_norm_on_a_task_at_a_scale_are_no_other_norms(
                      "norm=rmsnorm scale=mini", "norm=my.norms:My scale=mini")
     }  # fmt: skip
     assert [*rates.values()] == [0.5, 0.5, 0.001, 0.001, 0.001]
+
+
+OF_TASK = {
+    "large-batch": "en-de", "small-rate": "en-de", "wmt14-raw": "en-de", "wmt16-archive": "en-de",
+    "tensor2tensor": "en-vi", "long": "de-en", "iwslt14-tokenized": "de-en", "released": "de-en",
+    "alphanumeric": "rt", "ud": "ptb",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", [name for name in choices("preset") if name != "none"])
+def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
+    plain, other = (
+        compose_experiment([f"task={OF_TASK[preset]}", *setting]) for setting in ([], [f"preset={preset}"])
+    )
+    assert plain.digest() != other.digest()
+    tokens = {"large-batch": 458_752, "small-rate": 28_672}
+    if preset in tokens:
+        assert other.data.model_dump()["batch_tokens"] * other.training.accumulate == tokens[preset]

@@ -126,6 +126,7 @@ class TextConfig(ThreeFilesConfig):
     batch_tokens: Positive
     lowercase: bool
     min_count: Positive
+    words: Literal["alphanumeric"] | None = None  # null: what white space separates
 
 
 class ParallelConfig(ThreeFilesConfig):

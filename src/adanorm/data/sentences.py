@@ -100,7 +100,15 @@ def _plain(leaves: list[str]) -> list[str]:
 
 
 def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]) -> Splits:
-    """Return the sentences as token ids; labels are sorted, words by falling count, then by name."""
+    """Return the sentences as token ids; labels are sorted, words by falling count, then by name.
+
+    A sentence of which no word is left keeps its own.
+    """
+    if data.words == "alphanumeric":
+        corpora = {
+            split: [Sentence(s.label, re.findall(r"\w+", " ".join(s.words)) or s.words) for s in corpus]
+            for split, corpus in corpora.items()
+        }
     if data.lowercase:
         corpora = {
             split: [Sentence(s.label, [word.lower() for word in s.words]) for s in corpus]
