@@ -12,7 +12,8 @@ from pathlib import Path
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
 from adanorm.records.folder import shown
-from adanorm.reporting.report import read_records
+from adanorm.reporting.report import read_tables
+from adanorm.verdicts.claims import claim_results
 from scripts.pages.metadata import croissants, ro_crate
 from scripts.pages.norm_guide import GUIDE, guide
 from scripts.pages.norms_figure import draw
@@ -24,13 +25,13 @@ RESULTS = PROJECT / "results"
 
 def pages() -> dict[Path, str]:
     """Return the text of every page, by its path."""
-    records = read_records()
+    tables = read_tables()
     described = {RESULTS / "metadata" / f"{name}.json": entry for name, entry in croissants().items()}
     described[RESULTS / "ro-crate-metadata.json"] = ro_crate(RESULTS)
     return {
-        README: readme(records.tables),
-        GUIDE: guide(records.tables),
-        RESULTS / "REPORT.md": reproducibility_report(records.judgements, records.tables),
+        README: readme(tables),
+        GUIDE: guide(tables),
+        RESULTS / "REPORT.md": reproducibility_report(claim_results(), tables),
         **{path: json.dumps(entry, indent=1, ensure_ascii=False) + "\n" for path, entry in described.items()},
     }
 

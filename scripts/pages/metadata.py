@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mimetypes
 from pathlib import Path
 from typing import Any
@@ -11,25 +12,8 @@ from adanorm.data.catalogue import SOURCES, File, Source
 PAPER, TITLE = "https://arxiv.org/abs/1911.07013", "Understanding and Improving Layer Normalization"
 PUBLISHED = "2026-11-22"  # version 0.1.0
 CROISSANT = "http://mlcommons.org/croissant/"
-_TERMS = (
-    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes"
-    " isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace"
-    " samplingRate separator source subField transform"
-)
 # The context that the specification of Croissant 1.1 asks for.
-CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "cr": CROISSANT,
-    "rai": f"{CROISSANT}RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "sc": "https://schema.org/",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    **{term: f"cr:{term}" for term in _TERMS.split()},
-}
+CONTEXT: dict[str, Any] = json.loads(Path(__file__).with_name("croissant-context.json").read_text("utf-8"))
 TYPES = {".gz": "application/gzip", ".tgz": "application/gzip", ".zip": "application/zip"}
 # The parts of the results, with what they hold.
 PARTS = {

@@ -11,7 +11,6 @@ from statistics import fmean
 from adanorm.analyses.cell import unchanged_with
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
-from adanorm.config.titles import title
 from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.cell import Evidence, variance_of
@@ -69,7 +68,8 @@ def _scores(tables: Sequence[Table], norm: str) -> list[str]:
     lines: dict[tuple[str, str], str] = {}
     for table in tables:
         for task, line in _of_table(table, norm).items():
-            lines.setdefault((task, table.study.scale), f"{title(task)}, `{table.study.scale}`: {line}")
+            name = f"{table.column_title(task)}, `{table.study.scale}`"
+            lines.setdefault((task, table.study.scale), f"{name}: {line}")
     return list(lines.values())
 
 
@@ -89,7 +89,11 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         if task in decided and decided[task].comparison is not None:  # by the study's own rule
             answer, remark = decided[task].answer or answer, ""
         sign = 1 if table.metric_of(task).higher_is_better else -1
-        gap = f"{sign * fmean(both.gaps):+.2f} to LayerNorm" if both.gaps else "beside LayerNorm"
+        gap = (
+            f"{sign * fmean(both.gaps):+.2f} to LayerNorm on {len(both.gaps)} shared seeds"
+            if both.gaps
+            else "beside LayerNorm"
+        )
         lines[task] += f", {gap}: {answer}{f' ({remark})' if remark else ''}"
     return lines
 

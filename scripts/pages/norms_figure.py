@@ -44,4 +44,4 @@ def draw(costs: Path) -> None:
 
 
 def _case(row: dict[str, str]) -> str:
-    return f"{row['device']}, {row['threads']} thread(s)\n({row['rows']}, {row['features']}) {row['dtype']}"
+    return f"{row['device']}, {row['threads']} threads\n({row['rows']}, {row['features']}) {row['dtype']}"

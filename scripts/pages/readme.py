@@ -46,13 +46,12 @@ def summary_table(table: Table) -> str:
 
 def _seeds(table: Table, tasks: Sequence[str]) -> str:
     """Return how many seeds the cells are of: the planned ones, and where there are others."""
-    planned = len(table.study.seeds)
-    others = []
+    planned, others = len(table.study.seeds), []
     for task in tasks:
         counts = {norm: len(cell.by_seed) for norm in table.study.rows if (cell := table.cells[norm, task])}
         own = [f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)]
         others += [f"on {title(task)} {', '.join(own)}"] if own else []
-    return f"Seeds: {planned} a cell{', but ' if others else ''}{'; '.join(others)}."
+    return f"Seeds: {planned} per cell{', but ' if others else ''}{'; '.join(others)}."
 
 
 def _paper(table: Table, norm: str, task: str) -> str:

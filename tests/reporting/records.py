@@ -16,6 +16,9 @@ from adanorm.files import with_checksum
 from adanorm.metrics.by_example import score as score_of
 from adanorm.records.check import digests
 from adanorm.records.folder import RunFolder
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import Study, load_study
 
 Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster where there is one
 
@@ -77,6 +80,16 @@ def record(
 def score(accuracy: float) -> dict[str, Any]:
     """Return what a result says of a run with this accuracy, in validation and in the test."""
     return {"valid": {"accuracy": accuracy}, "test": {"accuracy": accuracy}}
+
+
+def scored(study: str | Study, runs: Path, scores: Mapping[tuple[str, str], Sequence[float]]) -> Table:
+    """Return a study's table over records of test scores by row and task, one per seed."""
+    study = load_study(study) if isinstance(study, str) else study
+    grid = study_grid(study, runs=str(runs))
+    for address, of_cell in scores.items():
+        for run, test in zip(grid[address].runs, of_cell, strict=False):
+            record(run, valid={run.task.selection_metric: test}, test={run.task.metric: test})
+    return Table(study, grid)
 
 
 def record_analysis(record: AnalysisRecord, **result: Any) -> None:

@@ -6,12 +6,13 @@ import csv
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adanorm.analyses.cell import analysis_results
+from adanorm.analyses.spec import analysis_grid, analysis_names, load_analysis
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, choices
@@ -20,6 +21,7 @@ from adanorm.records.baselines import best_baseline
 from adanorm.records.published import published, published_tasks
 from adanorm.records.reader import runs_on_record
 from adanorm.reporting.report import report_page
+from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.reporting.tables.findings import findings_markdown
@@ -34,26 +36,9 @@ from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.epoch_choice import epoch_choices
 from adanorm.verdicts.reproducibility import agreements
 from adanorm.verdicts.variance import Spread
-from tests.reporting.records import record, score
+from tests.reporting.records import record, score, scored
 
 SPREAD = Spread(1.0, 14)  # of a run, pooled over seven norms of three seeds
-
-
-def scored(
-    study: str | Study,
-    runs: Path,
-    scores: Mapping[tuple[str, str], Sequence[float]],
-    *,
-    beside: Mapping[str, float] | None = None,
-) -> Table:
-    """Return a study's table over records of test scores by row and task, one per seed."""
-    study = load_study(study) if isinstance(study, str) else study
-    grid = study_grid(study, runs=str(runs))
-    for address, of_cell in scores.items():
-        for run, test in zip(grid[address].runs, of_cell, strict=False):
-            metrics = {run.task.metric: test, **(beside or {})}
-            record(run, valid={run.task.selection_metric: test}, test=metrics)
-    return Table(study, grid)
 
 
 def of_csv(table: Table) -> list[dict[str, Any]]:
@@ -208,6 +193,8 @@ def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(table: Table) ->
     assert [row["seeds"] for row in of_csv(after) if row["scores"]] == ["1 2 3", "1 2 3 4"]
     assert "On MNIST the two means have other seeds" in table_markdown(after)
     assert "other seeds" not in table_markdown(table)
+    assert max(map(len, table_text(table).splitlines())) <= 80
+    assert "no runs yet: En-De, De-En" in table_text(table)
 
 
 def test_norms_over_channels_are_told_from_those_over_all_units(tmp_path: Path) -> None:
@@ -266,19 +253,9 @@ def test_only_what_is_significantly_best_is_bold(tmp_path: Path) -> None:
     assert r"\textbf{79.00 $\pm$ 0.95}" in table_latex(table)
 
 
-def test_the_terminal_shows_a_table_within_80_columns(table: Table) -> None:
-    text = table_text(table)
-    assert max(len(line) for line in text.splitlines()) <= 80
-    assert "no runs yet: En-De, De-En" in text
-
-
-def test_unconfirmed_numbers_are_marked() -> None:
-    text = table_markdown(scored("table3", Path("nowhere"), {}))
-    for part in ("77.04†", "76.66 |", "no public source confirms"):
-        assert part in text
-
-
-def test_quoted_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
+def test_quoted_and_unconfirmed_numbers_of_the_paper_get_no_verdict(tmp_path: Path) -> None:
+    unconfirmed = table_markdown(scored("table3", Path("nowhere"), {}))
+    assert all(part in unconfirmed for part in ("77.04†", "76.66 |", "no public source confirms"))
     quoting = scored("ptb-sample", tmp_path, {("layernorm", "ptb"): (85.0, 86.0, 87.0)})
     text = table_markdown(quoting)
     assert "| LayerNorm | 86.00 ± 1.00 |\n| · paper | 89.12 |" in text
@@ -435,5 +412,9 @@ def test_the_committed_tables_are_those_of_the_committed_records(
         study = load_study(name)
         paths = write_table(Table(study, study_grid(study, runs=runs)), name, tmp_path)
         texts |= {path.name: path.read_text() for path in paths}
+    for analysis in map(load_analysis, analysis_names()):
+        grid = analysis_grid(analysis, runs=runs)
+        if any(analysis_results(cell) for cell in grid.values()):
+            texts |= {path.name: path.read_text() for path in write_analysis(analysis, grid, tmp_path)}
     stale = [n for n, text in texts.items() if (PROJECT / "results" / "tables" / n).read_text() != text]
     assert not stale, "run `make tables`"

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.config.compose import cached_experiment, compose_experiment
-from adanorm.config.paths import choices
+from adanorm.config.compose import compose_experiment
 from adanorm.reporting.report import build_report
 from tests.reporting.records import record, said, seal
 
@@ -110,16 +109,6 @@ def test_a_configuration_stands_whole_once_a_task_and_scale_and_then_as_what_dif
     assert "training" not in shown["LayerNorm"]
 
 
-def test_a_reader_chooses_among_the_tasks_norms_and_scales_on_the_page(text: str) -> None:
-    offered = {
-        key: set(re.findall(r"<option>(.*?)</option>", choice))
-        for key, choice in re.findall(r'<select name="(task|norm|scale)">(.*?)</select>', text)
-    }
-    for key, values in offered.items():
-        assert values >= set(re.findall(rf'data-{key}="(.*?)"', text))
-    assert offered["scale"] == {"paper", "small"}
-
-
 def test_what_is_half_written_foreign_or_of_another_schema_is_in_no_number(text: str) -> None:
     for score in ("99.0", "98.0", "97.0"):
         assert f">{score}" not in text
@@ -129,11 +118,3 @@ def test_the_report_says_what_is_missing(tmp_path: Path) -> None:
     text = build_report(str(tmp_path))
     assert "<code>make study STUDY=table4</code>" in text
     assert "0 runs done" in text
-
-
-def test_a_configuration_composed_before_is_the_same_experiment() -> None:
-    for task in choices("task"):
-        overrides = [f"task={task}", "norm=adanorm", "scale=mini"]
-        assert cached_experiment(overrides) == compose_experiment(overrides)
-        assert cached_experiment(overrides, runs="x").runs == "x"
-        assert cached_experiment(overrides).digest() == compose_experiment(overrides).digest()

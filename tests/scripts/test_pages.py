@@ -58,9 +58,9 @@ def test_the_readmes_table_says_how_many_seeds_its_cells_have(tmp_path: Path) ->
     runs = grid["adanorm", "mnist"].runs
     for run in runs:
         record(run, **score(99.1))
-    assert summary_table(Table(study, grid)).endswith("\n\nSeeds: 3 a cell.")
+    assert summary_table(Table(study, grid)).endswith("\n\nSeeds: 3 per cell.")
     record(runs[0].model_copy(update={"seed": 4}), **score(99.6))
-    assert summary_table(Table(study, grid)).endswith("\n\nSeeds: 3 a cell, but on MNIST AdaNorm 4.")
+    assert summary_table(Table(study, grid)).endswith("\n\nSeeds: 3 per cell, but on MNIST AdaNorm 4.")
 
 
 def test_the_settings_of_the_site_are_those_of_every_section() -> None:

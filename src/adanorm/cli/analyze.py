@@ -43,7 +43,7 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Complete what an analysis lacks, write its table and figures, and print the table."""
-    from adanorm.reporting.figures.catalogue import drawn_analysis  # with it matplotlib
+    from adanorm.reporting.figures.over_updates import over_updates  # with it matplotlib
     from adanorm.reporting.figures.style import write_figure
 
     name, runs = arguments.names[0], folder_of(arguments.keys["runs"])
@@ -65,7 +65,7 @@ def main(arguments: Arguments) -> None:
         place = Path(runs) if runs else PROJECT / "outputs" / "analyses"
     paths = write_analysis(chosen, grid, place / "tables")[:1]
     for task in chosen.tasks:
-        if drawing := drawn_analysis(chosen, grid, task):
+        if drawing := over_updates(chosen, grid, task):
             paths += write_figure(drawing, place / "figures")[:1]
     print("\n".join(shown(path) for path in paths))
 

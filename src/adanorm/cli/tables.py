@@ -8,7 +8,6 @@ from adanorm.analyses.cell import analysis_results
 from adanorm.analyses.spec import analysis_grid, analysis_names, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.paths import PROJECT, choices
-from adanorm.files import write_whole
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
@@ -17,6 +16,7 @@ from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
+from adanorm.reporting.text import write_texts
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 from adanorm.verdicts.claims import claim_results
@@ -61,17 +61,15 @@ def main(arguments: Arguments) -> None:
 
 def _write_the_others() -> None:
     """Write what is of no one study: claims, findings, the tables of the analyses."""
-    folder = PROJECT / "results" / "tables"
     columns = agreements()
-    pages = {
-        folder / "claims.md": claims_markdown(claim_results()),
-        folder / "findings.md": findings_markdown(),
-        folder / "epoch-choice.md": epoch_choice_markdown(epoch_choices()),
-        folder / "reproducibility.md": reproducibility_markdown(columns),
-        folder / "reproducibility.csv": reproducibility_csv(columns),
+    texts = {
+        "claims.md": claims_markdown(claim_results()),
+        "findings.md": findings_markdown(),
+        "epoch-choice.md": epoch_choice_markdown(epoch_choices()),
+        "reproducibility.md": reproducibility_markdown(columns),
+        "reproducibility.csv": reproducibility_csv(columns),
     }
-    for path, text in pages.items():
-        write_whole(path, text.encode())
+    for path in write_texts(PROJECT / "results" / "tables", texts):
         print(shown(path))
     for analysis in map(load_analysis, analysis_names()):
         grid = analysis_grid(analysis)

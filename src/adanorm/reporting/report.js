@@ -21,6 +21,9 @@ function show() {
   history.replaceState(null, "", (query ? "?" + query : location.pathname) + location.hash);
 }
 filter.hidden = false;
+for (const select of filter.querySelectorAll("select"))
+  for (const value of new Set([...document.querySelectorAll(`[data-${select.name}]`)].map((one) => one.dataset[select.name])))
+    select.add(new Option(value));
 for (const [key, value] of new URLSearchParams(location.search)) if (filter.elements[key]) filter.elements[key].value = value;
 filter.addEventListener("change", show);
 filter.addEventListener("reset", () => setTimeout(show));

@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment
 
@@ -22,7 +22,7 @@ from adanorm.reporting.answers import question
 from adanorm.reporting.tables import claims, formats, reproducibility
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.text import plain
+from adanorm.reporting.text import how_to_read, plain
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
 from adanorm.verdicts import sentences
@@ -46,31 +46,23 @@ def report_page(
 
     `figures` are captions by the figures' names.
     """
-    # What has no runs stands under what is missing alone.
-    begun = {
-        name: table for name, table in tables.items() if any(c and c.results for c in table.cells.values())
-    }
+    begun = {name: table for name, table in tables.items() if formats.tasks_with_runs(table)}
     groups = RunGroups(begun.values())
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["plain"] = plain
+    modules = {"in_words": answers_in_words, "claims": claims, "formats": formats, "sentences": sentences}
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
+        **modules,
+        **{"reproducibility": reproducibility, "how_to_read": how_to_read, "notes": notes, "title": title},
         counts={status: counts[status] for status in STATUSES},
-        answers=answers,
-        in_words=answers_in_words,
         judgements=[(result, _figure_of(result, figures or {})) for result in judgements],
-        claims=claims,
-        sentences=sentences,
+        answers=answers,
         columns=columns,
-        reproducibility=reproducibility,
-        tables=begun,
-        formats=formats,
-        notes=notes,
-        title=title,
-        groups=groups,
         figures=figures or {},
-        missing=[(name, table, counted) for name, table in tables.items() if (counted := _missing(table))],
-        filters=_filters(begun.values(), judgements),
+        groups=groups,
+        tables=begun,
+        lacking={name: table for name, table in tables.items() if table.lacks_runs},
         style=TEMPLATE.with_suffix(".css").read_text("utf-8"),
         script=TEMPLATE.with_suffix(".js").read_text("utf-8"),
     )
@@ -164,46 +156,15 @@ def _differences(first: str, other: str) -> str:
     return "\n".join([*lines, *(f"{key}: -" for key in before if key not in after)])
 
 
-def _filters(tables: Iterable[Table], judgements: Sequence[ClaimResult]) -> dict[str, list[str]]:
-    """Return what a reader may choose to see alone: the tasks, norms and scales of tables and claims."""
-    studies = [table.study for table in tables]
-    values = {
-        "task": [title(task) for study in studies for task in study.columns],
-        "norm": [title(row.norm) for study in studies for row in study.rows.values()],
-        "scale": [study.scale for study in studies] + [judgement.scale for judgement in judgements],
-    }
-    return {key: list(dict.fromkeys(names)) for key, names in values.items()}
-
-
-def _missing(table: Table) -> str:
-    """Return how many cells of a study lack runs, of all; empty where none does."""
-    rows = table.study.rows
-    wanted = [
-        cell
-        for (row, task), cell in table.cells.items()
-        if not rows[row].undefined and task in (rows[row].only or table.study.columns)
-    ]
-    lacking = sum(cell is None or len(cell.results) < len(table.study.seeds) for cell in wanted)
-    return f"{lacking} of {len(wanted)}" if lacking else ""
-
-
-class Records(NamedTuple):
-    """What is read of a folder of records: the tables by study, and what its runs say of the claims."""
-
-    tables: dict[str, Table]
-    judgements: list[ClaimResult]
-
-
-def read_records(runs: str | None = None) -> Records:
-    """Return the tables and claims of a folder of records, or of results/."""
-    tables = {name: Table(study, study_grid(study, runs=runs)) for name, study in load_studies().items()}
-    return Records(tables, claim_results(runs))
+def read_tables(runs: str | None = None) -> dict[str, Table]:
+    """Return the table of every study over a folder of records, or over results/."""
+    return {name: Table(study, study_grid(study, runs=runs)) for name, study in load_studies().items()}
 
 
 def build_report(runs: str | None = None) -> str:
     """Return the report over the records of a folder, or of results/ with its figures."""
-    tables, judgements = read_records(runs)
     drawn = sorted((PROJECT / "results" / "figures").glob("*.md")) if runs is None else []
     captions = (path.read_text("utf-8").strip().rpartition("\n\n")[2] for path in drawn)
     figures = {path.stem: plain(caption) for path, caption in zip(drawn, captions, strict=True)}
-    return report_page(tables, judgements, figures, agreements(runs), task_answers(question(), runs=runs))
+    answers = task_answers(question(), runs=runs)
+    return report_page(read_tables(runs), claim_results(runs), figures, agreements(runs), answers)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from adanorm.files import write_whole
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -37,6 +41,21 @@ def markdown_row(fields: Iterable[str]) -> str:
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a Markdown table; its fields are Markdown."""
     return [*map(markdown_row, (header, ["---"] * len(header))), *map(markdown_row, rows)]
+
+
+@cache
+def how_to_read(part: str) -> str:
+    """Return what how-to-read.md says of a part, such as `Claims`, in Markdown."""
+    page = Path(__file__).with_name("how-to-read.md").read_text("utf-8")
+    return " ".join(page.partition(f"## {part}\n")[2].partition("\n## ")[0].split())
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write texts by their files' names and return the files; the folder is made where it lacks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_whole(folder / name, text.encode())
+    return [folder / name for name in texts]
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

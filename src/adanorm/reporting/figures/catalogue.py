@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import TypeAlias
 
-from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, analysis_names, load_analysis
+from adanorm.analyses.spec import Analysis, analysis_grid, analysis_names, load_analysis
 from adanorm.config.paths import choices
 from adanorm.reporting.answers import question
 from adanorm.reporting.figures.curves import curves
@@ -29,12 +29,6 @@ def figure_names() -> list[str]:
     return list(_figures())
 
 
-def drawn_analysis(analysis: Analysis, grid: AnalysisGrid, task: str) -> NamedFigure | None:
-    """Return an analysis' figure of a task, or None where it has no records yet."""
-    cells = {norm: grid[norm, task] for norm in analysis.norms}
-    return over_updates(f"analysis-{analysis.name}-{task}", analysis, task, cells)
-
-
 def draw_figure(name: str, *, runs: str | None = None) -> NamedFigure | None:
     """Return a figure, or None where it has no records yet.
 
@@ -52,13 +46,12 @@ def _figures() -> dict[str, Draw]:
         "answer": lambda name, runs: answer_figure(name, task_answers(question(), runs=runs))
     }
     for name, study in load_studies().items():
-        if study.shows == "curves":
-            figures |= {f"{name}-{task}": partial(_curves, study, task) for task in study.columns}
-        elif study.over or "figure" in study.roles:
-            figures[f"norms-{name}"] = partial(_scores, study)
+        drawn = {f"{name}-{task}": task for task in study.columns} if study.shows == "curves" else {}
         if "curves" in study.roles:
-            for task in choices("task"):
-                figures[f"curves-{task}-{study.scale}"] = partial(_curves, study, task)
+            drawn |= {f"curves-{task}-{study.scale}": task for task in choices("task")}
+        figures |= {figure: partial(_curves, study, task) for figure, task in drawn.items()}
+        if study.shows != "curves" and (study.over or "figure" in study.roles):
+            figures[f"norms-{name}"] = partial(_scores, study)
     for claim in _compared_claims():
         figures |= {f"evidence-{claim.id}-{scale}": partial(_evidence, claim, scale) for scale in SCALES}
     for analysis in map(load_analysis, analysis_names()):
@@ -87,4 +80,4 @@ def _curves(study: Study, task: str, name: str, runs: str | None) -> NamedFigure
 
 
 def _analysis(analysis: Analysis, task: str, name: str, runs: str | None) -> NamedFigure | None:
-    return drawn_analysis(analysis, analysis_grid(analysis, runs=runs), task)
+    return over_updates(analysis, analysis_grid(analysis, runs=runs), task)

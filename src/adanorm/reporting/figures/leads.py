@@ -24,15 +24,13 @@ from adanorm.verdicts.sentences import count, data_sets, listed
 SIGNS = {"ahead": "#0072B2", "behind": "#D55E00", "not told apart": "0.35"}
 ANSWERS = {"better": "#0072B2", "worse": "#D55E00", "equivalent": "#009E73", "open": "0.35"}
 MARGIN: dict[str, Any] = {"color": "#F0E442", "alpha": 0.35, "linewidth": 0}
+SIZE: dict[str, Any] = {"linewidth": 2.6, "solid_capstyle": "butt"}
 PAPER_LINE: dict[str, Any] = {"color": "black", "dashes": (2, 1.5), "linewidth": 0.8}
 
 
 def _interval_handles() -> dict[str, style.Handle]:
-    return {
-        "interval of the sign": {},
-        "interval of the size": {"linewidth": 3},
-        "within the margin": Patch(**MARGIN),
-    }
+    margin = Patch(**MARGIN)
+    return {"interval of the sign": {}, "interval of the size": SIZE, "within the margin": margin}
 
 
 @style.figure_style()
@@ -58,8 +56,8 @@ def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
     axes.axvspan(-comparison.margin, comparison.margin, zorder=0, **MARGIN)
     axes.axvline(0, color="0.6", linewidth=0.8, zorder=1)
     color = SIGNS[comparison.sign]
-    axes.plot(comparison.interval, [0, 0], color=color)
-    axes.plot(comparison.margin_interval, [0, 0], color=color, linewidth=3, solid_capstyle="butt")
+    for ends, look in ((comparison.interval, {}), (comparison.margin_interval, SIZE)):
+        axes.plot(ends, [0, 0], color=color, **look)
     axes.plot(comparison.gap, 0, marker="o", color=color, markersize=5)
     drawn = [*comparison.interval, comparison.margin]
     if comparison.paper is not None:
@@ -135,8 +133,8 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
         comparison = pair.comparison
         assert comparison is not None, "only such are drawn"
         color, margin, at = ANSWERS.get(pair.answer, "0.35"), comparison.margin, [comparison.seeds] * 2
-        axes.plot(at, comparison.interval, color=color)
-        axes.plot(at, comparison.margin_interval, color=color, linewidth=2, solid_capstyle="butt")
+        for ends, look in ((comparison.interval, {}), (comparison.margin_interval, SIZE)):
+            axes.plot(at, ends, color=color, **look)
         axes.plot(comparison.seeds, comparison.gap, marker="o", color=color, markerfacecolor="white")
         reach, last = max(reach, abs(comparison.gap)), comparison.interval
         if comparison.paper is not None:

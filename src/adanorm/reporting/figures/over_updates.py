@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from adanorm.analyses.cell import analysis_results, geometric_mean
-from adanorm.analyses.spec import Analysis, AnalysisRecord, Quantity
+from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity
 from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.reporting.figures import style
@@ -21,14 +21,12 @@ Rows: TypeAlias = Sequence[Mapping[str, Any]]  # the observations of a norm, ove
 
 
 @style.figure_style()
-def over_updates(
-    name: str, analysis: Analysis, task: str, cells: Mapping[str, Sequence[AnalysisRecord]]
-) -> style.NamedFigure | None:
+def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.NamedFigure | None:
     """Return each norm's mean over places and seeds by update; None where no record has ended.
 
     A quantity recorded with its ends, as `loss_low` and `loss_high` beside `loss`, is the band between them.
     """
-    ended = {norm: [record for record in cell if analysis_results([record])] for norm, cell in cells.items()}
+    ended = {norm: [r for r in grid[norm, task] if analysis_results([r])] for norm in analysis.norms}
     rows = {
         norm: [row for record in records for row in reader.record(record.folder()).rows("rows.jsonl")]
         for norm, records in ended.items()
@@ -38,10 +36,10 @@ def over_updates(
     shown = [q for q in analysis.shown if q.panel and {q.name, f"{q.name}_low"} & known]
     if not shown:
         return None
-    figure, grid = style.panels(len(shown), 2.0, _message(analysis, task, rows, shown[0]))
+    figure, panels = style.panels(len(shown), 2.0, _message(analysis, task, rows, shown[0]))
     look = style.norm_styles(analysis.norms)
     handles: dict[str, style.Handle] = {}
-    for quantity, axes in zip(shown, grid, strict=True):
+    for quantity, axes in zip(shown, panels, strict=True):
         for norm, of_norm in rows.items():
             if line := _draw(axes, of_norm, quantity, look[norm]):
                 handles.setdefault(title(norm), line)
@@ -53,7 +51,7 @@ def over_updates(
         else:
             axes.yaxis.set_major_locator(ticker.MaxNLocator(4))
             axes.yaxis.set_major_formatter("{x:g}")
-    if any(axes.collections for axes in grid):
+    if any(axes.collections for axes in panels):
         handles["lowest to highest"] = style.band()
     labels = {quantity.name: quantity.label for quantity in analysis.shown}
     if beside := [labels[q.beside] for q in shown if q.beside]:
@@ -64,7 +62,7 @@ def over_updates(
         f"{analysis.title}: {title(task)}, {analysis.scale} scale, means over places and {seeds(drawn)}."
         f" The table of the analysis says what each quantity is."
     )
-    return style.NamedFigure(name, caption, figure)
+    return style.NamedFigure(f"analysis-{analysis.name}-{task}", caption, figure)
 
 
 BESIDE: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "zorder": 1.9}

@@ -8,8 +8,7 @@ from adanorm.analyses.cell import analysis_results, text
 from adanorm.analyses.spec import Analysis, AnalysisGrid
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.files import write_whole
-from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds
+from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds, write_texts
 
 
 def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
@@ -57,12 +56,8 @@ def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
 
 def write_analysis(analysis: Analysis, grid: AnalysisGrid, folder: Path | None = None) -> list[Path]:
     """Write an analysis' table in its two formats and return the files."""
-    folder = folder or PROJECT / "results" / "tables"
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = {
-        folder / f"analysis-{analysis.name}.md": analysis_markdown(analysis, grid),
-        folder / f"analysis-{analysis.name}.csv": analysis_csv(analysis, grid),
+    texts = {
+        f"analysis-{analysis.name}.md": analysis_markdown(analysis, grid),
+        f"analysis-{analysis.name}.csv": analysis_csv(analysis, grid),
     }
-    for path, content in paths.items():
-        write_whole(path, content.encode())
-    return list(paths)
+    return write_texts(folder or PROJECT / "results" / "tables", texts)

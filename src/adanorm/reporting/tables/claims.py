@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from adanorm.config.titles import quantity_title, task_metric, title
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.text import markdown_table
+from adanorm.reporting.text import how_to_read, markdown_table
 from adanorm.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
@@ -31,24 +31,11 @@ def registered_note() -> str:
     )
 
 
-CLAIMS_NOTE = (
-    "The effect is the lead of the norm that is claimed to be better, over shared seeds, in the task's"
-    " unit. *Better* and *worse*: zero is outside the 95 % interval. *Equivalent*: the interval for the"
-    " margin (90 %) lies inside it. *Open*: neither. *Noise*: whether the choice of test examples is in"
-    " the interval beside the seeds. *Excluded* has the p of the paper's gap being the true one on this"
-    " test set. *To find* and *to show* are seeds in all, and those still to run with their core-hours,"
-    " by which a look after each seed has closed it with probability 0.8 if the paper's gap is true, or"
-    " if there is no difference. The validation scores are effects with half their 95 % interval, at the"
-    " best epoch and on average over the last third of the evaluations. At scale small the paper's gaps"
-    " are no measure."
-)
-
-
 def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     """Return the claims in Markdown: all verdicts first, then one table per claim with its comparisons."""
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
     lines += markdown_table(VERDICT_COLUMNS, map(verdict_row, judgements))
-    lines += ["", "## How to read the tables", "", CLAIMS_NOTE, "", *_papers_own_table()]
+    lines += ["", "## How to read the tables", "", how_to_read("Claims"), "", *_papers_own_table()]
     for result in judgements:
         if result.run:
             lead = f"{result.claim.source}. Scale {result.scale}: {claim_sentence(result)}"
@@ -78,32 +65,22 @@ def claim_row(task: TaskResult) -> list[str]:
     if comparison is None:
         effect = f"{sum(pair.gaps) / len(pair.gaps):+.3f}" if pair.gaps else "-"
         return [*row, effect, *["-"] * 4, pair.answer + remark, "-", str(len(pair.seeds)), *["-"] * 6]
-    intervals = [
-        f"{low:+.3f} to {high:+.3f}" for low, high in (comparison.interval, comparison.margin_interval)
-    ]
-    noise = f"seeds, {comparison.examples:,} examples" if comparison.examples else "seeds"
-    paper = comparison.paper
-    quoted = ["-", "-"]
-    if paper is not None:
-        gap = f"{paper.value:+.3f}{'' if paper.confirmed else UNCONFIRMED}"
-        quoted = [
-            gap,
-            f"{'yes' if comparison.papers_gap == 'excluded' else 'no'} ({shown_p(comparison.paper_p)})",
-        ]
-    ahead = pair.prospect
-    assert ahead is not None, "with a comparison"
+    paper, prospect = comparison.paper, pair.prospect
+    assert prospect is not None, "with a comparison"
+    excluded = "yes" if comparison.papers_gap == "excluded" else "no"
     return [
         *row,
         f"{comparison.gap:+.3f}",
-        *intervals,
-        noise,
+        *(f"{low:+.3f} to {high:+.3f}" for low, high in (comparison.interval, comparison.margin_interval)),
+        f"seeds, {comparison.examples:,} examples" if comparison.examples else "seeds",
         f"{comparison.margin:g}",
         pair.answer + remark,
         shown_p(comparison.p),
         str(comparison.seeds),
-        *quoted,
-        _seeds(pair, ahead.to_find) if paper else "-",
-        _seeds(pair, ahead.to_equate),
+        f"{paper.value:+.3f}{'' if paper.confirmed else UNCONFIRMED}" if paper else "-",
+        f"{excluded} ({shown_p(comparison.paper_p)})" if paper else "-",
+        _seeds(pair, prospect.to_find) if paper else "-",
+        _seeds(pair, prospect.to_equate),
         _half(task.best_epoch),
         _half(task.level),
     ]
@@ -139,18 +116,17 @@ def over_tasks(result: ClaimResult) -> str:
 
 
 OWN_COLUMNS = ("claim", "data sets for it", "against", "equal", "p of the sign test")
-OWN_NOTE = (
-    "How often the paper's numbers, one seed each, have the better norm ahead, and how probable a count as"
-    " one-sided is if neither norm is better. A divergence counts as behind; where both diverge there is no"
-    " count."
-)
 
 
 def _papers_own_table() -> list[str]:
     """Return the claims tested on the paper's own numbers."""
-    lines = ["## The paper's own table, tested as the paper's claims", "", OWN_NOTE, ""]
+    lines = [
+        "## The paper's own table, tested as the paper's claims",
+        "",
+        how_to_read("The paper's own table"),
+    ]
     rows = (
         [own.claim.text, *map(str, (own.wins, own.losses, own.ties)), shown_p(own.p)]
         for own in claims_of_the_paper()
     )
-    return [*lines, *markdown_table(OWN_COLUMNS, rows)]
+    return [*lines, "", *markdown_table(OWN_COLUMNS, rows)]

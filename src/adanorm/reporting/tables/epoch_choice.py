@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adanorm.config.titles import task_metric, title
-from adanorm.reporting.text import markdown_table
+from adanorm.reporting.text import how_to_read, markdown_table
 from adanorm.verdicts.epoch_choice import EpochChoice, Steadier
 
 COLUMNS = (
@@ -17,20 +17,6 @@ OF_AVERAGES = (
     "s of the level", "s of the averaged weights' score", "seeds of levels for 10",
     "seeds of averages for 10", "won by averaging",
 )  # fmt: skip
-NOTE = (
-    "Of runs whose test score was taken at every evaluation; no choice was made by it. *s* is the standard"
-    " deviation over seeds, pooled over groups of runs that differ in their seed alone: of the test score at"
-    " the epoch with the best validation score, which the tables show, and of the level, the mean test score"
-    " of the last third of the evaluations. *Seeds of levels for 10*: how many seeds of levels tell as much"
-    " as ten of chosen epochs, with the 95 % interval of the ratio of two variances in the same runs (Pitman"
-    " 1939, Morgan 1939). *Won by choosing on the test set*: by how much the best epoch of the test set is"
-    " better than the chosen one, on average, in the task's unit: what a paper gains that chooses so."
-)
-NOTE_OF_AVERAGES = (
-    "The same of runs whose test score is that of the mean of the weights of the last, or the best,"
-    " evaluations, where the chosen epoch's score is that of the same run. *Won by averaging*: by how much"
-    " the averaged weights' score is better than the chosen epoch's, on average."
-)
 
 
 def epoch_choice_markdown(choices: Sequence[EpochChoice]) -> str:
@@ -39,10 +25,10 @@ def epoch_choice_markdown(choices: Sequence[EpochChoice]) -> str:
     if not choices:
         return "\n".join([*lines, "No task has two seeds of runs that tracked their test score.", ""])
     alone = [choice for choice in choices if choice.averaged is None]
-    lines += [*markdown_table(COLUMNS, map(_row, alone)), "", NOTE, ""]
+    lines += [*markdown_table(COLUMNS, map(_row, alone)), "", how_to_read("Choosing an epoch"), ""]
     if averaged := [choice for choice in choices if choice.averaged is not None]:
         table = markdown_table(OF_AVERAGES, map(_row, averaged))
-        lines += ["## Averaged weights", "", *table, "", NOTE_OF_AVERAGES, ""]
+        lines += ["## Averaged weights", "", *table, "", how_to_read("Averaged weights"), ""]
     return "\n".join(lines)
 
 

@@ -7,23 +7,15 @@ import math
 from adanorm.analyses.cell import analysis_results, number, text
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
 from adanorm.config.titles import title
-from adanorm.reporting.text import markdown, markdown_row, markdown_table
+from adanorm.reporting.text import how_to_read, markdown, markdown_row, markdown_table
 from adanorm.verdicts.findings import Finding, compared, load_findings
 
 COLUMNS = ("task", "quantity", "of", "and of", "difference", "p (Holm)", "seeds", "verdict")
-NOTE = (
-    "Each row compares the second norm with the first, paired by seed; p is of the paired t-test, corrected"
-    " over the finding's rows (Holm 1979). *Supported* and *contradicted* need p below 0.05; that something"
-    " is *not* lower is supported where it is higher, and contradicted where it is lower. All else is"
-    " *undecided*. Quantities that have a logarithmic scale in the figures are compared by their ratio, and"
-    " their means are geometric. The models and data are small ones (`conf/analysis/`), not those of the"
-    " papers."
-)
 
 
 def findings_markdown(runs: str | None = None) -> str:
     """Return every finding with its verdicts, in Markdown; `runs` is the folder of the records."""
-    lines = ["# Findings of older papers, tested", "", NOTE]
+    lines = ["# Findings of older papers, tested", "", how_to_read("Findings")]
     for finding in load_findings():
         analysis = load_analysis(finding.analysis)
         grid = analysis_grid(analysis, runs=runs)

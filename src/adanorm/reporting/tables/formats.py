@@ -9,12 +9,10 @@ from statistics import fmean
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.files import write_whole
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.text import csv_text, latex, markdown, markdown_table
-from adanorm.verdicts.cell import Tried
+from adanorm.reporting.text import csv_text, latex, markdown, markdown_table, write_texts
 
 WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
@@ -27,13 +25,9 @@ def write_table(
     table: Table, name: str, folder: Path | None = None, formats: Sequence[str] = ()
 ) -> list[Path]:
     """Write a table in its formats and return the files: by default those of the study's committed ones."""
-    folder = folder or PROJECT / "results" / "tables"
-    folder.mkdir(parents=True, exist_ok=True)
     standard = ["md", "csv", *(["tex"] if "latex" in table.study.roles else [])]
-    paths = {folder / f"{name}.{kind}": FORMATS[kind](table) for kind in formats or standard}
-    for path, text in paths.items():
-        write_whole(path, text.encode())
-    return list(paths)
+    texts = {f"{name}.{kind}": FORMATS[kind](table) for kind in formats or standard}
+    return write_texts(folder or PROJECT / "results" / "tables", texts)
 
 
 def _grid(table: Table, escaped: Callable[[str], str], *, bold: str) -> list[list[str]]:
@@ -108,22 +102,17 @@ def _best_and_level(table: Table, norm: str, task: str) -> str:
 
 def _tries(table: Table) -> list[str]:
     """Return the validation scores of a budget's settings in Markdown."""
-    if not (tries := table.tries()):
-        return []
-    tasks = tasks_with_runs(table)
+    tasks, rows = tasks_with_runs(table), []
+    for (row, setting), by_task in table.tries().items():
+        texts = []
+        for task in tasks:
+            tried = by_task.get(task)
+            is_shown = tried and tried.valid and table.is_shown(row, task, tried.candidate)
+            text = tried.text if tried else "-"
+            texts.append(f"**{text}**" if is_shown else text)
+        rows.append([markdown(title(row)), markdown(setting), *texts])
     header = ["Model", "setting", *(validation_label(table, task) for task in tasks)]
-    rows = [
-        [*map(markdown, (title(row), setting)), *(_tried(table, row, task, of.get(task)) for task in tasks)]
-        for (row, setting), of in tries.items()
-    ]
-    return [f"## {TRIES}", "", *markdown_table(header, rows), "", TRIES_NOTE, ""]
-
-
-def _tried(table: Table, row: str, task: str, tried: Tried | None) -> str:
-    if tried is None:
-        return "-"
-    is_shown = table.is_shown(row, task, tried.candidate) and tried.valid
-    return f"**{tried.text}**" if is_shown else tried.text
+    return [f"## {TRIES}", "", *markdown_table(header, rows), "", TRIES_NOTE, ""] if rows else []
 
 
 def table_markdown(table: Table) -> str:

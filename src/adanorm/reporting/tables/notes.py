@@ -16,7 +16,7 @@ from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Compares, Conclusion, Rule
-from adanorm.studies.study import Study, load_study
+from adanorm.studies.study import load_study
 from adanorm.verdicts.cell import cell_of, last_fall, with_results
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 from adanorm.verdicts.variance import Scores
@@ -41,22 +41,17 @@ def notes(table: Table) -> list[str]:
 
 def _convergence(table: Table) -> list[str]:
     """Return how far the runs of scale small had converged, and which had not."""
-    if table.study.scale != "small":
-        return []
-    by_cell = {
-        f"{_name(task)} {_name(label)}": [fall for run in cell.runs if (fall := last_fall(run)) is not None]
+    largest = {
+        f"{_name(task)} {_name(label)}": max(falls)
         for (label, task), cell in table.cells.items()
-        if cell is not None and cell.runs
+        if cell and (falls := [fall for run in cell.runs if (fall := last_fall(run)) is not None])
     }
-    largest = {name: max(falls) for name, falls in by_cell.items() if falls}
-    falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
-    if not largest:
+    if table.study.scale != "small" or not largest:
         return []
-    most = max(largest.values())
-    return [
-        f"Over the last tenth of a run its validation loss fell by {most:.1%} at most."
-        + (f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}." if falling else "")
-    ]
+    text = f"Over the last tenth of a run its validation loss fell by {max(largest.values()):.1%} at most."
+    falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
+    more = f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}."
+    return [text + more if falling else text]
 
 
 def _name(name: str) -> str:
@@ -127,9 +122,8 @@ def _tuned(table: Table) -> list[str]:
         if own and any(own.items() <= run.norm.params.items() for run in plan.runs[:1]):
             values = ", ".join(f"{key} = {value}" for key, value in own.items())
             chosen[f"{_name(norm)} on {_name(task)}, {values}"] = None
-    return [f"Chosen for a norm on a task, by validation (`conf/task_norm/`): {'; '.join(chosen)}."] * bool(
-        chosen
-    )
+    text = f"Chosen for a norm on a task, by validation (`conf/task_norm/`): {'; '.join(chosen)}."
+    return [text] if chosen else []
 
 
 def _choice(table: Table) -> list[str]:
@@ -147,9 +141,8 @@ def rule_notes(table: Table) -> list[str]:
     rule = table.study.rule
     if rule is None:
         return []
-    columns = _columns_by_quantity(table, rule)
-    lead, families = _rule(rule, columns), _decided(rule, columns)
-    decisions = [decision for family in families.values() for decision in family]
+    columns, families = _decided(table, rule)
+    lead, decisions = _rule(rule, columns), [d for family in families.values() for d in family]
     if all(d.comparison is None and not d.not_compared for d in decisions):
         return [f"{lead} No runs yet that it could be applied to."]
     paragraphs = [_family(name, family, rule) for name, family in families.items()]
@@ -160,22 +153,23 @@ def rule_notes(table: Table) -> list[str]:
 def rule_decisions(table: Table) -> list[Decision]:
     """Return what the study's rule says of every comparison; none without a rule."""
     rule = table.study.rule
-    families = _decided(rule, _columns_by_quantity(table, rule)).values() if rule else ()
-    return [decision for family in families for decision in family]
+    return [d for family in _decided(table, rule)[1].values() for d in family] if rule else []
 
 
-def _decided(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str, list[Decision]]:
-    """Return the decisions by the name of their family."""
+def _decided(table: Table, rule: Rule) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
+    """Return the columns by quantity, also those the rule takes from other studies; decisions by family."""
+    folder = next((plan.runs[0].runs for plan in table.grid.values() if plan.runs), None)
+    others = [load_study(name) for name in rule.with_columns_of]
+    tables = [table, *(Table(study, study_grid(study, runs=folder)) for study in others)]
+    columns = {
+        quantity: [_column(one, rule, task, quantity) for one in tables for task in one.study.columns]
+        for quantity in dict.fromkeys(map(rule.quantity_of, rule.families))
+    }
     families: dict[str, list[Decision]] = {}
     for name, family in rule.families.items():
         alone = rule.model_copy(update={"families": {name: family}})
         families |= decide(alone, columns[rule.quantity_of(name)])
-    return families
-
-
-def _columns_by_quantity(table: Table, rule: Rule) -> dict[Compares, list[Column]]:
-    quantities = dict.fromkeys(map(rule.quantity_of, rule.families))
-    return {quantity: _columns(table, rule, quantity) for quantity in quantities}
+    return columns, families
 
 
 def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
@@ -196,14 +190,6 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
     return f"The study's rule: {'; '.join(filter(None, parts))}."
 
 
-def _columns(table: Table, rule: Rule, quantity: Compares) -> list[Column]:
-    """Return the columns of the study and of those that the rule takes with it, its planned seeds alone."""
-    folder = next((plan.runs[0].runs for plan in table.grid.values() if plan.runs), None)
-    others = [load_study(name) for name in rule.with_columns_of]
-    tables = [table, *(Table(study, study_grid(study, runs=folder)) for study in others)]
-    return [_column(one, rule, task, quantity) for one in tables for task in one.study.columns]
-
-
 def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     """Return a column's scores over its planned seeds, or by fold, and the rows that are not compared."""
     study, planned = table.study, {*table.study.seeds}
@@ -212,34 +198,28 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
         row: {seed: score for seed, score in of_row.items() if seed in planned}
         for row, of_row in by_seed.items()
     }
-    cells = {row: cell for (row, column), cell in table.cells.items() if column == task and cell is not None}
-    setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
+    setbacks = {
+        row: cell.setback
+        for (row, column), cell in table.cells.items()
+        if column == task and cell and cell.setback
+    }
     if rule.folds_overlap is not None:  # a norm that lost a fold is not compared by the others
         setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
-        scores = {norm: of_norm for norm, of_norm in _by_fold(study, scores).items() if norm not in setbacks}
+        by_fold: dict[str, dict[int, float]] = {}
+        for label, of_label in scores.items():
+            row = study.rows[label]
+            if of_label and row.at is not None and row.norm not in setbacks:
+                by_fold.setdefault(row.norm, {})[int(row.at)] = fmean(of_label.values())
+        scores = dict(by_fold)
     margin = rule_margin(rule, task, quantity)
     return Column(task, study.scale, scores, margin, rule.folds_overlap or 0.0, setbacks)
 
 
 def _losses(table: Table, task: str, quantity: Compares) -> Scores:
     """Return a column's losses by row and seed, negated: larger is better; of rows whose runs all learned."""
-    losses = {}
-    for (row, column), plan in table.grid.items():
-        if column == task and plan.runs:
-            cell = cell_of(plan.runs[0], with_results(plan.runs), quantity)
-            if cell.by_seed and not cell.setback:
-                losses[row] = cell.by_seed
-    return losses
-
-
-def _by_fold(study: Study, scores: Scores) -> Scores:
-    """Return the scores of a study of folds by norm and fold, a fold's being the mean over its seeds."""
-    by_norm: dict[str, dict[int, float]] = {}
-    for label, by_seed in scores.items():
-        row = study.rows[label]
-        if by_seed and row.at is not None:
-            by_norm.setdefault(row.norm, {})[int(row.at)] = fmean(by_seed.values())
-    return by_norm
+    plans = {row: plan for (row, column), plan in table.grid.items() if column == task and plan.runs}
+    cells = {row: cell_of(plan.runs[0], with_results(plan.runs), quantity) for row, plan in plans.items()}
+    return {row: cell.by_seed for row, cell in cells.items() if cell.by_seed and not cell.setback}
 
 
 def _family(name: str, decisions: list[Decision], rule: Rule) -> str:

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adanorm.config.titles import title
-from adanorm.reporting.text import csv_text, markdown_table
+from adanorm.reporting.text import csv_text, how_to_read, markdown_table
 from adanorm.verdicts.reproducibility import Agreement
 
 COLUMNS = (
     "task", "paper's numbers", "norms", "orders upheld", "p", "among our own seeds", "Spearman", "Pearson",
     "mean CV*",
 )  # fmt: skip
-NOTE = (
-    "Our mean scores at the paper's scale beside the paper's numbers, in the measures of QRA++ (Belz 2025):"
-    " of the pairs of norms that the paper tells apart, how many have the same order here (p: Kendall's"
-    " test, of as many if the two orders had nothing to do with each other); the correlations of the two"
-    " columns; the unbiased coefficient of variation of the two numbers of a norm, averaged over norms."
-    " *Among our own seeds*: of the orders of one seed, how many the mean of the other seeds upholds, which"
-    " is what a repetition of our own comes to. *Confirmed*: without the numbers that no public source"
-    " confirms, and without those of norms that diverge."
-)
 
 
 def reproducibility_markdown(columns: Sequence[Agreement]) -> str:
@@ -28,7 +19,9 @@ def reproducibility_markdown(columns: Sequence[Agreement]) -> str:
     lines = ["# How reproducible the paper is", ""]
     if not columns:
         return "\n".join([*lines, "No task has runs of three norms at the paper's scale.", ""])
-    return "\n".join([*lines, *markdown_table(COLUMNS, rows(columns)), "", NOTE, ""])
+    return "\n".join(
+        [*lines, *markdown_table(COLUMNS, rows(columns)), "", how_to_read("Reproducibility"), ""]
+    )
 
 
 def rows(columns: Iterable[Agreement]) -> list[list[str]]:

@@ -52,6 +52,12 @@ class Table:
         if metric is not None and all(c is None or c.metric != metric for c in self.cells.values()):
             raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
 
+    @property
+    def lacks_runs(self) -> bool:
+        """Whether a cell that has runs planned has fewer results than the study has seeds."""
+        cells = [self.cells[address] for address, plan in self.grid.items() if plan.candidates]
+        return any(cell is None or len(cell.results) < len(self.study.seeds) for cell in cells)
+
     def first_run(self, task: str) -> Experiment | None:
         """Return a run of a column, whose task and data all its runs share; None where it has no rows."""
         return next((p.runs[0] for (_, column), p in self.grid.items() if column == task and p.runs), None)
@@ -62,16 +68,12 @@ class Table:
         Settings without a run that has ended are left out.
         """
         tries: dict[tuple[str, str], dict[str, Tried]] = {}
-        for row in self.study.rows:
-            for task in self.study.columns:
-                for candidate in self.grid[row, task].candidates:
-                    if candidate.setting is not None:
-                        tries.setdefault((row, candidate.setting), {})[task] = tried(candidate)
-        return {
-            address: by_task
-            for address, by_task in tries.items()
-            if any(any(one.results) for one in by_task.values())
-        }
+        for (row, task), plan in self.grid.items():
+            for candidate in plan.candidates if self.study.tries else ():
+                tries.setdefault((row, str(candidate.setting)), {})[task] = tried(candidate)
+        ended = {address: any(any(one.results) for one in of.values()) for address, of in tries.items()}
+        order = sorted(tries, key=lambda address: [*self.study.rows].index(address[0]))
+        return {address: tries[address] for address in order if ended[address]}
 
     def is_shown(self, norm: str, task: str, candidate: Candidate) -> bool:
         """Return whether a candidate of the budget is the one whose test score a cell shows."""
@@ -192,10 +194,16 @@ class Table:
         paper = [published(task, self.study.rows[norm].norm) for norm in (before, after)]
         values = [number.value for number in paper if number is not None and number.value is not None]
         metric = self.metric_of(task)
-        sign = 1 if metric.higher_is_better else -1
-        digits = max((len(n.text.partition(".")[2]) for n in paper if n is not None and n.value), default=2)
-        ours = (
-            f"{sign * (means[1] - means[0]) + 0:+.{metric.decimals(means[0])}f}" if len(means) == 2 else "-"
+        digits = [
+            len(number.text.partition(".")[2]) for number in paper if number is not None and number.value
+        ]
+        ours, theirs = (
+            f"{(1 if metric.higher_is_better else -1) * (pair[1] - pair[0]) + 0:+.{decimals}f}"
+            if len(pair) == 2
+            else "-"
+            for pair, decimals in (
+                (means, metric.decimals(means[0]) if means else 2),
+                (values, max(digits, default=2)),
+            )
         )
-        theirs = f"{sign * (values[1] - values[0]) + 0:+.{digits}f}" if len(values) == 2 else "-"
         return ours, theirs if self.shows_paper else ""
