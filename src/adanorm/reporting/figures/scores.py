@@ -114,13 +114,11 @@ def _best(table: Table, tasks: Sequence[str]) -> str:
 
 
 def _caption(table: Table, drawn: Mapping[tuple[str, str], Cell], *more: str) -> str:
-    """Return the scale, the settings and the seeds of the cells that are drawn, and more sentences."""
+    """Return the scale and the seeds of the cells that are drawn, and more sentences."""
     study, tasks = table.study, {task for _, task in drawn}
-    settings = "".join(f", {override}" for override in study.overrides)
     missing = [title(task) for task in study.columns if task not in tasks]
     sentences = [
-        f"{study.title}: test scores at {study.scale} scale{settings},",
-        f"{seeds(cell.by_seed for cell in drawn.values())}.",
+        f"{study.title}: test scores at {study.scale} scale, {seeds(c.by_seed for c in drawn.values())}.",
         *more,
         f"Not run yet: {', '.join(missing)}." if missing else "",
         "" if table.comparable else "Not the paper's data or settings.",

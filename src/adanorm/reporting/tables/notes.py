@@ -59,12 +59,10 @@ def _name(name: str) -> str:
 
 
 def _settings(table: Table) -> list[str]:
-    """Return the settings that all runs have, or those of a column, and where a norm is undefined."""
+    """Return the settings that a column alone has, and where a norm is undefined."""
     study = table.study
-    lines = [f"Every run has {markdown(', '.join(study.overrides))}."] if study.overrides else []
-    lines += dict.fromkeys(
-        f"*undefined*: {markdown(r.undefined)}." for r in study.rows.values() if r.undefined
-    )
+    reasons = dict.fromkeys(row.undefined for row in study.rows.values() if row.undefined)
+    lines = [f"*undefined*: {markdown(reason)}." for reason in reasons]
     for task, changes in study.column_overrides.items():
         own = (
             f", {_name(label)} {markdown(', '.join(row.column_overrides[task]))}"
