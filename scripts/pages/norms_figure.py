@@ -34,9 +34,11 @@ def draw(costs: Path) -> None:
         panel.set_xticks(range(len(of_case)), [row["norm"] for row in of_case], rotation=90, fontsize=6)
         panel.axhline(1, color="black", linewidth=0.8)
         panel.set(yscale="log", title=case, ylabel="time : torch's LayerNorm")
+        panel.yaxis.set_major_formatter("{x:g}")
     legend_below(figure, handles)
     write_whole(costs.with_suffix(".svg"), svg(NamedFigure("norms", message, figure)).encode())
 
 
 def _case(row: dict[str, str]) -> str:
-    return f"{row['device']}, {row['threads']} threads\n({row['rows']}, {row['features']}) {row['dtype']}"
+    threads = f"{row['threads']} thread{'' if row['threads'] == '1' else 's'}"
+    return f"{row['device']}, {threads}\n({row['rows']}, {row['features']}) {row['dtype']}"

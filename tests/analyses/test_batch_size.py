@@ -59,7 +59,8 @@ def test_scores_are_drawn_over_the_batch_size(table: Table) -> None:
     assert ys(layernorm) == [91.5, 95.5]
     assert [(xs(mark), mark.get_marker()) for mark in marks] == [([1], "o"), ([2], "x")]
     assert "BatchNorm: one example has no variance over the batch." in drawing.caption
-    assert "Cross: every run diverged or failed." in drawing.caption
+    (legend,) = drawing.figure.legends
+    assert "every run diverges or fails" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_a_row_without_its_value_is_refused() -> None:
