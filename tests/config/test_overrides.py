@@ -107,7 +107,19 @@ def test_a_mistake_says_how_to_mend_it_in_one_line(overrides: list[str], message
 
 
 @pytest.mark.parametrize(
-    "key", ["task", "norm", "seed", "scale", "runs", "norm.name", "norm.path", "task.name"]
+    "key",
+    [
+        "task",
+        "norm",
+        "seed",
+        "scale",
+        "runs",
+        "norm.name",
+        "norm.path",
+        "task.name",
+        "task.metric",
+        "task.goal",
+    ],
 )
 @pytest.mark.parametrize(
     "spelling", ["{}=x", "'{}'=x", "+{}=x", "++{}=x", "~{}", "{}='x'", "{}={{a: b}}", " {}=x"]
@@ -125,6 +137,8 @@ def test_what_tells_cells_apart_can_be_changed_by_no_trick() -> None:
         "norm=a,b",
         "seed=range(1,3)",
         "task_norm=x",
+        "task_norm_scale=x",
+        "+task.selected_by=loss",
     )
     for override in tricks:
         with pytest.raises(ValueError, match="may not change"):

@@ -29,11 +29,16 @@ NULLS: dict[str, Any] = {
 
 
 class Reader(NamedTuple):
-    """Settings that not every run reads which has them: when they are read, and by what."""
+    """Settings that not every run reads which has them: each with all below it, by what, and when."""
 
-    keys: tuple[str, ...]  # each with all below it
-    is_read: Callable[[Experiment], bool]
+    settings: str
     by: str
+    is_read: Callable[[Experiment], bool]
+
+    @property
+    def keys(self) -> list[str]:
+        """The dotted keys of the settings."""
+        return self.settings.split()
 
 
 def _is_outside(run: Experiment) -> bool:
@@ -44,118 +49,61 @@ def _reads_text(run: Experiment) -> bool:
     return not isinstance(run.data, ParallelConfig) or run.data.path is None
 
 
-def _takes_validation_pairs(run: Experiment) -> bool:
-    data = run.data
-    has_own = isinstance(data, ParallelConfig) and (data.train is not None or data.source in MADE_UP)
-    return _reads_text(run) and not has_own
+def _lacks_validation_pairs(run: Experiment) -> bool:
+    is_text = isinstance(run.data, ParallelConfig) and _reads_text(run)
+    return is_text and not (getattr(run.data, "train", None) or run.data.source in MADE_UP)
 
 
-def _has_files_with_tags(run: Experiment) -> bool:
-    data = run.data
-    return not isinstance(data, TreebankConfig) or bool(data.path or data.train) or data.source == "penn"
+def _has_own_trees(run: Experiment) -> bool:
+    return isinstance(run.data, TreebankConfig) and bool(run.data.path or run.data.train)
 
 
-READERS = (
-    Reader(
-        ("training.label_smoothing",),
-        lambda run: run.task.kind in ("classification", "translation"),
-        "classification and translation",
-    ),
-    Reader(
-        ("training.warmup_from",),
-        lambda run: run.training.schedule == "inverse_sqrt" and run.training.warmup_updates > 0,
-        "training.schedule=inverse_sqrt with training.warmup_updates above 0",
-    ),
-    Reader(
-        ("training.betas", "training.eps"),
-        lambda run: run.training.optimizer is None,
-        "training.optimizer=adam",
-    ),
-    Reader(
-        ("training.momentum",),
-        lambda run: run.training.optimizer == "sgd",
-        "training.optimizer=sgd; Adam's are its betas",
-    ),
-    Reader(("decoding",), lambda run: run.task.kind == "translation", "translation"),
-    Reader(
-        ("decoding.length_penalty",),
-        lambda run: run.decoding is None or run.decoding.length_penalties is None,
-        "decoding.length_penalties=null",
-    ),
-    Reader(("segments",), lambda run: run.task.kind == "char_lm", "language models"),
-    Reader(
-        tuple(f"segments.{split}.{name}" for split in SPLITS for name in ("memory", "clamp", "same_length")),
-        lambda run: run.model.carries != "state",
-        "models with attention; a recurrent one carries its state on",
-    ),
-    Reader(
-        ("norm.numerics",),
-        lambda run: _is_outside(run) or run.norm.name in NUMERICS,
-        f"norm={', '.join(NUMERICS)}",
-    ),
-    Reader(
-        ("norm.placement",),
-        lambda run: run.norm.name != "layernorm" or bool(run.norm.params),
-        "every norm but layernorm as it is, which all other sites have",
-    ),
-    Reader(
-        ("norm.params.positions",),
-        lambda run: _is_outside(run) or run.norm.params.get("over") == "examples",
-        "norm.params.over=examples",
-    ),
-    Reader(
-        ("norm.params.zero_centered",),
-        lambda run: _is_outside(run) or run.norm.params.get("gain") is not False,
-        "norm.params.gain=true",
-    ),
-    Reader(
-        ("model.pre_norm",),
-        lambda run: not isinstance(run.model, ResidualConfig) or run.model.norm_position is None,
-        "model.norm_position=null",
-    ),
-    Reader(
-        ("model.post_layers",),
-        lambda run: not isinstance(run.model, ResidualConfig) or run.model.norm_position == "mix",
-        "model.norm_position=mix",
-    ),
-    Reader(
-        ("model.dim", "model.hidden_dropout"),
-        lambda run: not isinstance(run.model, RecurrentConfig) or run.model.layers > 1,
-        "model.layers above 1: the last layer is as wide as the embedding",
-    ),
-    Reader(
-        (
-            "data.normalize",
-            "data.tokenize",
-            "data.lowercase",
-            "data.clean",
-            "data.longest",
-            "data.ratio",
-            "data.bpe_merges",
-            "data.joined_dictionary",
-            "data.dictionary_size",
-            "data.train_pairs",
-        ),
-        _reads_text,
-        "data.path=null: a data-bin is prepared already",
-    ),
-    Reader(
-        ("data.valid_every",),
-        _takes_validation_pairs,
-        "sources without validation pairs of their own",
-    ),
-    Reader(
-        ("data.conversion",),
-        lambda run: not isinstance(run.data, TreebankConfig) or bool(run.data.path or run.data.train),
-        "data.path and data.train, your own trees",
-    ),
-    Reader(
-        ("data.fold",),
-        lambda run: not isinstance(run.data, TreebankConfig) or run.data.source == "ptb-sample",
-        "data.source=ptb-sample",
-    ),
-    Reader(("data.tags",), _has_files_with_tags, "data.path and data.train, your own trees"),
-)
+def _position(run: Experiment) -> str | None:
+    return run.model.norm_position if isinstance(run.model, ResidualConfig) else None
+
+
+TRAINED = (
+    Reader("training.label_smoothing", "classification and translation",
+           lambda run: run.task.kind in ("classification", "translation")),
+    Reader("training.warmup_from", "training.schedule=inverse_sqrt with training.warmup_updates above 0",
+           lambda run: run.training.schedule == "inverse_sqrt" and run.training.warmup_updates > 0),
+    Reader("training.betas training.eps", "training.optimizer=adam",
+           lambda run: run.training.optimizer is None),
+    Reader("training.momentum", "training.optimizer=sgd; Adam's are its betas",
+           lambda run: run.training.optimizer == "sgd"),
+    Reader("decoding", "translation", lambda run: run.task.kind == "translation"),
+    Reader("decoding.length_penalty", "decoding.length_penalties=null",
+           lambda run: run.decoding is None or run.decoding.length_penalties is None),
+    Reader("segments", "language models", lambda run: run.task.kind == "char_lm"),
+    Reader(" ".join(f"segments.{of}.{name}" for of in SPLITS for name in ("memory", "clamp", "same_length")),
+           "models with attention; a recurrent one carries its state on",
+           lambda run: run.model.carries != "state"),
+)  # fmt: skip
+BUILT = (
+    Reader("norm.numerics", f"norm={', '.join(NUMERICS)}",
+           lambda run: _is_outside(run) or run.norm.name in NUMERICS),
+    Reader("norm.placement", "every norm but layernorm as it is, which all other sites have",
+           lambda run: run.norm.name != "layernorm" or bool(run.norm.params)),
+    Reader("norm.params.positions", "norm.params.over=examples",
+           lambda run: _is_outside(run) or run.norm.params.get("over") == "examples"),
+    Reader("norm.params.zero_centered", "norm.params.gain=true",
+           lambda run: _is_outside(run) or run.norm.params.get("gain") is not False),
+    Reader("model.pre_norm", "model.norm_position=null", lambda run: _position(run) is None),
+    Reader("model.post_layers", "model.norm_position=mix", lambda run: _position(run) == "mix"),
+    Reader("model.dim model.hidden_dropout", "model.layers above 1, as the last is as wide as the embedding",
+           lambda run: not isinstance(run.model, RecurrentConfig) or run.model.layers > 1),
+)  # fmt: skip
+LOADED = (
+    Reader("data.normalize data.tokenize data.lowercase data.clean data.longest data.ratio data.bpe_merges"
+           " data.joined_dictionary data.dictionary_size data.train_pairs",
+           "data.path=null: a data-bin is prepared already", _reads_text),
+    Reader("data.valid_every", "sources without validation pairs of their own", _lacks_validation_pairs),
+    Reader("data.conversion", "data.path and data.train, your own trees", _has_own_trees),
+    Reader("data.fold", "data.source=ptb-sample", lambda run: run.data.source == "ptb-sample"),
+    Reader("data.tags", "data.path and data.train, your own trees",
+           lambda run: _has_own_trees(run) or run.data.source == "penn"),
+)  # fmt: skip
+READERS = (*TRAINED, *BUILT, *LOADED)
 
 
 def with_defaults(values: dict[str, Any], norms_own: Mapping[str, Any]) -> None:
