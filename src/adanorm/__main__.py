@@ -18,6 +18,7 @@ def main() -> NoReturn:
     """Run the command line of this process; interrupted at any moment it ends with one line."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
         signal.signal(signal.SIGINT, _interrupt)
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         print_whatever_comes(stream)
     try:
@@ -28,6 +29,18 @@ def main() -> NoReturn:
     finally:
         if signal.getsignal(signal.SIGINT) is _interrupt:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # what is left is Python's own end
+
+
+def _open_streams() -> None:
+    """Have a stream that was closed by who started this process take what is printed, and keep nothing.
+
+    The next file that is opened would have its number, and get what libraries print.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -54,8 +67,7 @@ def _run() -> NoReturn:
     try:
         hold_arithmetic()
         code = dispatch(sys.argv[1:])
-        if sys.stdout is not None:  # closed by who started this process
-            sys.stdout.flush()
+        sys.stdout.flush()
         raise SystemExit(code)
     except BrokenPipeError:  # the reader, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

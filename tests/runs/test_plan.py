@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,8 @@ from adanorm.cli import plan as command
 from adanorm.cli.command import parse_arguments
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.runs.duration import Durations
+from adanorm.records.environment import processor
+from adanorm.runs.duration import Durations, in_words
 from adanorm.runs.plan import Probe, measure, plan
 from tests.reporting.records import record, score
 
@@ -34,20 +38,35 @@ def test_a_plan_times_an_update_and_prints_lines_of_80_columns(capsys: pytest.Ca
     command.main(parse_arguments("plan", command.USAGE, settings))
     printed = capsys.readouterr().out
     assert "nothing to download" in printed
-    assert " epochs of the data, about 1 min\n" in printed
+    assert re.search(r"time +\d+ epochs of the data, \d+ updates of \S+ s: 1 min on one process", printed)
     assert all(len(line) <= 80 for line in printed.splitlines())
     probe = measure(compose_experiment([*settings, "updates=1"]))
     assert probe.parameters > 1000
     assert probe.batch_seconds > 0
 
 
-def test_a_run_takes_what_finished_ones_took_in_the_median_in_proportion_to_its_epochs(
-    tmp_path: Path,
-) -> None:
-    def run_of(epochs: int, seed: int, *settings: str) -> Experiment:
+def test_epochs_take_the_time_of_their_updates_measured_here_whatever_is_on_record(tmp_path: Path) -> None:
+    run = compose_experiment(["task=rt", "norm=adanorm", "scale=paper", "device=cpu", "data.mirror=nowhere"])
+    line = plan(run, Probe(6.83, 1, 1, batches=46))[-1].split(";")[0]
+    epochs = run.training.max_epochs or 0
+    hours = 6.83 * 46 * epochs / 3600
+    assert line.endswith(
+        f"{epochs} epochs of the data, {46 * epochs} updates of 6.83 s: {in_words(hours)} on one process"
+    )
+
+
+@pytest.fixture
+def run_of(tmp_path: Path) -> Callable[..., Experiment]:
+    def made(epochs: int, seed: int, *settings: str) -> Experiment:
         chosen = ["task=rt", "scale=mini", f"training.max_epochs={epochs}", f"seed={seed}", *settings]
         return compose_experiment([*chosen, f"runs={tmp_path}"])
 
+    return made
+
+
+def test_a_run_takes_what_finished_ones_took_in_the_median_in_proportion_to_its_epochs(
+    run_of: Callable[..., Experiment],
+) -> None:
     run = run_of(4, 9)
     assert Durations().seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
     for seed, seconds in enumerate((30.0, 600.0, 40.0), 1):
@@ -55,3 +74,24 @@ def test_a_run_takes_what_finished_ones_took_in_the_median_in_proportion_to_its_
     assert Durations().seconds_left(run, "missing") == 40.0
     assert Durations().seconds_left(run_of(20, 9), "missing") == 200.0
     assert Durations().seconds_left(run, "done") == 0.0
+    record(run_of(4, 4, "norm=adanorm"), **score(75.0), seconds=3287.0, cpu_seconds=36.0)
+    assert Durations().seconds_left(run, "missing") == 38.0, (
+        "of the fourth the processor's time, not the load's"
+    )
+    here = run_of(4, 5, "norm=adanorm")
+    here.folder().mkdir(parents=True)
+    (here.folder() / "environment.json").write_text(json.dumps({"device": processor()}))
+    record(here, **score(75.0), seconds=8.0)
+    assert Durations().seconds_left(run, "missing") == 8.0, "those of this machine count before others"
+
+
+def test_a_running_run_goes_on_as_it_has_gone_so_far(run_of: Callable[..., Experiment]) -> None:
+    record(run_of(4, 1), **score(75.0), seconds=40.0)
+    run = run_of(4, 2)
+    assert Durations().seconds_left(run, "running") == 40.0, "before its first evaluation"
+    run.folder().mkdir(parents=True)
+    (run.folder() / "metrics.jsonl").write_text('{"epoch": 1, "update": 9, "seconds": 70.0}\n')
+    assert Durations().seconds_left(run, "running") == 210.0
+    with (run.folder() / "metrics.jsonl").open("a") as file:
+        file.write('{"epoch": 2, "upd')
+    assert Durations().seconds_left(run, "running") == 40.0, "a line that is being written"

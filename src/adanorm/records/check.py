@@ -47,7 +47,7 @@ def problem(folder: Path, content: Content, result: Ended) -> str | None:
                 raise ValueError(f"{name} is missing")
             if hashlib.sha256(stored).hexdigest() != written:
                 raise ValueError(f"{name} is not what was written")
-        identity = read_yaml((content("config.yaml") or b"").decode()) or {}
+        identity = settings_of((content("config.yaml") or b"").decode())
         environment_of(content("environment.json") or b"{}")
         name = ROWS[AnalysisResult if isinstance(result, AnalysisResult) else Result]
         rows = rows_of(name, content(name) or b"")
@@ -67,6 +67,14 @@ def problem(folder: Path, content: Content, result: Ended) -> str | None:
 def digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of a record's files by name, without its result's."""
     return {name: sha256(folder / name) for name in FILES if (folder / name).is_file()}
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """Return the settings that config.yaml has; raises ValueError where it has none."""
+    settings = read_yaml(text) or {}
+    if not isinstance(settings, dict):
+        raise ValueError("config.yaml: no settings")
+    return settings
 
 
 def json_object(name: str, content: bytes) -> dict[str, Any]:

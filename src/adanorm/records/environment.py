@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
 import resource
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -44,7 +46,7 @@ def describe(
         **({"constraints": sha256(CONSTRAINTS)} if CONSTRAINTS.exists() else {}),
         "system": platform.system(),
         "machine": platform.machine(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
         **(_cuda() if device.type == "cuda" else {}),
         "arithmetic": _arithmetic(),
         "precision": precision,
@@ -71,6 +73,16 @@ def _cuda() -> dict[str, Any]:
             "convolutions": torch.backends.cudnn.allow_tf32,
         },
     }
+
+
+# What a checkpoint names of the start that wrote it: the bits of a run follow from it and the experiment.
+ORIGIN = ("commit", "python", "packages", "device", "arithmetic", "norm_backend", "numerics_version")
+
+
+def origin(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides the bits of updates, by `describe`, and the digest of uncommitted code."""
+    changed = {"changes": hashlib.sha256(changes()).hexdigest()} if described.get("dirty") else {}
+    return {**{key: described[key] for key in ORIGIN if key in described}, **changed}
 
 
 HOLDS = (VARIABLE, *HELD, "MKL_ENABLE_INSTRUCTIONS")
@@ -103,7 +115,9 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu() -> str:
+@cache
+def processor() -> str:
+    """Return the name of this machine's processor."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text("utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

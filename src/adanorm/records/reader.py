@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.portable import VARIABLE
-from adanorm.config.yaml_file import read_yaml
 from adanorm.files import whole
 from adanorm.records import store
 from adanorm.records.check import (
@@ -34,6 +33,7 @@ from adanorm.records.check import (
     outputs_digest,
     problem,
     rows_of,
+    settings_of,
     unpacked,
 )
 from adanorm.records.result import AnalysisResult, Ended, Result
@@ -60,7 +60,7 @@ def seed_series(seed: int) -> int:
 @cache
 def _settings(text: str) -> dict[str, Any]:
     """Return the settings of a config.yaml without its seed: most runs differ in nothing else."""
-    return dict(read_yaml(text) or {})
+    return settings_of(text)
 
 
 class Record:
@@ -156,7 +156,7 @@ class Record:
         """What makes the run the run it is, as config.yaml has it."""
         text = self.text("config.yaml")
         if (line := SEED_LINE.search(text)) is None:
-            return dict(read_yaml(text) or {})
+            return settings_of(text)
         return {**_settings(text[: line.start()] + text[line.end() :]), "seed": int(line[1])}
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -68,6 +68,7 @@ class Result(Ended):
     steps: int | None = None
     seconds: float | None = None
     cpu_seconds: float | None = None  # processor time; older records lack it
+    computed_by: list[dict[str, Any]] | None = None  # of several starts: what computed each, if not alike
     averaged: list[int] | None = None  # the updates whose weights were averaged
     signatures: dict[str, str] | None = None  # how a metric was counted
     diverged: str | None = None  # why
@@ -86,6 +87,11 @@ class Result(Ended):
         """Return the validation score at the best step of a run that is done."""
         assert self.valid is not None, f"a run that is {self.status} has no validation score"
         return self.valid[metric]
+
+    @property
+    def seconds_alone(self) -> float | None:
+        """The seconds that it takes where nothing else runs: those of the processor where they are fewer."""
+        return min(filter(None, (self.seconds, self.cpu_seconds)), default=None)
 
     @property
     def reason(self) -> str | None:

@@ -9,6 +9,7 @@ from statistics import median
 
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
+from adanorm.records.environment import processor
 from adanorm.records.result import Result
 
 LONGEST_CPU_HOURS = 8.0  # what takes longer waits for a GPU
@@ -44,34 +45,40 @@ class Durations:
     def seconds_left(self, run: Experiment, state: str) -> float:
         """Return about how long a run still takes, in seconds.
 
-        An epoch, or an update, takes what it took in the median of the finished runs of its task and scale.
-        Where there are none, a run takes as long as its configuration says of one CPU core, or of a GPU where
-        it needs one.
+        A running one goes on as it has gone so far. Else an epoch, or an update, takes what it took in the
+        median of the finished runs of its task and scale. Where there are none, a run takes as long as its
+        configuration says of one CPU core, or of a GPU where it needs one.
         """
         if state in ("done", "diverged"):
             return 0.0
+        key = "epoch" if run.training.max_epochs else "update"
+        length = run.training.max_epochs or run.training.max_updates or 1
+        try:
+            rows = reader.metrics(run.folder()) if state == "running" else []
+        except ValueError:  # its last line is being written
+            rows = []
+        if rows and (so_far := rows[-1].get(key)):
+            return float(rows[-1]["seconds"] / so_far * max(0.0, length - so_far))
         hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
         unit = self._finished(run.folder().parents[1], run.scale)
-        length = run.training.max_epochs or run.training.max_updates or 1
-        whole = 3600 * hours if unit is None else unit * length
-        if state != "running":
-            return whole
-        try:
-            rows = reader.metrics(run.folder())
-        except ValueError:  # its last line is being written
-            return whole
-        return max(0.0, whole - rows[-1]["seconds"]) if rows else whole
+        return 3600 * hours if unit is None else unit * length
 
 
 def _seconds_of_a_unit(task: Path, scale: str) -> float | None:
-    """Return the median seconds of an epoch, or an update, of the finished runs of a scale, None without."""
-    seconds = []
+    """Return the median seconds of an epoch, or an update, of the finished runs of a scale, None without.
+
+    Of those of this machine's kind where there are some.
+    """
+    seconds: dict[bool, list[float]] = {True: [], False: []}
     for record in reader.records(task):
-        if not record.folder.name.startswith(f"{scale}-"):
+        result = record.ended
+        if not record.folder.name.startswith(f"{scale}-") or not isinstance(result, Result):
             continue
-        if isinstance(result := record.ended, Result) and result.status == "done" and result.seconds:
+        if result.status == "done" and result.seconds_alone:
             settings = record.text("config.yaml")
             lengths = dict(re.findall(r"^ +(max_epochs|max_updates): (\d+)$", settings, re.M))
             length = lengths.get("max_epochs") or lengths.get("max_updates") or 1
-            seconds.append(result.seconds / int(length))
-    return median(seconds) if seconds else None
+            is_of_here = record.environment.get("device") == processor()
+            seconds[is_of_here].append(result.seconds_alone / int(length))
+    known = seconds[True] or seconds[False]
+    return median(known) if known else None

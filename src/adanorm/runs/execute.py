@@ -16,7 +16,7 @@ from adanorm.config.user_files import SPLITS
 from adanorm.data.inspection import Inspection
 from adanorm.metrics.table import METRICS
 from adanorm.records import loggers
-from adanorm.records.environment import peak_memory
+from adanorm.records.environment import origin, peak_memory
 from adanorm.records.folder import Recording, RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, prepare, start_trainer
@@ -45,12 +45,15 @@ def execute(experiment: Experiment) -> None:
                 print(_own_data(experiment, prepared.task))
             for line in inspection.warnings:
                 print(f"warning: {line}", file=sys.stderr)
-        with _recording(folder, experiment, prepared, world) as record:
+        environment = describe_environment(experiment, prepared, processes=world.size)
+        with _recording(folder, experiment, environment, world) as record:
             if broadcast(record is not None and record.is_complete, world):
                 return
             facts = _facts(experiment, prepared, inspection)
             try:
-                outcome = _train(experiment, start_trainer(experiment, prepared, world), folder)
+                trainer = start_trainer(experiment, prepared, world)
+                facts["computed_by"] = _resume(trainer, folder, environment)
+                outcome = _train(experiment, trainer, folder)
             except (OSError, KeyboardInterrupt):
                 raise  # the run can go on from its checkpoint
             except Exception as error:
@@ -82,17 +85,32 @@ def _check_disk(folder: RunFolder, model: nn.Module) -> None:
 
 
 def _recording(
-    folder: RunFolder, experiment: Experiment, prepared: Prepared, world: World
+    folder: RunFolder, experiment: Experiment, environment: dict[str, Any], world: World
 ) -> AbstractContextManager[Recording | None]:
     """Return the block in which the record is written, by the first process alone."""
     if not world.is_main:
         return nullcontext()
-    environment = describe_environment(experiment, prepared, processes=world.size)
     return folder.recording(experiment.identity(), environment, experiment.norm.code)
 
 
-def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outcome:
+def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Take up a run where it is, and return what computed each of its starts; None where all are alike.
+
+    Another commit, version or machine than that of the start before is named in a line.
+    """
+    trainer.checkpoints.writers = [origin(environment)]
     trainer.resume(folder.checkpoint)
+    writers = trainer.checkpoints.writers
+    if len(writers) == 1:
+        return None
+    if trainer.context.world.is_main:
+        keys = [key for key in {**writers[-2], **writers[-1]} if writers[-2].get(key) != writers[-1].get(key)]
+        others = ", ".join(key.replace("_", " ") for key in keys)
+        print(f"warning: the run goes on under another {others}; its record says so", file=sys.stderr)
+    return writers
+
+
+def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outcome:
     is_main = trainer.context.world.is_main
     if is_main:
         folder.write_rows(trainer.state.rows)

@@ -17,18 +17,20 @@ from adanorm.config.experiment import Experiment
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import cache_of, missing_files
 from adanorm.records.environment import peak_memory
-from adanorm.runs.duration import Durations, in_words
+from adanorm.runs.duration import in_words
 from adanorm.runs.setup import choose_device, prepare, start_trainer
+from adanorm.training.progress import planned_updates
 
 PAIR_BYTES = 1200  # of a pair of 27 words on the disk while a corpus is prepared: text, words, subwords, ids
 
 
 class Probe(NamedTuple):
-    """What a batch costs here: seconds, its share of a step included; memory in bytes."""
+    """What a batch costs here: seconds, its share of a step included; memory in bytes; batches an epoch."""
 
     batch_seconds: float
     peak_memory: int
     parameters: int
+    batches: int = 1
 
 
 def measure(dry_run: Experiment) -> Probe:
@@ -43,7 +45,8 @@ def measure(dry_run: Experiment) -> Probe:
             trainer.update(batches)
             seconds = (_now(prepared.device) - started) / len(batches)
     parameters = sum(parameter.numel() for parameter in prepared.model.parameters())
-    return Probe(seconds, peak_memory(prepared.device), parameters)
+    count = len(prepared.task.train_batches(0))
+    return Probe(seconds, peak_memory(prepared.device), parameters, count)
 
 
 def _now(device: torch.device) -> float:
@@ -121,13 +124,12 @@ def _update(experiment: Experiment) -> str:
 
 def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
     seconds = experiment.training.accumulate * probe.batch_seconds
-    epochs, updates = experiment.training.max_epochs, experiment.training.max_updates
-    if epochs is not None or updates is None:
-        whole = in_words(Durations().seconds_left(experiment, "missing") / 3600)
-        return f"time         {seconds:.3g} s an update; {epochs} epochs of the data, about {whole}"
+    updates = planned_updates(experiment.training, probe.batches)
     whole, one = in_words(seconds * updates / 3600), "GPU" if device.type == "cuda" else "process"
+    epochs = f"{epochs} epochs of the data, " if (epochs := experiment.training.max_epochs) else ""
     return (
-        f"time         {updates:,} updates of {seconds:.3g} s: {whole} on one {one}; evaluations come on top"
+        f"time         {epochs}{updates:,} updates of {seconds:.3g} s: {whole} on one {one}; evaluations come"
+        " on top"
     )
 
 

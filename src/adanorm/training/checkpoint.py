@@ -175,11 +175,12 @@ class RunCheckpoints:
 
     def __init__(self, context: ComputeContext) -> None:
         self._context = context
+        self.writers: list[dict[str, Any]] = [{}]  # what computed the updates so far, this start's the last
         self._kept_before: list[tuple[float, int]] = []  # for the average, by the last checkpoint
 
     def write(self, path: Path, saved: dict[str, Any]) -> None:
         """Write the next checkpoint at `path`; weights that neither it nor the one before keeps go."""
-        save_next(path, {"format": FORMAT, **saved})
+        save_next(path, {"format": FORMAT, "writers": self.writers, **saved})
         kept = list(saved["state"]["kept"])
         remove_kept(path.parent, but=[*kept, *self._kept_before])
         self._kept_before = kept
@@ -205,4 +206,6 @@ class RunCheckpoints:
         latest = found[1] if found is not None else load(chosen, self._context.device)
         assert latest is not None, "the first process has just read it"
         self._kept_before = list(latest["state"]["kept"])
+        before = latest.get("writers", [{}])
+        self.writers = before if before[-1:] == self.writers else [*before, *self.writers]
         return latest

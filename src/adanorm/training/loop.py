@@ -68,7 +68,7 @@ class Trainer:
         # Of the updates since the last fetch; on the device, so that no update waits for it.
         self._pending_loss = torch.zeros((), dtype=torch.float64, device=context.device)
         self._pending_units = 0
-        self._checkpoints = RunCheckpoints(context)
+        self.checkpoints = RunCheckpoints(context)
         self._divides = task.carries or ties_rows(model)  # each batch among the processes
         self._updates_an_epoch = 0  # until an epoch's batches are known
 
@@ -254,11 +254,11 @@ class Trainer:
                 "random": random_states,
                 "carried": carried,
             }
-            self._checkpoints.write(path, saved)
+            self.checkpoints.write(path, saved)
 
     def resume(self, path: Path) -> None:
         """Take up the state of the checkpoint at `path`, or of the one before it, if there is one."""
-        saved = self._checkpoints.latest(path)
+        saved = self.checkpoints.latest(path)
         if saved is None:
             return
         self.state = State(**saved["state"])

@@ -34,7 +34,14 @@ def load(path: Path, run: str) -> dict[str, Tensor]:
         written = json.loads(_header(content)["__metadata__"][KEY])
         is_whole = written["sha256"] == _checksum(content)
         of, weights = written["run"], safetensors.torch.load(content)
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        safetensors.SafetensorError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise BrokenError(f"{path}: no weights of this suite ({str(error).splitlines()[0]})") from None
     if not is_whole:
         raise BrokenError(f"{path}: corrupted, its content is not what its checksum says")

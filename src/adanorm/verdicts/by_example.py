@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def runs_of(run: Experiment, seeds: Sequence[int]) -> list[Experiment]:
     return runs
 
 
-@lru_cache(maxsize=4096)
+@cache
 def _scores(record: reader.Record, metric: str) -> Values:
     return by_example(metric, record.counts[metric])
 

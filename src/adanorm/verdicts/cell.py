@@ -72,9 +72,9 @@ class Cell:
     def seconds(self) -> float | None:
         """The median of the seconds of a run that learned; None where no run says its own."""
         seconds = [
-            result.seconds
+            result.seconds_alone
             for result in self.results
-            if result.status == "done" and result.seconds is not None and result.seed not in self.unlearned
+            if result.status == "done" and result.seconds_alone and result.seed not in self.unlearned
         ]
         return median(seconds) if seconds else None
 

@@ -1,0 +1,157 @@
+"""Records edited under true checksums, and code edited between a run's start and its resumption."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from adanorm.config.paths import PROJECT
+from adanorm.records import reader
+from adanorm.runs.duration import Durations
+from tests.reporting.records import said, seal
+from tests.verdicts.test_by_example import comparison, edit, recount, run_of, swap, write
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(12)
+)
+HUGE = 20_000_000  # bytes
+
+
+def _files(name: str, *texts: str) -> dict[str, Callable[[Path, Random], object]]:
+    def put(folder: Path, text: str) -> None:
+        path = run_of("adanorm", folder).folder() / name
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        seal(path.parent, said(path.parent))
+
+    return {f"{name}: {text[:30]!r}": lambda folder, _, text=text: put(folder, text) for text in texts}  # type: ignore[misc]
+
+
+YAML = (
+    BOMB, BOMB.replace("[*", "\n  <<: [*"), "a: &a [*a]", "null: 1", "{1: 2}", "a: 2020-01-01",
+    "a: !!set {x}", "a: " + "[" * 20000 + "]" * 20000, "- " * 5000 + "1", "a: " + "x" * HUGE, "\x00",
+    "a: b: c", "[]", "7",
+)  # fmt: skip
+JSON = (
+    "[" * 100_000 + "]" * 100_000,
+    '{"a": ' * 100_000,
+    "[]",
+    "7",
+    "null",
+    "{",
+    '{"a": "' + "x" * HUGE + '"}',
+    "\xff",
+)
+HOSTILE: dict[str, Callable[[Path, Random], object]] = {
+    **_files("config.yaml", *YAML),
+    **_files("environment.json", *JSON, '{"packages": 7}', '{"arithmetic": []}'),
+    **_files("metrics.jsonl", *JSON),
+    **_files("test_counts.json", *JSON, '{"outputs": 1, "counts": 1}', '{"outputs": "", "counts": {}}'),
+    **_files("predictions.txt.gz", "", "0\n" * 31, "\n" * HUGE),
+    "an edited score": lambda folder, random: edit(folder, test={"accuracy": random.uniform(0, 84)}),
+    "another precision": lambda folder, _: edit(folder, precision="bf16"),
+    "other data": lambda folder, _: edit(folder, own_data=True),
+    "another seed": lambda folder, _: edit(folder, seed=2),
+    "another digest": lambda folder, random: run_of("adanorm", folder).folder().rename(
+        run_of("adanorm", folder).folder().with_name(f"smoke-seed1-{random.randbytes(4).hex()}")
+    ),
+    "swapped outputs": lambda folder, _: swap(folder, "predictions.txt.gz"),
+    "swapped counts": lambda folder, _: swap(folder, "test_counts.json"),
+    "swapped settings": lambda folder, _: swap(folder, "config.yaml"),
+    "other counts": lambda folder, random: recount(
+        folder, [" ".join(str(int(random.random() < 0.3)) for _ in range(32))]
+    ),
+    "counts that are none": lambda folder, _: recount(folder, ["nan " * 31 + "1e999"]),
+    "more columns": lambda folder, _: recount(folder, ["1 1", "1 1"]),
+    "deep result": lambda folder, _: edit(folder, data=json.loads("[" * 400 + "]" * 400)),
+    "huge result": lambda folder, _: edit(folder, error="x" * HUGE),
+}  # fmt: skip
+
+
+@pytest.mark.nightly
+def test_no_hostile_record_is_counted_or_ends_in_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong, cases = [], 0
+    for how, spoil in HOSTILE.items():
+        for number in range(4):
+            folder = tmp_path / str(cases)
+            write(folder, [1, 2])
+            spoil(folder, Random(f"{how} {number}"))
+            cases += 1
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                try:
+                    counted = comparison(folder, [1]), reader.result(run_of("adanorm", folder).folder())
+                    Durations().seconds_left(run_of("adanorm", folder, 3), "missing")
+                except Exception as error:  # any is a fault of ours
+                    wrong.append((how, repr(error)[:200]))
+                    continue
+            if counted != (None, None) or not (told or how == "another digest"):
+                wrong.append((how, "counted"))
+            shutil.rmtree(folder)
+    with capsys.disabled():
+        print(f"\n{cases} hostile records, {len(wrong)} wrong")
+    assert not wrong
+
+
+EDITS = {
+    "adanorm/training/optimizer.py": "\nEDITED = 1\n",
+    "adanorm/norms/family.py": "\n# edited\n",
+    "adanorm/records/environment.py": "\n\ndef numerics_version(norm: str) -> int:\n    return 999\n",
+    "adanorm/new_module.py": "X = 1\n",
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("name", EDITS)
+def test_code_that_was_edited_between_start_and_resumption_is_on_record(
+    name: str, committed: bool, tmp_path: Path
+) -> None:
+    for part in ("src", "conf"):
+        shutil.copytree(PROJECT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+
+    (tmp_path / "results").mkdir()
+    for file in (PROJECT / "results").glob("*.*"):
+        shutil.copy(file, tmp_path / "results")
+
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    def start(kill_at: int | None = None) -> int:
+        given = json.dumps({"interrupt_after": 60, "kill_at": kill_at})
+        settings = ["task=gaussian", "norm=adanorm", "scale=smoke", "checkpoint_minutes=1e-6", "runs=runs"]
+        path = os.pathsep.join([str(tmp_path / "src"), str(PROJECT)])
+        command = [sys.executable, "-m", "tests.faults.command", given, "run", *settings]
+        return subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, check=False
+        ).returncode
+
+    (tmp_path / ".gitignore").write_text("runs\nwrites\n__pycache__\n")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    assert start(kill_at=40) == -signal.SIGKILL
+    with (tmp_path / "src" / name).open("a") as file:
+        file.write(EDITS[name])
+    if committed:
+        git("add", "-A")
+        git("commit", "-qm", "second")
+    assert start() == 0
+    (path,) = tmp_path.rglob("result.json")
+    first, second = json.loads(path.read_bytes())["computed_by"]
+    assert {key for key in {**first, **second} if first.get(key) != second.get(key)} >= {
+        "commit" if committed else "changes"
+    }
