@@ -123,8 +123,8 @@ def test_code_that_was_edited_between_start_and_resumption_is_on_record(
         shutil.copytree(PROJECT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
 
     (tmp_path / "results").mkdir()
-    for file in (PROJECT / "results").glob("*.*"):
-        shutil.copy(file, tmp_path / "results")
+    for data in (PROJECT / "results").glob("*.*"):
+        shutil.copy(data, tmp_path / "results")
 
     def git(*arguments: str) -> None:
         who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
