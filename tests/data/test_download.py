@@ -16,7 +16,7 @@ from adanorm.data import download as downloads
 from adanorm.data.catalogue import File, Source
 from adanorm.data.download import Patience, ask, download, reason
 from adanorm.data.fetch import ask_all
-from tests.data.servers import CONTENT, Script, Server, Told, rest, serving
+from tests.servers import CONTENT, Script, Server, Told, rest, serving
 
 QUICK = Patience(attempts=3, backoff=0.001, connect=10.0, read=10.0)
 PAGE = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"

@@ -16,8 +16,8 @@ from adanorm.data import catalogue, fetch
 from adanorm.data.catalogue import File, Source
 from adanorm.data.fetch import mirrors_of
 from tests.data.archives import archive
-from tests.data.servers import CONTENT, Server, Told, rest, serving
 from tests.data.test_download import QUICK
+from tests.servers import CONTENT, Server, Told, rest, serving
 
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 NOBODY = "http://127.0.0.1:9/numbers.bin"

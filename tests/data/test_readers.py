@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import struct
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -63,28 +64,25 @@ def test_the_first_training_images_validate_and_the_test_images_test(tmp_path: P
     assert targets == {split: [number % 100 % 3 for number in numbers] for split, numbers in found.items()}
 
 
+zipped = partial(gzip.compress, mtime=0)
+WHOLE = idx(np.zeros((60, 28, 28), np.uint8))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no IDX file"),
-        (b"not an idx file at all", "no IDX file"),
-        (idx(np.zeros((60, 28, 28), np.uint8))[:-5], "holds 47,035 values, its header says 47,040"),
-        (idx(np.zeros((60, 27, 28), np.uint8)), "need N images of 28 x 28"),
-        (idx(np.zeros((59, 28, 28), np.uint8)), "N labels"),
+        (zipped(b""), "no IDX file"),
+        (zipped(b"not an idx file at all"), "no IDX file"),
+        (zipped(WHOLE)[:-20], r"train-images-idx3-ubyte\.gz: no IDX file"),
+        (zipped(WHOLE[:-5]), "holds 47,035 values, its header says 47,040"),
+        (zipped(idx(np.zeros((60, 27, 28), np.uint8))), "need N images of 28 x 28"),
+        (zipped(idx(np.zeros((59, 28, 28), np.uint8))), "N labels"),
     ],
 )
 def test_a_broken_image_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     write_idx_set(tmp_path)
-    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        load_grey_images(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
-
-
-def test_a_cut_off_gzip_file_is_named(tmp_path: Path) -> None:
-    write_idx_set(tmp_path)
-    path = tmp_path / "train-images-idx3-ubyte.gz"
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.gz: no IDX file"):
         load_grey_images(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
 
 
@@ -161,23 +159,14 @@ def test_a_broken_line_is_named(tmp_path: Path, lines: dict[str, str], message: 
         load_sentences(text_of(*write_corpus(tmp_path, **lines)))
 
 
-@pytest.mark.parametrize(("fraction", "count"), [(1.0, 5), (0.3, 2), (0.5, 2), (0.7, 4), (0.01, 1)])
-def test_a_fraction_of_training_is_rounded_and_never_nothing(
-    tmp_path: Path, fraction: float, count: int
-) -> None:
+@pytest.mark.parametrize(("fraction", "count"), [(1.0, 5), (0.3, 2), (0.5, 2), (0.7, 4)])
+def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, count: int) -> None:
     lines = "a\tx\nb\ty\na\tz\nb\tx\na\ty\n"
     own = write_corpus(tmp_path, train=lines, valid="a\tx\n", test="a\ty\n")
     data = text_of(*own, f"data.train_fraction={fraction}", "data.min_count=1")
-    if count == 1:
-        with pytest.raises(ValueError, match="the training sentences have one label, 'a'"):
-            load_sentences(data)
-    else:
-        assert len(load_sentences(data).train) == count
-
-
-def test_a_vocabulary_of_no_word_is_refused(tmp_path: Path) -> None:
+    assert len(load_sentences(data).train) == count
     with pytest.raises(ValueError, match=r"data\.min_count=9: no word of the training data is so frequent"):
-        load_sentences(text_of(*write_corpus(tmp_path), "data.min_count=9"))
+        load_sentences(data.model_copy(update={"min_count": 9}))
 
 
 def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:

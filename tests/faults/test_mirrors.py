@@ -16,7 +16,7 @@ from adanorm.data import catalogue, download
 from adanorm.data.catalogue import File, Source
 from adanorm.data.download import CHUNK, Patience
 from adanorm.data.fetch import fetch
-from tests.data.servers import CONTENT, Script, Told, rest, serving
+from tests.servers import CONTENT, Script, Told, rest, serving
 
 IMPATIENT = Patience(attempts=3, backoff=0.001, connect=2.0, read=0.15)
 SIZE = len(CONTENT)

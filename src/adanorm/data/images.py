@@ -101,7 +101,7 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     if own := data.own_files():
         paths = [own[name] for name in IDX_NAMES]
     elif data.source == "synthetic":
-        return synthetic.digits(train=256 + data.valid_size, test=128), {}
+        return synthetic.images(train=256 + data.valid_size, test=128, shape=(SIDE, SIDE)), {}
     elif data.source in ("mnist", "mnist-5k"):
         paths = list(fetch(data.source, data).values())
     else:
@@ -156,7 +156,7 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
         checksums = {Path(path).name: hashlib.sha256(read).hexdigest() for path, read in contents.items()}
         return _of_records(contents), checksums
     if data.source == "synthetic":
-        return synthetic.colors(train=256 + data.valid_size, test=128), {}
+        return synthetic.images(train=256 + data.valid_size, test=128, shape=(3, COLOR_SIDE, COLOR_SIDE)), {}
     if data.source != "cifar10":
         raise ValueError(f"data.source={data.source!r}: colour images come from cifar10 or synthetic")
     (archive,) = fetch(data.source, data).values()

@@ -7,32 +7,21 @@ import numpy as np
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
-def digits(*, train: int, test: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
-    """Return training images (N, 28, 28) and labels (N,), then test images and labels.
+def images(*, train: int, test: int, shape: tuple[int, ...]) -> tuple[Pixels, Pixels, Pixels, Pixels]:
+    """Return training images (N, *shape) and labels (N,), then test images and labels.
 
-    A class is a bright square of its own place under noise.
+    A class is a bright square of its own place, and colour if there are colours, under noise.
     """
     random = np.random.default_rng(0)
     labels = random.integers(0, 10, train + test).astype(np.uint8)
-    images = random.integers(0, 100, (train + test, 28, 28)).astype(np.uint8)
-    for image, label in zip(images, labels, strict=True):
+    pixels = random.integers(0, 100, (train + test, *shape)).astype(np.uint8)
+    height = shape[-1] // 2 - 6
+    width = height - 2
+    for image, label in zip(pixels, labels, strict=True):
+        plane = image if image.ndim == 2 else image[label % len(image)]
         row, column = divmod(int(label), 4)
-        image[2 + 8 * row : 8 + 8 * row, 1 + 6 * column : 7 + 6 * column] += 120
-    return images[:train], labels[:train], images[train:], labels[train:]
-
-
-def colors(*, train: int, test: int) -> tuple[Pixels, Pixels, Pixels, Pixels]:
-    """Return training images (N, 3, 32, 32) and labels (N,), then test images and labels.
-
-    A class is a bright square of its own place and colour under noise.
-    """
-    random = np.random.default_rng(0)
-    labels = random.integers(0, 10, train + test).astype(np.uint8)
-    images = random.integers(0, 100, (train + test, 3, 32, 32)).astype(np.uint8)
-    for image, label in zip(images, labels, strict=True):
-        row, column = divmod(int(label), 4)
-        image[label % 3, 2 + 10 * row : 10 + 10 * row, 1 + 8 * column : 7 + 8 * column] += 120
-    return images[:train], labels[:train], images[train:], labels[train:]
+        plane[2 + height * row : height * (1 + row), 1 + width * column : 7 + width * column] += 120
+    return pixels[:train], labels[:train], pixels[train:], labels[train:]
 
 
 Numbers = np.ndarray[tuple[int, ...], np.dtype[np.float32]]

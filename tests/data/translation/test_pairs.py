@@ -50,23 +50,20 @@ def own(tmp_path: Path, **texts: str) -> list[str]:
     ]
 
 
-def test_misaligned_files_are_named_with_their_lengths(tmp_path: Path) -> None:
-    data = data_of(*own(tmp_path, valid_en="one\n"))
-    with pytest.raises(ValueError, match=r"valid\.de has 2 lines and valid\.en has 1"):
-        load_pairs(data)
-    assert not [p for p in (tmp_path / "cache" / "prepared").iterdir() if p.suffix not in (".lock", ".part")]
-
-
-def test_invalid_utf8_is_named_with_its_line(tmp_path: Path) -> None:
-    data = data_of(*own(tmp_path, test_de="gut\nschlecht \udcff\n"))
-    with pytest.raises(ValueError, match=r"test\.de, line 2: not UTF-8"):
-        load_pairs(data)
-
-
-def test_a_file_whose_lines_end_in_carriage_returns_is_not_one_pair(tmp_path: Path) -> None:
-    data = data_of(*own(tmp_path, test_de="gut\rschlecht\r", test_en="good\rbad\r"))
-    with pytest.raises(ValueError, match=r"test\.de: its lines end in carriage returns alone"):
-        load_pairs(data)
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"valid_en": "one\n"}, r"valid\.de has 2 lines and valid\.en has 1"),
+        ({"test_de": "gut\nschlecht \udcff\n"}, r"test\.de, line 2: not UTF-8"),
+        ({"test_de": "a\rb\r", "test_en": "a\rb\r"}, r"test\.de: its lines end in carriage returns alone"),
+    ],
+)
+def test_what_is_no_parallel_corpus_is_named_and_nothing_is_left(
+    tmp_path: Path, texts: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_pairs(data_of(*own(tmp_path, **texts)))
+    assert not [p for p in (tmp_path / "cache" / "prepared").iterdir() if p.suffix != ".lock"]
 
 
 def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
@@ -328,9 +325,7 @@ def test_an_unknown_word_of_a_reference_matches_none_that_a_model_writes_and_is_
 
 
 @pytest.mark.needs("fairseq")
-@pytest.mark.parametrize(
-    ("mark", "kind"), [("\u2581", "sentencepiece"), ("\u0120", "byte-level BPE"), ("##", "Word")]
-)
+@pytest.mark.parametrize(("mark", "kind"), [("\u0120", "byte-level BPE"), ("##", "Word")])
 def test_subwords_of_another_kind_are_refused_not_scored_as_words(
     tmp_path: Path, mark: str, kind: str
 ) -> None:
@@ -338,6 +333,17 @@ def test_subwords_of_another_kind_are_refused_not_scored_as_words(
     settings = own(tmp_path, train_en=pieces, valid_en=pieces, test_en=pieces)
     with pytest.raises(ValueError, match=f"holds subwords of {kind}"):
         load_pairs(data_of(*settings, "data.tokenize=false", "data.bpe_merges=null", "data.lowercase=false"))
+
+
+@pytest.mark.needs("fairseq")
+def test_pieces_of_sentencepiece_are_joined_to_words_and_said(tmp_path: Path) -> None:
+    settings = own(tmp_path, train_en="\u2581a b\n\u2581c d\n", test_en="\u2581a b \u2581c d\n\u2581c\n")
+    corpus = load_pairs(data_of(*settings, "data.tokenize=false", "data.bpe_merges=null"))
+    assert corpus.references("test", "words") == ["ab cd", "c"]
+    assert (
+        "target: pieces of sentencepiece (\u2581) are joined to words to be scored"
+        in corpus.inspection.warnings
+    )
 
 
 def test_every_setting_of_a_preparation_names_another_folder() -> None:

@@ -22,11 +22,11 @@ from adanorm.data.examples import Indices, Movable, batches_within
 from adanorm.data.inspection import Counts, Inspection, batch_warnings, count_overlaps, overlap_warnings
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import prepared_corpus
-from adanorm.data.translation.tokenization import Bpe, Say, Tokenizer
+from adanorm.data.translation.tokenization import PIECE, Bpe, Say, Tokenizer
 
 BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
 UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"  # the second is a character that no text has: of private use
-OTHER_SUBWORDS = {"\u2581": "sentencepiece", "\u0120": "byte-level BPE", "##": "WordPiece"}  # begin so
+OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # begin so
 OTHERS_AT_MOST = 0.02  # of a dictionary's words, which may begin so by chance
 
 
@@ -132,6 +132,8 @@ class Corpus:
                 f"data.batch_tokens={self.batch_tokens}: {too_long:,} of {len(sizes):,} training pairs are"
                 " longer than a batch and are not trained on"
             )
+        if any(word.startswith(PIECE) for word in self.dictionaries[1].symbols):
+            warnings.append(f"target: pieces of sentencepiece ({PIECE}) are joined to words to be scored")
         references = self.splits["test"].dataset.tgt
         lines = [references[index].numpy() for index in range(len(references))]
         ids = np.concatenate(lines)
@@ -210,7 +212,7 @@ def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
 def _dictionary(text: bytes, name: str) -> Any:
     """Return fairseq's dictionary of a file's text.
 
-    Raises ValueError where it is none, or where it has subwords of another kind than with `@@`: they would
+    Raises ValueError where it is none, or where it has subwords of a kind that is not joined: they would
     be scored as words.
     """
     dictionary = fairseq().data.Dictionary()
@@ -222,8 +224,8 @@ def _dictionary(text: bytes, name: str) -> Any:
         marked = [word for word in dictionary.symbols if word.startswith(mark)]
         if len(marked) > OTHERS_AT_MOST * len(dictionary):
             raise ValueError(
-                f"{name}: holds subwords of {kind}, such as {marked[0]!r}: only those with @@ and whole words"
-                " are joined here to be scored; give the text with data.train, data.valid and data.test"
+                f"{name}: holds subwords of {kind}, such as {marked[0]!r}: those with @@, sentencepiece's and"
+                " whole words are scored here; give the text with data.train, data.valid and data.test"
             )
     return dictionary
 

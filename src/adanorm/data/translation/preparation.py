@@ -28,7 +28,7 @@ from adanorm.data.translation.steps import prepare
 from adanorm.data.translation.tokenization import Say
 from adanorm.files import naming, write_whole
 
-VERSION = 2  # of this preparation: another one is another folder
+VERSION = 3  # of this preparation: another one is another folder
 CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
 WEEK = 7 * 24 * 3600  # seconds
 PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}

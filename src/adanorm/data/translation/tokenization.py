@@ -12,7 +12,7 @@ from typing import Any
 
 from adanorm.config.data_sections import ParallelConfig
 
-SEPARATOR = "@@"
+SEPARATOR, PIECE = "@@", "\u2581"  # the second begins a word in sentencepiece
 MOST_CACHED = 1 << 19  # words whose subwords are remembered
 Say = Callable[[str], None]
 _JOINT = re.compile(r"(@@ )|(@@ ?$)")
@@ -68,7 +68,9 @@ class Bpe:
 
     @staticmethod
     def join(subwords: str) -> str:
-        """Return the words of subwords."""
+        """Return the words of subwords, or of sentencepiece's pieces, joined as fairseq does."""
+        if PIECE in subwords:
+            return "".join(subwords.split()).replace(PIECE, " ").strip()
         return _JOINT.sub("", subwords).strip()
 
 
