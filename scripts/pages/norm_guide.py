@@ -85,16 +85,16 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         both = None if norm == BASELINE else _pair(table, norm, task)
         if both is None or both.answer == "not run":
             continue
-        answer, remark = both.answer, both.remark
-        if task in decided and decided[task].comparison is not None:  # by the study's own rule
-            answer, remark = decided[task].answer or answer, ""
+        answer, why = both.answer, both.why
+        if task in decided and (comparison := decided[task].comparison):  # by the study's own rule
+            answer, why = comparison.answer, comparison.why
         sign = 1 if table.metric_of(task).higher_is_better else -1
         gap = (
             f"{sign * fmean(both.gaps):+.2f} to LayerNorm on {len(both.gaps)} shared seeds"
             if both.gaps
             else "beside LayerNorm"
         )
-        lines[task] += f", {gap}: {answer}{f' ({remark})' if remark else ''}"
+        lines[task] += f", {gap}: {answer}{f' ({why})' if why else ''}"
     return lines
 
 

@@ -10,7 +10,7 @@ from adanorm.reporting.answers import HEADER, answer_rows, corrections, headline
 from adanorm.reporting.tables.formats import column_label, tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown, markdown_table
-from adanorm.verdicts.plan_answers import task_answers
+from adanorm.verdicts.claims import task_answers
 
 README = PROJECT / "README.md"
 

@@ -29,3 +29,17 @@ def test_a_row_is_found_as_it_is_written_and_then_in_any_case(tmp_path: Path, ro
 def test_an_address_without_study_row_and_task_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="name a cell as STUDY/NORM/TASK"):
         trace(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("table9/adanorm/rt", "unknown study 'table9'"),
+        ("table4/none/rt", "no row 'none' in this study: choose from layernorm, adanorm"),
+        ("table4/adanorm/wsj", "no task 'wsj' in this study"),
+    ],
+)
+def test_a_cell_that_is_not_there_is_one_line(address: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        trace(address)
+    assert "\n" not in str(raised.value)

@@ -50,7 +50,7 @@ def record(
         "norm": run.norm.name,
         "scale": run.scale,
         "seed": run.seed,
-        "precision": "fp32",
+        "precision": run.precision,
         "own_data": run.own_data,
         "norm_sites": [],
         "layernorm_sites": [],

@@ -6,8 +6,8 @@ import numpy as np
 
 from adanorm.reporting.answers import HEADER, answer_rows, corrections, headline, question
 from adanorm.reporting.figures.leads import answer_figure
+from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
-from adanorm.verdicts.plan_answers import TaskAnswer
 
 SAME = [-0.1, 0.1, 0.0, 0.05, -0.05, 0.02, -0.02, 0.1, -0.1, 0.0]
 

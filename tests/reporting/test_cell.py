@@ -23,7 +23,6 @@ from adanorm.records.reader import runs_on_record
 from adanorm.reporting.report import report_page
 from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text, write_table
 from adanorm.reporting.tables.notes import notes
@@ -33,7 +32,6 @@ from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_study
 from adanorm.verdicts.cell import cell
 from adanorm.verdicts.claims import claim_results
-from adanorm.verdicts.epoch_choice import epoch_choices
 from adanorm.verdicts.reproducibility import agreements
 from adanorm.verdicts.variance import Spread
 from tests.reporting.records import record, score, scored
@@ -405,7 +403,6 @@ def test_the_committed_tables_are_those_of_the_committed_records(
     texts = {
         "claims.md": claims_markdown(claim_results(runs)),
         "findings.md": findings_markdown(runs),
-        "epoch-choice.md": epoch_choice_markdown(epoch_choices(runs)),
         "reproducibility.md": reproducibility_markdown(agreements(runs)),
     }
     for name in choices("study"):

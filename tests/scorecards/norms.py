@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -48,3 +50,25 @@ class Broken(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x.float()
+
+
+class _Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor) -> Tensor:
+        for _ in range(500):
+            dz = dz + 0
+        return dz
+
+
+class SlowBackward(nn.Module):
+    """No norm, whose backward pass does far more work than its forward pass."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _Slow.apply(x)  # type: ignore[no-untyped-call,no-any-return]

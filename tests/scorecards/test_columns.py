@@ -29,11 +29,8 @@ def test_the_planned_seeds_of_what_is_chosen_fit_the_budget(budget: float) -> No
     tasks = [column.task for column in chosen]
     assert len({*tasks}) == len(tasks)
     assert [column.hours for column in chosen] == sorted(column.hours for column in chosen)
-
-
-def test_ten_minutes_of_two_cores_have_room_for_real_data() -> None:
-    chosen = choose_columns(NORMS, budget=600.0, workers=2)[0]
-    assert ("mnist", "mini") in [(column.task, column.scale) for column in chosen]
+    has_real_data = ("mnist", "mini") in [(column.task, column.scale) for column in chosen]
+    assert has_real_data or budget != 600.0, "ten minutes of two cores have room for them"
 
 
 def test_a_task_at_whose_sites_a_norm_is_not_defined_is_left_out_with_the_reason() -> None:

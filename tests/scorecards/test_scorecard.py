@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from adanorm.cli.command import dispatch
 from adanorm.config.compose import cached_experiment
@@ -16,8 +18,10 @@ from adanorm.launch.launchers import choose_launch
 from adanorm.launch.until import Run
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.norms.check import check_contract
+from adanorm.records.folder import RunFolder
 from adanorm.scorecards.columns import Column
-from adanorm.scorecards.observed import Observed
+from adanorm.scorecards.cost import _costs_at
+from adanorm.scorecards.observed import Observed, norm_configs
 from adanorm.scorecards.page import SAME, Card, card_page, summary
 from adanorm.scorecards.trial import Request, Trial, score
 from tests import commands
@@ -62,23 +66,16 @@ def card(of: Trial, *alike: str) -> Card:
         costs=[],
         environment={"device": "a processor", "threads": 1, "packages": {}, "commit": None, "dirty": False},
     )
-    scores = score(of)
-    return Card(
-        OWN,
-        of.request.against,
-        "00000000",
-        ["It holds."],
-        observed,
-        scores,
-        [],
-        600.0,
-        9.0,
-        "all is decided",
-    )
+    facts: Any = ["00000000", ["It holds."], observed, score(of), [], 600.0, 9.0, "all is decided"]
+    return Card(OWN, of.request.against, *facts)
 
 
 def higher(seed: int) -> float:
     return 2 + 0.1 * (seed % 2)
+
+
+def close(seed: int) -> float:
+    return 0.01 if seed % 2 == 0 else -0.01
 
 
 def apart(seed: int) -> float:
@@ -86,31 +83,47 @@ def apart(seed: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("gap", "text"),
+    ("gap", "seeds", "other", "scale", "text"),
     [
-        (higher, "beside RMSNorm: **better** (+2.05, interval"),
-        (lambda seed: -higher(seed), "beside RMSNorm: **worse** (-2.05, interval"),
-        (lambda seed: 0.01 * (-1) ** seed, "beside RMSNorm: **equivalent** (+0.00, interval"),
-        (apart, "MNIST, scale mini, beside RMSNorm: it would take to show equivalence"),
+        (higher, 6, "rmsnorm", "mini", "beside RMSNorm: **better** (+2.05, 6 seeds; interval +"),
+        (lambda seed: -higher(seed), 6, "rmsnorm", "mini", "**worse** (-2.05, 6 seeds; interval -"),
+        (
+            close,
+            6,
+            "rmsnorm",
+            "mini",
+            "**equivalent** (+0.00, 6 seeds; interval -0.0",
+        ),
+        (apart, 6, "rmsnorm", "mini", "MNIST, scale mini, beside RMSNorm: it would take to show equivalence"),
+        (higher, 2, "rmsnorm", "mini", "beside RMSNorm: **open** (+2.05, 2 seeds; 2 of 3 planned seeds)"),
+        (higher, 6, "layernorm", "mini", f"beside LayerNorm: **{SAME}** (computes the same"),
+        (higher, 6, "layernorm", "smoke", "Nothing is judged yet."),
+        (higher, 6, "layernorm", "smoke", "it shows that the norm trains, and no more"),
     ],
 )
-def test_the_verdict_is_that_of_the_records(tmp_path: Path, gap: Gap, text: str) -> None:
-    recorded(tmp_path, gap, seeds=6, other="rmsnorm")
-    assert text in " ".join(summary(card(trial(tmp_path, other="rmsnorm"))).split())
+def test_the_verdict_is_that_of_the_records_and_has_the_interval_that_decides_it(
+    tmp_path: Path, gap: Gap, seeds: int, other: str, scale: str, text: str
+) -> None:
+    recorded(tmp_path, gap, seeds=seeds, other=other, scale=scale)
+    assert text in " ".join(summary(card(trial(tmp_path, other=other, scale=scale))).split())
 
 
-def test_a_gap_to_a_norm_that_computes_the_same_is_chance(tmp_path: Path) -> None:
-    recorded(tmp_path, higher, seeds=6)
-    text = " ".join(summary(card(trial(tmp_path))).split())
-    assert f"beside LayerNorm: **{SAME}** (computes the same" in text
+def test_where_one_test_example_is_more_than_the_margin_it_is_said(tmp_path: Path) -> None:
+    recorded(tmp_path, close, seeds=6, other="rmsnorm")
+    first = cached_experiment(["task=mnist", f"norm={OWN}", "scale=mini"], runs=str(tmp_path))
+    RunFolder(first.folder()).write_outputs(["1"] * 500)
+    text = " ".join(summary(card(trial(tmp_path, other="rmsnorm"))).split())
+    assert "one test example is 0.2)" in text
 
 
-def test_synthetic_data_decide_nothing(tmp_path: Path) -> None:
-    recorded(tmp_path, higher, seeds=6, scale="smoke")
-    text = " ".join(summary(card(trial(tmp_path, scale="smoke"))).split())
-    assert "Nothing is judged yet." in text
-    assert "WrittenOut 63.05 ± " in text
-    assert "it shows that the norm trains, and no more" in text
+def test_forward_and_backward_are_each_in_their_place(tmp_path: Path) -> None:
+    path = "tests.scorecards.norms:SlowBackward"
+    (cost,) = _costs_at(8, 16, norm_configs([path]), torch.device("cpu"))
+    assert cost.backward[1] > 5 * cost.forward[1], "its backward pass does a thousand times the work"
+    fixed = cost._replace(forward=[1.0, 2.0, 3.0], backward=[4.0, 5.0, 6.0], norm=OWN)
+    of = card(trial(tmp_path))
+    text = " ".join(summary(of._replace(observed=of.observed._replace(costs=[fixed]))).split())
+    assert "forward 2.00 (1.00 to 3.00) times, backward 5.00 (4.00 to 6.00) times" in text
 
 
 def test_a_norm_that_a_task_sets_otherwise_is_another_norm_there(tmp_path: Path) -> None:
@@ -118,12 +131,6 @@ def test_a_norm_that_a_task_sets_otherwise_is_another_norm_there(tmp_path: Path)
     of = replace(of, request=of.request._replace(norm="tests.scorecards.norms:Renamed"))
     tasks = ("ptb", "rt")  # on RT AdaNorm has a C of its own
     assert [of.alike(Column(task, "mini", 0.01)) for task in tasks] == [["adanorm"], []]
-
-
-def test_before_the_planned_seeds_nothing_is_decided(tmp_path: Path) -> None:
-    recorded(tmp_path, higher, seeds=2, other="rmsnorm")
-    text = " ".join(summary(card(trial(tmp_path, other="rmsnorm"))).split())
-    assert "beside RMSNorm: **open** (+2.05, 2 seeds; 2 of 3 planned seeds)" in text
 
 
 @pytest.mark.parametrize(
@@ -169,7 +176,7 @@ def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines
     [
         ("", "norm= is missing"),
         ("norm=nonorm", "unknown norm 'nonorm'"),
-        ("norm=no_module:Norm", "No module named 'no_module'"),
+        ("norm=no_module:Norm", "no module named 'no_module'"),
         ("norm=adanorm,rmsnorm", "a scorecard is of one norm"),
         ("norm=rmsnorm against=nonorm", "unknown norm 'nonorm'"),
         ("norm=rmsnorm against=rmsnorm", "cannot stand beside itself"),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import comb
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.verdicts.cell import Cell, Evidence, Quantity, evidence, variance_of
+from adanorm.verdicts.cell import Cell, Evidence, evidence, variance_of
 from adanorm.verdicts.claims import (
     ClaimResult,
     TaskResult,
@@ -27,7 +28,7 @@ from adanorm.verdicts.claims import (
     evaluated,
 )
 from adanorm.verdicts.comparison import PaperGap
-from adanorm.verdicts.pair import pair, paper_gap, published_gap
+from adanorm.verdicts.pair import Pair, pair, paper_gap, published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import (
     claim_closing,
@@ -83,8 +84,12 @@ def ended(
 
 
 def judged(claim: Claim, folder: Path) -> ClaimResult:
-    (found,) = evaluated([claim], "paper", runs=str(folder))
-    return found
+    return evaluated([claim], "paper", runs=str(folder))[0]
+
+
+def compared(folder: Path, claim: Claim = ADANORM) -> Pair:
+    """The two norms on the first task of a claim."""
+    return known(judged(claim, folder).tasks[0].pair)
 
 
 def answers(found: ClaimResult) -> dict[str, str]:
@@ -102,17 +107,9 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     found = judged(ADANORM, tmp_path)
     assert found.verdict == "supported", "fewer bits are better"
     assert found.ps[0] == pytest.approx(max(task.ps[0] for task in found.tasks)), "no correction"
-    assert claim_sentence(found).startswith(
-        "Supported: AdaNorm is shown to be better than LayerNorm on three of three"
-    )
-
-
-def test_a_claim_on_two_of_three_survives_one_task(tmp_path: Path) -> None:
-    column(tmp_path, "rt", 75.0, 3.0)
-    column(tmp_path, "sst5", 40.0, 3.0)
+    assert claim_sentence(found).startswith("Supported: AdaNorm is shown to be better than LayerNorm on th")
     column(tmp_path, "enwik8", 1.1, 0.0)
-    two = ADANORM.model_copy(update={"at_least": 2})
-    assert judged(two, tmp_path).verdict == "supported"
+    assert judged(ADANORM.model_copy(update={"at_least": 2}), tmp_path).verdict == "supported"
     assert judged(ADANORM, tmp_path).verdict == "no difference", "equivalent on one of the three claimed"
 
 
@@ -145,7 +142,10 @@ def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Pa
     column(tmp_path, "rt", 75.0, -3.0)
     found = judged(ADANORM, tmp_path)
     assert answers(found) == {"all": "contradicted", "rt": "worse", "sst5": "not run", "enwik8": "not run"}
-    assert found.tasks[1].ps[0] == found.tasks[1].ps[1] == 1
+    assert claim_sentence(found) == (
+        "Contradicted: AdaNorm is shown to be better than LayerNorm on none of three data sets, where three"
+        " are claimed; worse on RT; the paper's own gap is excluded on RT; two without runs."
+    )
     two = ADANORM.model_copy(update={"at_least": 2})
     assert judged(two, tmp_path).verdict == "open", "it allows for one"
 
@@ -155,8 +155,7 @@ def test_no_worse_is_supported_by_the_margin(tmp_path: Path) -> None:
     claim = ADANORM.model_copy(update={"tasks": ["rt"], "bound": "no_worse"})
     assert judged(claim, tmp_path).verdict == "supported"
     (task,) = judged(claim, tmp_path).tasks
-    assert task.pair is not None
-    p_of = task.pair.p_of
+    p_of = known(task.pair).p_of
     assert task.ps == (p_of("not inferior"), p_of("inferior"), p_of("inferior"))
     better = judged(claim.model_copy(update={"bound": "better"}), tmp_path)
     assert better.verdict == "no difference"
@@ -171,55 +170,39 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     made(tmp_path, "sst5", "adanorm", [48.0])
     found = judged(ADANORM, tmp_path)
     assert answers(found) == {"all": "open", "rt": "open", "sst5": "open", "enwik8": "not run"}
-    rt, sst5 = (task.pair for task in found.run)
-    assert rt is not None
-    assert rt.prospect is not None
-    assert rt.comparison is not None
-    assert rt.prospect == prospect(
-        preregistration().looks_of(None), sd=rt.comparison.sd, margin=1.0, paper=0.29
-    )
-    assert (rt.prospect.to_equate or 0) > 3
+    rt, sst5 = (known(task.pair) for task in found.run)
+    comparison, ahead = known(rt.comparison), known(rt.prospect)
+    assert ahead == prospect(preregistration().looks_of(None), sd=comparison.sd, margin=1.0, paper=0.29)
     assert rt.hours_a_seed == pytest.approx(2 * 360 / 3600)
-    assert sst5 is not None
     assert (sst5.comparison, sst5.remark) == (None, "one seed")
-    closing = claim_closing(found)
-    assert "to show equivalence" in closing
-    assert "SST5: a second seed; runs of Enwiki8" in closing
-    left = (rt.prospect.to_equate or 0) - 3
+    left = known(ahead.to_equate) - 3
     margin = f"to show equivalence {left} more seeds ({0.2 * left:.1f} h)"
-    assert f"RT: {margin}" in closing
+    assert left > 0
+    assert claim_closing(found).startswith(f"RT: {margin}")
+    assert claim_closing(found).endswith("SST5: a second seed; runs of Enwiki8")
     assert claim_sentence(found) == (
         "Open: AdaNorm is shown to be better than LayerNorm on none of three data sets, where three are"
         " claimed; open on RT and SST5; one without runs."
     )
-    assert lacking(rt) == f"{margin}, to find the paper's gap {more(rt, rt.prospect.to_find)}"
+    widens = ", though the next seed widens the interval at first"
+    assert lacking(rt) == f"{margin}, to find the paper's gap {more(rt, ahead.to_find)}{widens}"
     for paper in (None, PaperGap(99.0, 0.0, confirmed=True)):  # none, and one that is excluded
-        assert lacking(replace(rt, comparison=replace(rt.comparison, paper=paper))) == margin
+        assert lacking(replace(rt, comparison=replace(comparison, paper=paper))) == f"{margin}{widens}"
+    look = replace(comparison, paper=None, levels=rt.looks.levels(4))
+    assert lacking(replace(rt, comparison=look)) == margin, "it is one of many looks already"
 
 
 def test_what_would_close_a_comparison_counts_what_is_there_and_ends_with_the_plan(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 0.5, noise=8)
-    found = known(judged(ADANORM, tmp_path).tasks[0].pair)
-    most = preregistration().stopping.most
-    assert more(found, 2) == "more seeds than these (2 usually do)"
+    found, most = compared(tmp_path), preregistration().stopping.most
     assert more(found, 3) == "more seeds than these (3 usually do)"
     assert more(found, 4) == "1 more seed (0.2 h)"
-    assert more(found, 5) == "2 more seeds (0.4 h)"
     assert more(found, most) == f"{most - 3} more seeds ({0.2 * (most - 3):.1f} h)"
     assert more(found, most + 1) == f"{most - 2} more seeds ({0.2 * (most - 2):.1f} h), beyond the plan"
-    assert more(replace(found, hours_a_seed=None), 5) == "2 more seeds"
+    assert more(replace(found, sides=(found.sides[0], ended())), 5) == "2 more seeds"
     assert more(found, None) == "no number of seeds is enough"
     assert [count(number) for number in (0, 8, 9)] == ["none", "eight", "9"]
     assert [listed(["a", "b", "c"][:names]) for names in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
-
-
-def test_a_norm_that_the_paper_has_not_can_be_claimed_of(tmp_path: Path) -> None:
-    claim = ADANORM.model_copy(update={"better": "rmsnorm", "tasks": ["rt"]})
-    made(tmp_path, "rt", "rmsnorm", [78.0, 78.2])
-    made(tmp_path, "rt", "layernorm", [75.0, 75.1])
-    (task,) = judged(claim, tmp_path).tasks
-    assert task.pair is not None
-    assert task.pair.gaps == pytest.approx((3.0, 3.1))
 
 
 def test_the_variance_is_the_tasks_and_not_the_cells_own(tmp_path: Path) -> None:
@@ -227,24 +210,19 @@ def test_the_variance_is_the_tasks_and_not_the_cells_own(tmp_path: Path) -> None
     column(tmp_path, "rt", 75.0, 0.0, noise=5)
     made(tmp_path, "rt", "adanorm", [77.0, 77.01, 77.02])
     made(tmp_path, "rt", "layernorm", [75.0, 75.01, 75.02])
-    found = known(judged(ADANORM, tmp_path).tasks[0].pair)
-    assert found.comparison is not None
-    assert found.gaps == pytest.approx((2.0, 2.0, 2.0))
-    assert found.comparison.sd > 0.3
+    found = compared(tmp_path)
+    assert found.gaps == pytest.approx([2.0, 2.0, 2.0])
+    assert known(found.comparison).sd > 0.3
 
 
 def test_seeds_beyond_the_plan_are_read_and_held_to_a_stricter_level(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 0.4, seeds=3)
-    three = judged(ADANORM, tmp_path).tasks[0].pair
+    three = compared(tmp_path)
     column(tmp_path, "rt", 75.0, 0.4, seeds=4)
-    four = judged(ADANORM, tmp_path).tasks[0].pair
-    assert three is not None
-    assert four is not None
+    four = compared(tmp_path)
     assert (three.seeds, four.seeds) == ((1, 2, 3), (1, 2, 3, 4))
-    assert three.comparison is not None
-    assert four.comparison is not None
-    assert three.comparison.levels.difference == 0.05
-    assert four.comparison.levels.difference < 0.01
+    assert known(three.comparison).levels.difference == 0.05
+    assert known(four.comparison).levels.difference < 0.01
 
 
 def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance(tmp_path: Path) -> None:
@@ -256,9 +234,9 @@ def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance(tmp_path: 
         norms[norm] = replace(ended(scores=scores), runs=(run_of(tmp_path, "rt", norm, 1),))
     found = Evidence("rt", "paper", "valid_best", norms, variance_of(norms, "valid_best"))
     read = known(pair(found, "adanorm", "layernorm", margin=1.0))
-    assert read.comparison is not None
-    assert (read.comparison.seeds, read.comparison.df) == (most, most - 1)
-    assert read.comparison.sd == pytest.approx(np.std(read.gaps, ddof=1))
+    comparison = known(read.comparison)
+    assert (comparison.seeds, comparison.df) == (most, most - 1)
+    assert comparison.sd == pytest.approx(np.std(read.gaps, ddof=1))
 
 
 def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -> None:
@@ -270,10 +248,8 @@ def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -
     made(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0, 76.5])
     found = judged(ADANORM, tmp_path).tasks[0]
     assert found.answer == "better"
-    assert found.ps[0] == pytest.approx(2 / 70)
-    assert (found.ps[1], found.ps[2]) == (1, 1)
-    assert found.pair is not None
-    assert found.pair.remark == "diverged: AdaNorm 0 of 4, LayerNorm 4 of 4"
+    assert found.ps == pytest.approx((2 / 70, 1, 1))
+    assert known(found.pair).remark == "diverged: AdaNorm 0 of 4, LayerNorm 4 of 4"
 
 
 def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse() -> None:
@@ -285,30 +261,17 @@ def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse(
         read = known(pair(found, "adanorm", "layernorm", margin=1.0))
         assert read.divergence_p == pytest.approx(comb(40, 1) / comb(44, 5)), "5 of 44, 4 of them of the 4"
         assert read.answer == answer
-        chance = replace(read, divergence_p=preregistration().level)
+        chance = replace(read, sides=(ended(scores={2: 75.0}, diverged=(1,)), ended(scores={1: 75.0})))
         assert (chance.answer, chance.p_of("better"), chance.p_of("worse")) == ("open", 1, 1)
-
-
-def test_runs_that_learned_nothing_are_among_those_that_did_not_diverge() -> None:
-    lost = ended(diverged=(1, 2, 3, 4))
-    half = ended(scores={1: 75.0, 2: 75.5}, unlearned=(3, 4))
-    norms = {"adanorm": half, "layernorm": lost}
-    read = pair(
-        Evidence("rt", "paper", "test", norms, variance_of(norms)), "adanorm", "layernorm", margin=1.0
-    )
-    assert read is not None
-    assert read.divergence_p == pytest.approx(2 / 70), "4 of 4 against 0 of 4"
 
 
 @pytest.mark.parametrize("lost", [48.0, None])  # of a run that learned nothing, of one that diverged
 def test_a_norm_is_not_compared_by_the_better_of_its_seeds(tmp_path: Path, lost: float | None) -> None:
     column(tmp_path, "rt", 75.0, 3.0)
-    whole = judged(ADANORM, tmp_path)
-    assert whole.tasks[0].answer == "better"
+    assert compared(tmp_path).answer == "better"
     made(tmp_path, "rt", "adanorm", [78.0, lost, 78.1])
-    found = judged(ADANORM, tmp_path)
-    pair = known(found.tasks[0].pair)
-    assert (pair.answer, pair.gaps, pair.comparison) == ("open", (), None)
+    pair = compared(tmp_path)
+    assert (pair.answer, pair.gaps, pair.comparison) == ("open", [], None)
 
 
 def test_examples_on_record_widen_the_interval(tmp_path: Path) -> None:
@@ -338,40 +301,20 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
             record(run_of(tmp_path, "ptb", norm, seed), rows=rows, test={"uas": 80.0})
     found = judged(claim, tmp_path)
     assert found.verdict == "supported"
-    assert found.tasks[0].pair is not None
-    assert found.tasks[0].pair.comparison is not None
-    paper = known(found.tasks[0].pair.comparison.paper)
+    paper = known(known(known(found.tasks[0].pair).comparison).paper)
     assert paper.value == pytest.approx(0.1613 - 0.1522), "the last values of the paper's curves"
     assert (paper.rounding, paper.confirmed) == (2 * 0.0005, True), "each is read off a drawing"
-
-
-def test_validation_scores_are_of_the_metric_that_picks_the_epoch(tmp_path: Path) -> None:
-    first = run_of(tmp_path, "de-en", "adanorm", 1)
-    record(first, rows=[{"valid_loss": x} for x in (4.0, 3.0, 3.0, 3.0, 2.5, 2.0)], test={"bleu": 30.0})
-    expected: dict[Quantity, float] = {"test": 30.0, "valid_best": -2.0, "valid_level": -2.25}
-    for quantity, score in expected.items():
-        found = evidence("de-en", "paper", quantity, runs=str(tmp_path))
-        assert found.norms["adanorm"].by_seed == {1: score}
 
 
 def test_beside_a_claim_stand_the_best_epoch_and_the_level_each_in_its_column(tmp_path: Path) -> None:
     for norm, lead in (("layernorm", 0.0), ("adanorm", 1.0)):
         for seed in (1, 2):
-            curve = [
-                {"valid_accuracy": x} for x in (70.0, 71.0, 72.0, 73.0, 74.0 + 2 * lead, 76.0 + 4 * lead)
-            ]
-            record(
-                run_of(tmp_path, "rt", norm, seed),
-                rows=curve,
-                test={"accuracy": 75.0 + lead},
-                valid={"accuracy": 76.0 + 4 * lead},
-            )
+            curve = [{"valid_accuracy": x} for x in (70.0, 71.0, 72.0, 73.0, 74 + 2 * lead, 76 + 4 * lead)]
+            ends: dict[str, Any] = {"test": {"accuracy": 75.0 + lead}, "valid": {"accuracy": 76.0 + 4 * lead}}
+            record(run_of(tmp_path, "rt", norm, seed), rows=curve, **ends)
     found = judged(ADANORM, tmp_path).tasks[0]
-    assert found.pair is not None
-    assert found.best_epoch is not None
-    assert found.level is not None
-    gaps = [shown.gaps for shown in (found.pair, found.best_epoch, found.level)]
-    assert gaps == [pytest.approx((gap, gap)) for gap in (1.0, 4.0, 3.0)]
+    gaps = [known(shown).gaps for shown in (found.pair, found.best_epoch, found.level)]
+    assert gaps == [pytest.approx([gap, gap]) for gap in (1.0, 4.0, 3.0)]
 
 
 def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
@@ -383,18 +326,16 @@ def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
     assert [found.count("diverged"), found.unlearned, found.count("failed")] == [1, (3,), 1]
     assert found.recorded == {1, 2, 3}
     made(tmp_path, "rt", "layernorm", [75.0])
-    both = known(judged(ADANORM, tmp_path).tasks[0].pair)
-    assert "failed: AdaNorm 2 of 8, LayerNorm 0 of 1" in both.remark
+    assert "failed: AdaNorm 2 of 8, LayerNorm 0 of 1" in compared(tmp_path).remark
 
 
 def test_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
-    column(tmp_path, "rt", 75.0, 0.65, noise=1.6)
+    column(tmp_path, "rt", 75.0, 3.0, noise=1.6)
     one = ADANORM.model_copy(update={"tasks": ["rt"]})
     (alone,) = evaluated([one], "paper", runs=str(tmp_path))
     several = evaluated([one] * 5, "paper", runs=str(tmp_path))
-    assert alone.family is not None
-    assert several[0].family is not None
-    assert several[0].family[0] == pytest.approx(1 - (1 - alone.family[0]) ** 5)
+    assert known(alone.family)[0] < 0.2
+    assert known(several[0].family)[0] == pytest.approx(5 * known(alone.family)[0])
 
 
 def test_a_verdict_is_that_of_ps_corrected_and_below_the_level(tmp_path: Path) -> None:
@@ -402,9 +343,8 @@ def test_a_verdict_is_that_of_ps_corrected_and_below_the_level(tmp_path: Path) -
     one = judged(ADANORM.model_copy(update={"tasks": ["rt"]}), tmp_path)
     level = preregistration().level
     assert one.verdict == "supported"
-    assert replace(one, family=(level, 1.0, 1.0)).verdict == "open"
-    assert replace(one, family=(1.0, level, 1.0)).verdict == "open"
-    assert replace(one, family=(1.0, 1.0, level)).verdict == "open"
+    for family in ((level, 1.0, 1.0), (1.0, level, 1.0), (1.0, 1.0, level)):
+        assert replace(one, family=family).verdict == "open"
 
 
 def test_a_claim_without_runs_is_not_run_and_is_no_evidence(tmp_path: Path) -> None:
@@ -413,7 +353,7 @@ def test_a_claim_without_runs_is_not_run_and_is_no_evidence(tmp_path: Path) -> N
     assert claim_sentence(none) == "Not run: no task has runs of both norms."
     assert claim_evidence(ADANORM, "paper", str(tmp_path)) == {}
     lost = TaskResult(ADANORM, "rt", None)
-    assert (lost.answer, lost.ps[0], lost.ps[1], lost.ps[2]) == ("not run", 1, 1, 1)
+    assert (lost.answer, lost.ps) == ("not run", (1, 1, 1))
 
 
 def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone() -> None:
@@ -443,16 +383,6 @@ def test_accuracies_differ_by_no_less_than_one_example(tmp_path: Path) -> None:
         path.write_bytes(gzip.compress(b"1\n" * 500))
     assert evidence("rt", "paper", runs=str(tmp_path)).variance.resolution == 0.2
     assert evidence("rt", "paper", "valid_best", runs=str(tmp_path)).variance.resolution == 0
-
-
-def test_the_sentence_of_a_claim_says_where_it_is_worse_equivalent_or_not_run(tmp_path: Path) -> None:
-    column(tmp_path, "rt", 75.0, -3.0)
-    column(tmp_path, "sst5", 40.0, 0.0, noise=0.1)
-    assert claim_sentence(judged(ADANORM.model_copy(update={"tasks": ["rt", "sst5"]}), tmp_path)) == (
-        "Contradicted: AdaNorm is shown to be better than LayerNorm on none of two data sets, where two are"
-        " claimed; worse on RT; equivalent within the margin on SST5; the paper's own gap is excluded on RT"
-        " and SST5."
-    )
 
 
 def test_the_papers_own_table_passes_one_sign_test() -> None:
@@ -490,18 +420,3 @@ def test_a_cell_is_traced_to_its_runs_and_their_commands() -> None:
     assert any(line.startswith("  commit   ") for line in lines)
     assert trace("table4/adanorm/rt") == lines
     assert max(len(line) for line in lines) <= 110
-
-
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("table9/adanorm/rt", "unknown study 'table9'"),
-        ("table4/none/rt", "no row 'none' in this study: choose from layernorm, adanorm"),
-        ("table4/adanorm/wsj", "no task 'wsj' in this study"),
-        ("table4", "name a cell as STUDY/NORM/TASK"),
-    ],
-)
-def test_a_cell_that_is_not_there_is_one_line(address: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as raised:
-        trace(address)
-    assert "\n" not in str(raised.value)

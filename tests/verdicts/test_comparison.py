@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy import stats
 
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Kind, fixed_levels, prospect, seeds_looked_at, seeds_needed
+from adanorm.verdicts.sequential import Kind, Levels, fixed_levels, prospect, seeds_looked_at, seeds_needed
 from tests.verdicts import known
 
 FIRST = np.array([75.0, 76.2, 74.9, 77.0])
@@ -33,29 +34,48 @@ def test_of_its_own_variance_alone_it_is_students_paired_test_and_tost() -> None
     upper = stats.ttest_1samp(GAPS, 1, alternative="less").pvalue
     assert found.p_of("not inferior") == pytest.approx(lower)
     assert found.p_of("not superior") == pytest.approx(upper)
+    for side in (replace(found, margin=0.01), replace(found, gap=-found.gap, margin=0.01)):
+        ps = side.p_of("better"), side.p_of("worse")
+        assert (ps if side.gap > 0 else ps[::-1]) == pytest.approx((student.pvalue, 1))
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_the_p_of_better_and_of_worse_is_students_on_its_own_side(sign: int) -> None:
-    found = read(sign * float(GAPS.mean()), sd=float(GAPS.std(ddof=1)), df=3, seeds=4, margin=0.01)
-    shown, other = (found.p_of("better"), found.p_of("worse"))[::sign]
-    assert shown == pytest.approx(stats.ttest_rel(SECOND, FIRST).pvalue)
-    assert other == 1
+WITHIN, NOT_WITHIN = "within the margin", "not shown within the margin"
 
 
 @pytest.mark.parametrize(
-    ("gap", "sd", "answer"),
+    ("gap", "sd", "parts", "why"),
     [
-        (2.0, 0.5, "better"),
-        (-2.0, 0.5, "worse"),
-        (0.3, 0.5, "equivalent"),
-        (0.3, 3.0, "open"),
-        (0.9, 0.05, "equivalent"),
+        (2.0, 0.5, ("ahead", NOT_WITHIN, "excluded", "better"), "interval +1.37 to +2.63"),
+        (-2.0, 0.5, ("behind", NOT_WITHIN, "excluded", "worse"), "interval -2.63 to -1.37"),
+        (
+            0.3,
+            0.5,
+            ("not told apart", WITHIN, "not excluded", "equivalent"),
+            "-0.21 to +0.81 for the margin of 1",
+        ),
+        (
+            0.9,
+            0.05,
+            ("ahead", WITHIN, "excluded", "equivalent"),
+            "+0.85 to +0.95 for the margin of 1",
+        ),
+        (
+            0.3,
+            3.0,
+            ("not told apart", NOT_WITHIN, "not excluded", "open"),
+            "margin of 1, -2.79 to +3.39",
+        ),
     ],
 )
-def test_a_comparison_is_better_worse_equivalent_or_open(gap: float, sd: float, answer: str) -> None:
-    assert read(gap, sd=sd).answer == answer
+def test_an_answer_has_a_sign_a_size_the_papers_gap_and_the_interval_that_decides_it(
+    gap: float, sd: float, parts: tuple[str, ...], why: str
+) -> None:
+    one = replace(read(gap, sd=sd), paper=PaperGap(0.5, 0.01, confirmed=True))
+    assert (one.sign, one.size, one.papers_gap, one.answer) == parts
+    assert one.why.endswith(why)
     assert read(0.0, sd=0.3, margin=0.1).answer == "open", "zero lies in an interval that is wider"
+    corrected = replace(read(0.0, sd=1.0), levels=Levels(0.05, 0.05), family_p=0.4)
+    assert corrected.why == "interval -1.26 to +1.26, corrected p 0.400; the margin is 1"
 
 
 def test_a_difference_smaller_than_matters_supports_no_better() -> None:
@@ -109,13 +129,14 @@ def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
     assert replace(look, gap=reach).p == pytest.approx(0.05)
 
 
-def test_half_a_deviation_takes_34_pairs_as_tables_of_power_have_it() -> None:
-    # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has 34 for a matched-pairs t-test of dz = 0.5.
-    assert seeds_needed(preregistration().looks_of(None), 0.5, kind="difference", sd=1.0, prior_df=0) == 34
-
-
-def test_the_seeds_to_show_equivalence_show_it_at_the_power() -> None:
+def test_the_seeds_that_are_needed_are_those_of_the_power() -> None:
     plan = preregistration().looks_of(None)
+    # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has 34 for a matched-pairs t-test of dz = 0.5.
+    assert seeds_needed(plan, 0.5, kind="difference", sd=1.0, prior_df=0) == 34
+    for kind in get_args(Kind):
+        assert known(seeds_looked_at(plan, 0.1, kind=kind, sd=1.0)) > 40, "more than the plan has"
+    assert prospect(plan, sd=0.5, margin=0.3, paper=0.2, example_error=0.4) == (None, None)
+    assert prospect(plan, sd=0.5, margin=0.3, paper=None).to_find is None
     count = known(seeds_needed(plan, 1.0, kind="equivalence", sd=1.5, prior_df=8))
     random = np.random.default_rng(0)
     gaps = random.normal(0, 1.5 / math.sqrt(count), 4000)
@@ -123,13 +144,6 @@ def test_the_seeds_to_show_equivalence_show_it_at_the_power() -> None:
     sds = 1.5 * np.sqrt(random.chisquare(df, 4000) / df)
     shown = [read(g, sd=s, df=df, seeds=count).answer == "equivalent" for g, s in zip(gaps, sds, strict=True)]
     assert np.mean(shown) == pytest.approx(0.8, abs=0.03)
-
-
-def test_no_number_of_seeds_closes_what_the_test_set_leaves_open() -> None:
-    plan = preregistration().looks_of(None)
-    found = prospect(plan, sd=0.5, margin=0.3, paper=0.2, example_error=0.4)
-    assert found == (None, None)
-    assert prospect(plan, sd=0.5, margin=0.3, paper=None).to_find is None
 
 
 @pytest.mark.parametrize(("kind", "effect", "sd"), [("equivalence", 1.0, 1.1), ("difference", 1.0, 1.2)])
@@ -156,30 +170,6 @@ def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
                 closed += 1
                 break
     assert closed / 500 == pytest.approx(0.8, abs=0.06)
-
-
-def test_a_plan_that_ends_too_early_is_given_more_seeds_than_it_has() -> None:
-    plan = preregistration().looks_of(None)
-    assert (seeds_looked_at(plan, 0.1, kind="equivalence", sd=1.0) or 0) > 40
-    assert (seeds_looked_at(plan, 0.1, kind="difference", sd=1.0) or 0) > 40
-
-
-def test_an_answer_has_a_sign_a_size_and_what_it_says_of_the_papers_gap() -> None:
-    paper = PaperGap(0.5, 0.01, confirmed=True)
-    parts = {
-        (comparison.sign, comparison.size, comparison.papers_gap, comparison.answer)
-        for comparison in (
-            replace(read(0.5, sd=0.05), paper=paper),
-            replace(read(2.0, sd=0.5), paper=paper),
-            replace(read(-2.0, sd=3.0), paper=paper),
-        )
-    }
-    assert parts == {
-        ("ahead", "within the margin", "not excluded", "equivalent"),
-        ("ahead", "not shown within the margin", "excluded", "better"),
-        ("not told apart", "not shown within the margin", "not excluded", "open"),
-    }
-    assert (read(-2.0, sd=0.5).sign, read(-2.0).papers_gap) == ("behind", "not comparable")
 
 
 def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_have() -> None:

@@ -10,6 +10,7 @@ from scipy.stats import ttest_rel
 
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.reporting.tables.findings import findings_markdown
+from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.findings import FindingRow, compared, load_findings
 from tests.reporting.records import record_analysis
 
@@ -52,51 +53,32 @@ def test_a_difference_is_judged_as_the_finding_expects_it(
     (finding,) = [entry for entry in load_findings() if entry.id == name]
     labels = {shown.name: shown.label for shown in load_analysis(finding.analysis).shown}
     assert {row.quantity for row in rows} == {labels[quantity] for quantity in finding.quantities}
+    logs = [math.log((first + gap) / first) for first, gap in zip((2.1, 2.2, 2.3), gaps, strict=True)]
     for row in rows:
-        firsts = [2.0 + 0.1 * seed for seed in (1, 2, 3)]
-        if row.by_ratio:
-            logs = [math.log((first + gap) / first) for first, gap in zip(firsts, gaps, strict=True)]
-            assert row.gap == pytest.approx(sum(logs) / 3)
-            assert row.means[1] / row.means[0] == pytest.approx(math.exp(row.gap))
-        else:
-            assert row.gap == pytest.approx(sum(gaps) / 3)
-            assert row.means[1] - row.means[0] == pytest.approx(row.gap)
-        assert row.seeds == 3
+        assert row.gap == pytest.approx(sum(logs if row.by_ratio else gaps) / 3)
+        first, second = row.means
+        assert (math.log(second / first) if row.by_ratio else second - first) == pytest.approx(row.gap)
 
 
 def test_the_ps_of_a_finding_are_corrected_over_its_rows(tmp_path: Path) -> None:
     gaps = (-0.5, -0.3, -0.45)
     rows = rows_of(tmp_path, "landscape", gaps)
-    firsts = [2.0 + 0.1 * seed for seed in (1, 2, 3)]
+    firsts = [2.1, 2.2, 2.3]
     seconds = [first + gap for first, gap in zip(firsts, gaps, strict=True)]
-    assert len(rows) > 1
-    raw = {
-        ratio: ttest_rel(
-            *([math.log(x) for x in side] if ratio else side for side in (seconds, firsts))
-        ).pvalue
-        for ratio in (False, True)
-    }
-    ps = sorted(raw[row.by_ratio] for row in rows)
-    at_least = 0.0
-    expected: dict[float, float] = {}
-    for place, p in enumerate(ps):  # Holm's steps
-        at_least = max(at_least, p * (len(ps) - place))
-        expected.setdefault(p, at_least)
-    for row in rows:
-        assert row.p == pytest.approx(expected[raw[row.by_ratio]])
-        assert row.p > raw[row.by_ratio]
+    sides = {False: (seconds, firsts), True: ([*map(math.log, seconds)], [*map(math.log, firsts)])}
+    ps = [ttest_rel(*sides[row.by_ratio]).pvalue for row in rows]
+    assert len(ps) > 1
+    assert [row.p for row in rows] == pytest.approx(corrected(ps))
 
 
 def test_a_record_that_is_not_done_is_no_part_of_a_comparison(tmp_path: Path) -> None:
-    before = rows_of(tmp_path, "landscape", GAP)
+    before = rows_of(tmp_path, "landscape", GAP)[0]
     (finding,) = [entry for entry in load_findings() if entry.id == "landscape"]
     analysis = load_analysis(finding.analysis)
     grid = analysis_grid(analysis, runs=str(tmp_path))
-    assert finding.norms is not None
-    diverged = grid[finding.norms[0], before[0].task or analysis.tasks[0]][0]
+    diverged = grid[before.norms[0], before.task][0]
     record_analysis(diverged, status="diverged", summary=dict.fromkeys(finding.quantities, 9.0))
-    after = compared(finding, analysis, grid)
-    assert (before[0].seeds, after[0].seeds) == (3, 2)
+    assert (before.seeds, compared(finding, analysis, grid)[0].seeds) == (3, 2)
 
 
 def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: Path) -> None:

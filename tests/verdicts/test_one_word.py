@@ -25,7 +25,7 @@ def of_the_guide() -> Printed:
     for norm, facts in re.findall(
         r"<!-- facts: (\S+) -->\n(.*?)<!-- /facts -->", text("docs/norms.md"), re.S
     ):
-        line = rf"^- ([^,]+), `(\w+)`: .* (?:to|beside) LayerNorm: ({WORDS})"
+        line = rf"^- ([^,]+), `(\w+)`: .* (?:to|beside) LayerNorm(?: on \d+ shared seeds)?: ({WORDS})"
         for task, scale, word in re.findall(line, facts, re.MULTILINE):
             yield (task, scale, title(norm), "LayerNorm"), word
 

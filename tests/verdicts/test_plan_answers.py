@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from adanorm.config.compose import cached_experiment
-from adanorm.verdicts.plan_answers import TaskAnswer, task_answers
+from adanorm.verdicts.claims import TaskAnswer, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sequential import nominal_levels
 from tests.reporting.records import record

@@ -23,12 +23,6 @@ def test_a_number_is_consistent_inconclusive_or_differs(number: float, verdict: 
     assert found.p == pytest.approx(2 * stats.t.sf(max(0, abs(distance) - 0.005 / math.sqrt(1 + 1 / 3)), 12))
 
 
-def test_a_number_that_was_rounded_is_nearer() -> None:
-    spread = Spread(0.02, 12)
-    exact = place(1.07, rounding=0.0, mean=1.115, count=3, spread=spread)
-    assert place(1.07, rounding=0.005, mean=1.115, count=3, spread=spread).p > exact.p
-
-
 def test_a_number_of_the_same_distribution_differs_once_in_twenty() -> None:
     random = np.random.default_rng(0)
     count, df, draws = 3, 14, 3000

@@ -33,22 +33,22 @@ def repeated(tmp_path: Path, *, loss: float = 0.5, score: float = 75.0) -> Exper
     return again
 
 
-def test_equal_curves_and_scores_are_equal_to_the_bit_however_long_they_took(
-    recorded: Experiment, tmp_path: Path
+@pytest.mark.parametrize(
+    ("loss", "score", "agreement"),
+    [
+        (0.5, 75.0, "to the bit"),  # however long it took
+        (0.5, 75.5, "within the seeds' spread"),
+        (0.5 * (1 + 9e-5), 75.0, "within rounding"),
+        (0.5 * (1 + 2e-4), 75.0, "within the seeds' spread"),
+    ],
+)
+def test_equal_curves_and_scores_are_equal_to_the_bit_and_a_last_digit_is_rounding(
+    recorded: Experiment, tmp_path: Path, loss: float, score: float, agreement: str
 ) -> None:
-    assert repetition(recorded, repeated(tmp_path)).agreement == "to the bit"
-
-
-def test_an_equal_curve_with_another_test_score_is_not_equal(recorded: Experiment, tmp_path: Path) -> None:
-    again = run(tmp_path / "again")
-    record(again, rows=[{"train_loss": 0.5}], valid={"accuracy": 75.0}, test={"accuracy": 75.5})
-    assert repetition(recorded, again).agreement == "within the seeds' spread"
-
-
-def test_a_last_digit_is_rounding_and_more_is_not(recorded: Experiment, tmp_path: Path) -> None:
-    assert repetition(recorded, repeated(tmp_path, loss=0.5 * (1 + 9e-5))).agreement == "within rounding"
-    again = repetition(recorded, repeated(tmp_path, loss=0.5 * (1 + 2e-4)))
-    assert again.agreement == "within the seeds' spread"
+    again = repeated(tmp_path, loss=loss, score=score)
+    assert repetition(recorded, again).agreement == agreement
+    record(again, status="diverged", test=None)
+    assert repetition(recorded, again).agreement == "differs"
 
 
 @pytest.mark.parametrize(("score", "agreement"), [(78.0, "within the seeds' spread"), (82.0, "differs")])
@@ -69,12 +69,6 @@ def test_of_one_seed_nothing_can_be_said_but_equality(tmp_path: Path) -> None:
     assert repetition(alone, repeated(tmp_path)).agreement == "to the bit"
 
 
-def test_a_run_that_diverged_is_reproduced_by_one_that_does_alone(tmp_path: Path) -> None:
-    diverged = run(tmp_path)
-    record(diverged, status="diverged", test=None)
-    assert repetition(diverged, repeated(tmp_path)).agreement == "differs"
-
-
 def test_environments_differ_in_what_either_says() -> None:
     before = {"device": "A", "packages": {"torch": "2", "numpy": "1"}, "threads": 1}
     after = {"device": "B", "packages": {"torch": "3", "numpy": "1"}, "threads": 1, "numerics_version": 2}
@@ -86,9 +80,6 @@ def test_environments_differ_in_what_either_says() -> None:
     assert differences({"packages": {"torch": "2", "numpy": "1"}}, {}) == [
         "packages: torch 2, numpy 1 on record, not said here"
     ]
-
-
-def test_the_reason_for_the_eager_backend_is_no_difference() -> None:
-    before, after = ({"norm_backend": f"eager: {why}"} for why in ("numba is not installed", "as asked"))
-    assert differences(before, after) == []
-    assert differences({"norm_backend": "fused: numba"}, after) != []
+    eager, other = ({"norm_backend": f"eager: {why}"} for why in ("numba is not installed", "as asked"))
+    assert differences(eager, other) == [], "the reason is no difference"
+    assert differences({"norm_backend": "fused: numba"}, eager) != []

@@ -90,17 +90,18 @@ def compare(
         one = compared_by_example([runs_of(runs[norm], of_pair) for norm in (worse, better)], metric)
         if one is None:
             raise ValueError(f"{first.task.name}: no run has counted {metric} of its test examples")
-        margin = preregistration().margin(first.task.name, "test") or 0.0
+        margin = preregistration().margin(first.task.name, "test") if metric == first.task.metric else None
         noise = ExampleNoise(one.noise.example_error, one.noise.examples)
-        comparison = compared(variance, better, worse, one.gaps, margin=margin, noise=noise)
+        comparison = compared(variance, better, worse, one.gaps, margin=margin or 0.0, noise=noise)
         named = ", ".join(map(str, one.seeds))
         headline = f"{better} over {worse}, seeds {named}, {one.noise.examples:,} examples"
         lines += textwrap.wrap(headline, 80, initial_indent="  ", subsequent_indent="    ")
-        lines += _lines(one, comparison, (worse, better))
+        example = max(cells[norm].example for norm in (worse, better))
+        lines += _lines(one, comparison, (worse, better), example)
     return lines
 
 
-def _lines(one: ByExample, comparison: Comparison | None, norms: Norms) -> list[str]:
+def _lines(one: ByExample, comparison: Comparison | None, norms: Norms, example: float) -> list[str]:
     by_examples = f"standard errors: examples {one.noise.example_error:.3f}"
     lines = [f"    {fmean(one.gaps):+.3f}, {by_examples}"]
     if comparison is not None:
@@ -108,8 +109,13 @@ def _lines(one: ByExample, comparison: Comparison | None, norms: Norms) -> list[
         interval = f"95 % {low:+.3f} to {high:+.3f}, p {max(comparison.p, 0.0001):.4f}"
         lines = [
             f"    {comparison.gap + 0:+.3f}, {interval}: {comparison.answer}",
-            f"    {by_examples}, seeds {comparison.seed_error:.3f}; margin {comparison.margin:g}",
+            f"    {by_examples}, seeds {comparison.seed_error:.3f}",
         ]
+        if margin := comparison.margin:
+            narrow = comparison.margin_interval.text(3)
+            lines.append(f"    margin {margin:g}: 90 % {narrow}, {comparison.size}")
+            if example > margin:
+                lines.append(f"      one test example is {example:.2g}: more than the margin")
     for norm, spread in zip(norms, one.spreads, strict=True):
         if spread is not None:
             lines.append(f"    {norm}: standard deviation over seeds {spread[0]:.3f} on this test set,")

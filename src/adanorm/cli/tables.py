@@ -11,7 +11,6 @@ from adanorm.config.paths import PROJECT, choices
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.reporting.tables.epoch_choice import epoch_choice_markdown
 from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
@@ -20,7 +19,6 @@ from adanorm.reporting.text import write_texts
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 from adanorm.verdicts.claims import claim_results
-from adanorm.verdicts.epoch_choice import epoch_choices
 from adanorm.verdicts.reproducibility import agreements
 
 USAGE = Usage(
@@ -65,7 +63,6 @@ def _write_the_others() -> None:
     texts = {
         "claims.md": claims_markdown(claim_results()),
         "findings.md": findings_markdown(),
-        "epoch-choice.md": epoch_choice_markdown(epoch_choices()),
         "reproducibility.md": reproducibility_markdown(columns),
         "reproducibility.csv": reproducibility_csv(columns),
     }

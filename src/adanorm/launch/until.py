@@ -285,7 +285,8 @@ def _ended(standing: Standing) -> str:
     comparison = standing.pair.comparison
     detail = ""
     if comparison is not None:
-        detail = f" ({comparison.gap:+.3g} after {comparison.seeds} seeds, margin {comparison.margin:g})"
+        gap = f"{comparison.gap:+.3g} after {comparison.seeds} seeds"
+        detail = f" ({gap}, margin {comparison.margin:g}; {standing.pair.why})"
     if standing.left:
         return f"left {standing.answer}: {_named(standing)}: {standing.left}{detail}"
     return f"decided: {_named(standing)}: {standing.answer}{detail}"

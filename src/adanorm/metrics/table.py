@@ -16,6 +16,11 @@ class Metric:
     unit: str = ""  # behind the label on an axis; of a loss, its kind of task says it
 
     @property
+    def sign(self) -> Literal[1, -1]:
+        """What a score is multiplied by so that larger is better."""
+        return 1 if self.higher_is_better else -1
+
+    @property
     def goal(self) -> Literal["max", "min"]:
         """What a configuration calls its direction."""
         return "max" if self.higher_is_better else "min"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adanorm.config.titles import task_metric, title
+from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.comparison import Comparison, Interval
 from adanorm.verdicts.conjunction import pooled
 from adanorm.verdicts.pair import published_gap
-from adanorm.verdicts.plan_answers import TaskAnswer
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import count, data_sets, listed
 

@@ -27,8 +27,7 @@ from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_studies
 from adanorm.verdicts import sentences
 from adanorm.verdicts.cell import Cell, cell
-from adanorm.verdicts.claims import ClaimResult, claim_results
-from adanorm.verdicts.plan_answers import TaskAnswer, task_answers
+from adanorm.verdicts.claims import ClaimResult, TaskAnswer, claim_results, task_answers
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.reproducibility import Agreement, agreements
 

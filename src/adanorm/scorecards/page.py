@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from jinja2 import Environment
@@ -56,40 +55,36 @@ class Card(NamedTuple):
 
 def card_page(card: Card) -> str:
     """Return a scorecard as a page."""
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string((FOLDER / "page.html").read_text("utf-8")).render(_facts(card))
+    return _filled("page.html", card, autoescape=True)
 
 
 def summary(card: Card) -> str:
     """Return a scorecard as Markdown in lines of at most 80 columns."""
-    environment = Environment(trim_blocks=True, lstrip_blocks=True)
-    text = environment.from_string((FOLDER / "summary.md").read_text("utf-8")).render(_facts(card))
     lines = []
-    for line in text.splitlines():
+    for line in _filled("summary.md", card, autoescape=False).splitlines():
         indent = " " * len(re.match(" *(- )?", line)[0])  # type: ignore[index]
         lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
     return "\n".join([*lines, ""])
 
 
-def _facts(card: Card) -> dict[str, Any]:
-    """Return what both templates show, in words."""
-    observed, stopping = card.observed, preregistration().stopping
-    norms = [card.norm, *card.against]
-    scores = [_score(score) for score in card.scores]
-    machine = observed.environment
-    return {
-        "title": _name(card.norm),
-        "verdicts": _headline(scores),
-        "alike": [_name(norm) for norm in observed.alike],
-        "checks": card.checks,
-        "norms": [_name(norm) for norm in norms],
-        "changes": [
+def _filled(template: str, card: Card, *, autoescape: bool) -> str:
+    """Return a template with what both show, in words."""
+    observed, norms = card.observed, [card.norm, *card.against]
+    scores, machine = [_score(score) for score in card.scores], observed.environment
+    environment = Environment(autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string((FOLDER / template).read_text("utf-8")).render(
+        title=_name(card.norm),
+        verdicts=_headline(scores),
+        alike=[*map(_name, observed.alike)],
+        checks=card.checks,
+        norms=[*map(_name, norms)],
+        changes=[
             (change, [_blind(moved[norm], observed.tolerance) for norm in norms])
             for change, moved in observed.changes.items()
         ],
-        "costs": [{**_cost(cost), "is_own": cost.norm == card.norm} for cost in observed.costs],
-        "scores": scores,
-        "undecided": [
+        costs=[{**_cost(cost), "is_own": cost.norm == card.norm} for cost in observed.costs],
+        scores=scores,
+        undecided=[
             *(
                 f"{score['title']}, beside {verdict['other']}: it would take {verdict['closing']}."
                 for score in scores
@@ -98,12 +93,11 @@ def _facts(card: Card) -> dict[str, Any]:
             ),
             *(f"Not run: {line}." for line in card.not_run),
         ],
-        "ending": f"Budget {span(card.budget)}, spent {span(card.spent)} on {machine['device']}:"
+        ending=f"Budget {span(card.budget)}, spent {span(card.spent)} on {machine['device']}:"
         f" {card.ended}. Norms: {listed(norms)}; digest {card.identity}, commit {machine['commit']}.",
-        "smoke": SMOKE if any(score.column.scale == "smoke" for score in card.scores) else "",
-        "planned": stopping.planned,
-        "most": stopping.most,
-    }
+        smoke=SMOKE if any(score.column.scale == "smoke" for score in card.scores) else "",
+        stopping=preregistration().stopping,
+    )
 
 
 def short(norm: str) -> str:
@@ -122,8 +116,8 @@ def _headline(scores: Sequence[dict[str, Any]]) -> str:
     answers: dict[str, dict[str, list[str]]] = {}
     for score in scores:
         for verdict in score["verdicts"]:
-            tasks = answers.setdefault(verdict["other"], {}).setdefault(verdict["answer"], [])
-            tasks.append(score["title"].replace(", scale", ""))
+            by_answer = answers.setdefault(verdict["other"], {})
+            by_answer.setdefault(verdict["answer"], []).append(score["title"].replace(", scale", ""))
     sentences = [
         f"Beside {other}: {'; '.join(f'{answer} on {listed(tasks)}' for answer, tasks in by_answer.items())}."
         for other, by_answer in answers.items()
@@ -138,27 +132,22 @@ def _blind(moved: float, tolerance: float) -> str:
     return f"nearly ({moved:.0e})" if moved <= NEARLY else "no"
 
 
-def _cost(cost: Cost) -> dict[str, Any]:
-    forward, backward = (
-        f"{median:.2f} ({low:.2f} to {high:.2f})" for low, median, high in (cost.forward, cost.backward)
-    )
+def _cost(cost: Cost) -> dict[str, str]:
+    passes = {"forward": cost.forward, "backward": cost.backward}
     return {
         "norm": _name(cost.norm),
         "shape": f"{cost.rows:,} × {cost.features:,}",
-        "forward": forward,
-        "backward": backward,
         "kept": f"{cost.kept:,} B, LayerNorm {cost.kept_by_layernorm:,} B",
+        **{name: f"{median:.2f} ({low:.2f} to {high:.2f})" for name, (low, median, high) in passes.items()},
     }
 
 
 def _score(score: Score) -> dict[str, Any]:
-    metric = task_metric(score.column.task)
-    sign = 1 if metric.higher_is_better else -1
-    scale = score.column.scale
+    metric, scale = task_metric(score.column.task), score.column.scale
     return {
         "title": f"{title(score.column.task)}, scale {scale}",
         "metric": f"{metric.label}{'' if metric.higher_is_better else ', lower is better'}",
-        "sides": [(_name(norm), _side(runs, sign)) for norm, runs in score.runs.items()],
+        "sides": [(_name(norm), f"{cell.text} ({len(cell.results)})") for norm, cell in score.runs.items()],
         "verdicts": [
             _verdict(other, pair, is_same=other in score.alike)
             for other, pair in score.pairs.items()
@@ -167,42 +156,18 @@ def _score(score: Score) -> dict[str, Any]:
     }
 
 
-def _side(runs: Cell, sign: int) -> str:
-    """Return a norm's mean over seeds with its standard deviation, and what has no score."""
-    scores = [sign * score for score in runs.by_seed.values()]
-    parts = []
-    if scores:
-        digits = 2 if abs(fmean(scores)) >= 10 else 3
-        spread = f" ± {stdev(scores):.{digits}f}" if len(scores) > 1 else ""
-        parts.append(f"{fmean(scores):.{digits}f}{spread} ({len(scores)})")
-    ends = {"diverged": runs.count("diverged"), "learned nothing": len(runs.unlearned)}
-    ends["failed"] = runs.count("failed")
-    parts += [f"{number} {word}" for word, number in ends.items() if number]
-    return ", ".join(parts) or "no runs"
-
-
-def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, Any]:
+def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, str]:
+    """Return the answer beside another norm with the interval that decides it, and what would close it."""
     if is_same:
-        return {"other": _name(other), "answer": SAME, "numbers": "", "remark": ALIKE, "closing": ""}
+        return {"other": _name(other), "answer": SAME, "why": ALIKE, "closing": ""}
+    seeds = f"{len(pair.seeds)} {'seed' if len(pair.seeds) == 1 else 'seeds'}"
+    digits = pair.comparison.digits if pair.comparison else 2
+    numbers = [f"{fmean(pair.gaps) + 0.0:+.{digits}f}, {seeds}"] if pair.gaps else []
     closes = pair.answer == "open" and len(pair.seeds) >= preregistration().stopping.planned
+    why = "; ".join(filter(None, [*numbers, pair.why]))
     return {
         "other": _name(other),
         "answer": pair.answer,
-        "numbers": _numbers(pair),
-        "remark": pair.remark,
+        "why": why,
         "closing": lacking(pair) if closes else "",
     }
-
-
-def _numbers(pair: Pair) -> str:
-    """Return the gap, its interval and its margin; nothing without shared seeds."""
-    if not pair.gaps:
-        return ""
-    seeds = f"{len(pair.seeds)} {'seed' if len(pair.seeds) == 1 else 'seeds'}"
-    if pair.comparison is None:
-        return f"{fmean(pair.gaps):+.3g}, {seeds}"
-    margin = pair.comparison.margin
-    digits = max(2, 1 - math.floor(math.log10(margin)))
-    numbers = (pair.comparison.gap, *pair.comparison.interval)
-    gap, low, high = (f"{number + 0.0:+.{digits}f}" for number in numbers)
-    return f"{gap}, interval {low} to {high}, {seeds}, margin {margin:g}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from adanorm.config.compose import cached_experiment, papers_sources
+from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.metrics.table import METRICS
@@ -71,12 +73,14 @@ class Cell:
     @property
     def seconds(self) -> float | None:
         """The median of the seconds of a run that learned; None where no run says its own."""
-        seconds = [
-            result.seconds_alone
-            for result in self.results
-            if result.status == "done" and result.seconds_alone and result.seed not in self.unlearned
-        ]
+        learned = (r for r in self.results if r.status == "done" and r.seed not in self.unlearned)
+        seconds = [result.seconds_alone for result in learned if result.seconds_alone]
         return median(seconds) if seconds else None
+
+    @property
+    def example(self) -> float:
+        """How much one test example is of a score in percent; 0 of other scores, and without outputs."""
+        return _step(self.runs[0].folder()) if self.runs and METRICS[self.metric].unit == "%" else 0.0
 
     def of_seeds(self, seeds: Collection[int]) -> Cell:
         """Return the runs of some seeds alone."""
@@ -96,13 +100,10 @@ class Cell:
     def text(self) -> str:
         """`mean ± standard deviation`, `Diverge (k/n)`, `failed`, or `-`; and how many seeds lack."""
         ended = len(self.results)
-        if ended == 0:
-            return "-"
-        diverged = self.count("diverged")
-        if diverged:
+        if diverged := self.count("diverged"):
             return f"Diverge ({diverged}/{ended})"
         if not self.scores:
-            return "failed"
+            return "failed" if ended else "-"
         mean = fmean(self.scores)
         digits = METRICS[self.metric].decimals(mean)
         spread = f" ± {stdev(self.scores):.{digits}f}" if len(self.scores) > 1 else ""
@@ -116,22 +117,21 @@ class Cell:
         `spread` is that of one more run. *consistent*, *inconclusive* or *differs*, and the number's
         percentile; none against a number that is recollected.
         """
-        if not self.results or self.paper is None:
-            return "not run" if not self.results else ""
-        if not self.paper.confirmed:
+        number = self.paper
+        if not self.results or number is None:
+            return "" if self.results else "not run"
+        if not number.confirmed:
             return "no verdict"
         diverged = self.count("diverged")
-        if diverged or self.paper.value is None:
-            agree = diverged == len(self.results) and self.paper.value is None
+        if diverged or number.value is None:
+            agree = diverged == len(self.results) and number.value is None
             return "consistent" if agree else f"differs: diverges {diverged}/{len(self.results)}"
         if self.unlearned:
             return f"did not learn ({len(self.unlearned)}/{len(self.results)})"
         if not self.scores or spread is None or spread.sd == 0:
             return "inconclusive"
-        number, count = self.paper, len(self.scores)
-        prediction = place(
-            number.value or 0.0, rounding=number.rounding, mean=fmean(self.scores), count=count, spread=spread
-        )
+        mean, count = fmean(self.scores), len(self.scores)
+        prediction = place(number.value, rounding=number.rounding, mean=mean, count=count, spread=spread)
         return f"{prediction.verdict} ({prediction.percentile:.0f} %)"
 
 
@@ -143,61 +143,43 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     """
     first = experiments[0]
     asked = {experiment.seed for experiment in experiments}
-    alike = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in asked)]
-    ended = with_results(alike)
-    own = first.task.metric
-    shown = metric if metric and any(metric in (result.test or {}) for _, result in ended) else own
-    is_compared = shown == own and unlike_the_papers(first) is None
-    return replace(
-        cell_of(first, ended, metric=shown),
-        wanted=len(experiments),
-        paper=published(first.task.name, first.norm.name) if is_compared else None,
-    )
+    runs = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in asked)]
+    shown = cell_of(first, runs)
+    if metric and any(metric in (result.test or {}) for result in shown.results):
+        shown = cell_of(first, runs, metric=metric)
+    is_compared = shown.metric == first.task.metric and unlike_the_papers(first) is None
+    paper = published(first.task.name, first.norm.name) if is_compared else None
+    return replace(shown, wanted=len(experiments), paper=paper)
 
 
 def cell_on_record(first: Experiment, quantity: Quantity = "test") -> Cell:
     """Return the cell of all runs on record that differ from a run in nothing but their seed."""
-    return cell_of(first, with_results(reader.runs_on_record(first)), quantity)
-
-
-def with_results(runs: Iterable[Experiment]) -> list[tuple[Experiment, Result]]:
-    """Return the runs that have ended, with their results."""
-    results = ((run, reader.result(run.folder())) for run in runs)
-    return [(run, result) for run, result in results if result is not None]
+    return cell_of(first, reader.runs_on_record(first), quantity)
 
 
 def cell_of(
-    first: Experiment,
-    ended: Iterable[tuple[Experiment, Result]],
-    quantity: Quantity = "test",
-    *,
-    metric: str | None = None,
+    first: Experiment, runs: Iterable[Experiment], quantity: Quantity = "test", *, metric: str | None = None
 ) -> Cell:
-    """Return the cell of runs with their results, which differ from the first in nothing but their seed."""
-    ended, own = list(ended), first.task.metric
+    """Return the cell of runs, which differ from the first in nothing but their seed."""
+    own = first.task.metric
+    metric = metric or own
+    results = ((run, reader.result(run.folder())) for run in runs)
+    ended = [(run, result) for run, result in results if result is not None]
     done = [(run, result) for run, result in ended if result.status == "done"]
     unlearned = [run.seed for run, result in done if not has_learned(run, result.test_score(own))]
-    sign = -1 if _lower_is_better(first, quantity, metric or own) else 1
-    values = {
-        run.seed: _value(run, result, quantity, metric or own)
-        for run, result in done
-        if run.seed not in unlearned
-    }
+    of = "loss" if quantity.startswith("last_") else first.task.selection_metric
+    sign = METRICS[metric if quantity in ("test", "top3") else of].sign
+    learned = [(run, result) for run, result in done if run.seed not in unlearned]
+    values = {run.seed: _value(run, result, quantity, metric) for run, result in learned}
     return Cell(
         first.task.name,
         first.norm.name,
-        metric or own,
+        metric,
         runs=tuple(run for run, _ in ended),
         results=tuple(result for _, result in ended),
         by_seed={seed: sign * value for seed, value in values.items() if value is not None},
         unlearned=tuple(unlearned),
     )
-
-
-def _lower_is_better(run: Experiment, quantity: Quantity, metric: str) -> bool:
-    if quantity in ("last_train_loss", "last_valid_loss"):
-        return True
-    return not METRICS[metric if quantity in ("test", "top3") else run.task.selection_metric].higher_is_better
 
 
 def _value(run: Experiment, result: Result, quantity: Quantity, metric: str) -> float | None:
@@ -210,18 +192,11 @@ def _value(run: Experiment, result: Result, quantity: Quantity, metric: str) -> 
     if quantity == "valid_level":
         return level([row[valid] for row in rows if valid in row])
     if quantity == "top3":
-        tests = {
-            row["update"]: row[f"test_{metric}"]
-            for row in reader.record(run.folder()).rows("test_metrics.jsonl")
-        }
-        sign = 1 if run.task.selects_highest else -1
-        return top3(
-            [
-                (sign * row[valid], tests[row["update"]])
-                for row in rows
-                if valid in row and row["update"] in tests
-            ]
-        )
+        tracked = reader.record(run.folder()).rows("test_metrics.jsonl")
+        tests = {row["update"]: row[f"test_{metric}"] for row in tracked}
+        sign = METRICS[run.task.selection_metric].sign
+        both = (row for row in rows if valid in row and row["update"] in tests)
+        return top3([(sign * row[valid], tests[row["update"]]) for row in both])
     return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
 
 
@@ -241,15 +216,44 @@ def top3(evaluations: Sequence[tuple[float, float]]) -> float | None:
 
 
 def unlike_the_papers(run: Experiment) -> str | None:
-    """Return why a run is not to be compared with the paper's number; None where it is."""
+    """Return why a run is not to be compared with the paper's number; None where it is.
+
+    It is where nothing but the seed differs from the settings of the paper's size, or from a preset of them
+    that scores as the paper does.
+    """
     if run.norm.path is not None:
         return "a norm from outside"
     if run.own_data:
         return "own data"
     if run.scale != "paper":
         return f"{run.scale} scale"
-    source = run.data.source
-    return None if source in papers_sources(run.task.name) else f"data.source={source}"
+    own = _settings(run)
+    by_preset = (
+        sorted(key for key in {*own, *papers} if own.get(key) != papers.get(key))
+        for papers in _papers_settings(run.task.name, run.norm.name)
+    )
+    unlike = [f"{key}={own.get(key, 'null')}" for key in min(by_preset, key=len)]
+    return ", ".join([*unlike[:3], *(["..."] if len(unlike) > 3 else [])]) or None
+
+
+@cache
+def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
+    """Return the settings of the paper's size by the presets that a task has, its own first."""
+    settings = []
+    for preset in sorted(choices("preset"), key=lambda name: name != "none"):
+        with suppress(ValueError):  # a preset of another kind of task
+            run = cached_experiment([f"task={task}", f"norm={norm}", "scale=paper", f"preset={preset}"])
+            settings.append(_settings(run))
+    return [one for one in settings if one.get("data.scoring") == settings[0].get("data.scoring")]
+
+
+def _settings(run: Experiment) -> dict[str, Any]:
+    """Return the values that identify a run but for its seed, each by its whole key."""
+    values = {key: value for key, value in run.identity().items() if key != "seed"}
+    while sections := {key: value for key, value in values.items() if isinstance(value, dict)}:
+        inner = {f"{name}.{key}": value for name, of in sections.items() for key, value in of.items()}
+        values = {key: value for key, value in values.items() if key not in sections} | inner
+    return values
 
 
 @dataclass(frozen=True)
@@ -284,9 +288,7 @@ def evidence(
     Its settings are as they come but for `overrides`. The variance is that of the registered norms, and of
     others that are named.
     """
-    chosen = tuple(dict.fromkeys([*preregistration().norms, *norms]))
-    if task not in choices("task"):
-        return Evidence(task, scale, quantity, {}, TaskVariance({}, preregistration().prior_df_at_most))
+    chosen = dict.fromkeys([*preregistration().norms, *norms]) if task in choices("task") else {}
     first_seed = [f"seed={preregistration().plans[plan].first}"] if plan else []
     settings = [f"task={task}", f"scale={scale}", *overrides, *first_seed]
     firsts = {norm: cached_experiment([*settings, f"norm={norm}"], runs=runs) for norm in chosen}
@@ -299,22 +301,36 @@ def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskV
     scores = {norm: cell.by_seed for norm, cell in norms.items() if cell.by_seed and not cell.setback}
     first = next((norms[norm].runs[0] for norm in scores), None)
     is_accuracy = first is not None and quantity == "test" and first.task.metric == "accuracy"
-    step = _accuracy_step(first.folder()) if first is not None and is_accuracy else 0.0
+    step = _step(first.folder()) if first is not None and is_accuracy else 0.0
     return TaskVariance(scores, preregistration().prior_df_at_most, step)
 
 
 @cache
-def _accuracy_step(folder: Path) -> float:
+def _step(folder: Path) -> float:
     """Return the step of an accuracy in percent: a hundred over the test examples; 0 without outputs."""
     return 100 / len(reader.outputs(folder)) if reader.record(folder).has(OUTPUTS) else 0.0
 
 
-class Tried(NamedTuple):
-    """A setting that was tried: the results of its runs, None of those not ended, and validation scores."""
+@dataclass(frozen=True)
+class Tried:
+    """What the validation set says of a setting that was tried; no test score is looked at."""
 
     candidate: Candidate
-    results: tuple[Result | None, ...]
-    valid: tuple[float, ...]  # the best evaluation's, of the runs that ended well
+
+    @cached_property
+    def results(self) -> list[Result | None]:
+        """The results of its runs, None of those not ended."""
+        return [reader.result(run.folder()) for run in self.candidate.runs]
+
+    @cached_property
+    def valid(self) -> list[float]:
+        """The best evaluation's scores, of the runs that ended well."""
+        done = (result for result in self.results if result is not None and result.status == "done")
+        return [result.valid_score(self._metric) for result in done]
+
+    @property
+    def _metric(self) -> str:
+        return self.candidate.runs[0].task.selection_metric
 
     @property
     def has_ended(self) -> bool:
@@ -324,38 +340,23 @@ class Tried(NamedTuple):
     @property
     def text(self) -> str:
         """The mean validation score, with the runs that lack it; `-` where no run has ended."""
-        ended = [result for result in self.results if result is not None]
-        metric = METRICS[self.candidate.runs[0].task.selection_metric]
-        facts = [metric.text(fmean(self.valid))] if self.valid else []
-        for status in ("diverged", "failed"):
-            if count := sum(result.status == status for result in ended):
-                facts.append(f"{count} {status}")
+        ends = Counter(result.status for result in self.results if result is not None)
+        facts = [METRICS[self._metric].text(fmean(self.valid))] if self.valid else []
+        facts += [f"{ends[status]} {status}" for status in ("diverged", "failed") if status in ends]
         if facts and not self.has_ended:
-            facts.append(f"{len(ended)}/{len(self.results)} seeds")
+            facts.append(f"{ends.total()}/{len(self.results)} seeds")
         return ", ".join(facts) or "-"
 
-
-def tried(candidate: Candidate) -> Tried:
-    """Return what the validation set says of a candidate of a cell; no test score is looked at."""
-    target = candidate.runs[0].task
-    results = tuple(reader.result(run.folder()) for run in candidate.runs)
-    done = (result for result in results if result is not None and result.status == "done")
-    return Tried(candidate, results, tuple(result.valid_score(target.selection_metric) for result in done))
+    def rank(self) -> tuple[bool, bool, float]:
+        """Return what the better candidate has more of: an end, runs that all ended well, its score."""
+        mean = METRICS[self._metric].sign * fmean(self.valid) if self.valid else -math.inf
+        return self.has_ended, len(self.valid) == len(self.results), mean
 
 
 def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
-    """Return the candidate with the best mean validation score, and how many candidates have ended.
-
-    A candidate has ended with its last seed. One of which every run ended well is better than one of
-    which some did not, and that better than one not ended. No test score is looked at.
-    """
-    scores: list[tuple[bool, bool, float]] = []
-    for one in map(tried, candidates):
-        sign = 1 if one.candidate.runs[0].task.selects_highest else -1
-        mean = sign * fmean(one.valid) if one.valid else -math.inf
-        scores.append((one.has_ended, len(one.valid) == len(one.results), mean))
-    index = max(range(len(scores)), key=scores.__getitem__)
-    return candidates[index], sum(ended for ended, _, _ in scores)
+    """Return the candidate with the best mean validation score, and how many candidates have ended."""
+    tries = [*map(Tried, candidates)]
+    return max(tries, key=Tried.rank).candidate, sum(one.has_ended for one in tries)
 
 
 def last_fall(run: Experiment) -> float | None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Literal
+from statistics import fmean
+from typing import Literal, NamedTuple
 
-from adanorm.config.titles import task_metric
-from adanorm.records.published import published
 from adanorm.verdicts.cell import Evidence, Quantity, evidence
-from adanorm.verdicts.comparison import Hypothesis
+from adanorm.verdicts.comparison import Comparison, Hypothesis, compare_gaps
 from adanorm.verdicts.conjunction import corrected, count_shown, partial_conjunction, sign_test
-from adanorm.verdicts.pair import Pair, pair, paper_gap
+from adanorm.verdicts.pair import Pair, pair, paper_gap, published_score
 from adanorm.verdicts.preregistration import Claim, preregistration
 
 SCALES = ("paper", "small")
+FIRST_PLAN = "first"
 SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
 TESTED: dict[str, tuple[Hypothesis, Hypothesis, Hypothesis]] = {  # by bound: holds, contrary, no gain
     "better": ("better", "worse", "not superior"),
@@ -72,11 +73,8 @@ class ClaimResult:
         needed = self.claim.needed(self.scale)
         contrary = len(self.tasks) - needed + 1
         holds, against, no_gain = zip(*(task.ps for task in self.tasks), strict=True)
-        return (
-            partial_conjunction(holds, needed),
-            partial_conjunction(against, contrary),
-            partial_conjunction(no_gain, contrary),
-        )
+        ps = partial_conjunction(holds, needed), partial_conjunction(against, contrary)
+        return *ps, partial_conjunction(no_gain, contrary)
 
     @property
     def run(self) -> list[TaskResult]:
@@ -110,27 +108,25 @@ def claim_results(runs: str | None = None) -> list[ClaimResult]:
 def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
     """Return what the records of a scale say of claims, each corrected for their number."""
     evidence_of = cache(partial(evidence, runs=runs))  # claims share tasks
-    results = [
-        ClaimResult(
-            claim, scale, tuple(_task_result(claim, t, scale, evidence_of) for t in claim.tasks_at(scale))
-        )
-        for claim in claims
-    ]
-    begun = [result for result in results if result.run]
-    holds, contrary, no_gain = (corrected([result.ps[column] for result in begun]) for column in range(3))
-    families = iter(zip(holds, contrary, no_gain, strict=True))
+    results = [ClaimResult(claim, scale, tuple(_results(claim, scale, evidence_of))) for claim in claims]
+    begun = [result.ps for result in results if result.run]
+    families = zip(*(corrected([ps[column] for ps in begun]) for column in range(3)), strict=True)
     return [replace(result, family=next(families)) if result.run else result for result in results]
 
 
-def _task_result(claim: Claim, task: str, scale: str, evidence_of: Callable[..., Evidence]) -> TaskResult:
-    records = deciding_evidence(claim, task, scale, evidence_of)
-    result = TaskResult(claim, task, claimed_pair(claim, records))
-    if claim.quantity != "test":
-        return result
-    margin = claim_margin(claim, task, records.plan)
-    seen = [_evidence(claim, task, scale, evidence_of, records.plan, quantity) for quantity in SEEN]
-    best_epoch, level = (pair(records, *claim.norms(task), margin=margin) for records in seen)
-    return replace(result, best_epoch=best_epoch, level=level)
+def _results(claim: Claim, scale: str, evidence_of: Callable[..., Evidence]) -> Iterator[TaskResult]:
+    for task in claim.tasks_at(scale):
+        records = deciding_evidence(claim, task, scale, evidence_of)
+        margin = claim_margin(claim, task, records.plan)
+        seen = (
+            pair(
+                _evidence(claim, task, scale, evidence_of, records.plan, quantity),
+                *claim.norms(task),
+                margin=margin,
+            )
+            for quantity in (SEEN if claim.quantity == "test" else ())
+        )
+        yield TaskResult(claim, task, claimed_pair(claim, records), *seen)
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
@@ -175,13 +171,11 @@ def _evidence(
     quantity: Quantity | None = None,
 ) -> Evidence:
     registered = preregistration()
-    read_out: Quantity = claim.quantity
-    if plan and claim.quantity == "test":
-        read_out = registered.plans[plan].quantity
+    own = registered.plans[plan].quantity if plan and claim.quantity == "test" else claim.quantity
     return evidence_of(
         task,
         scale=registered.scale_of(task, scale),
-        quantity=quantity or read_out,
+        quantity=quantity or own,
         norms=tuple(norm for norm in claim.norms(task) if norm not in registered.norms),
         overrides=claim.overrides(scale, task),
         plan=plan,
@@ -190,14 +184,75 @@ def _evidence(
 
 def claim_margin(claim: Claim, task: str, plan: str | None) -> float:
     """Return the smallest difference that matters to a claim on a task, by the plan that reads it."""
-    own = preregistration().plans[plan].margins.get(task) if plan and claim.quantity == "test" else None
-    margin = own or preregistration().margin(task, claim.quantity)
+    own = preregistration().plans[plan].margins if plan and claim.quantity == "test" else {}
+    margin = own.get(task) or preregistration().margin(task, claim.quantity)
     assert margin is not None, "checked with the file"
     return margin
 
 
 @dataclass(frozen=True)
-class PaperClaim:
+class TaskAnswer:
+    """What is shown of a claim on a task, by the runs of one scale under one plan.
+
+    `pairs` counts the seeds that both norms have under the plan; `next_look` is the number of them at
+    which it is read next, None after its last look. `family_p` is p corrected over the tasks of the claim
+    (Holm 1979), among which a task without an answer counts with 1.
+    """
+
+    task: str
+    scale: str
+    plan: str
+    comparison: Comparison | None
+    pairs: int
+    next_look: int | None
+    family_p: float = 1.0
+
+
+def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
+    """Return the answers to a claim on each of its tasks, in their order.
+
+    A later plan decides a task from its first look on; until then the first plan's answer at the paper's size
+    stands. No run at scale mini answers anything.
+    """
+    answers = [_answer(claim, task, runs) for task in claim.tasks]
+    ps = corrected([1.0 if one.comparison is None else one.comparison.p for one in answers])
+    return [replace(one, family_p=p) for one, p in zip(answers, ps, strict=True)]
+
+
+def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
+    registered = preregistration()
+    name = registered.plan_of(task, "small")
+    if name and registered.plans[name].folds:
+        comparison, pairs = _over_folds(name, claim, task, runs)
+    else:
+        records = deciding_evidence(claim, task, "small", partial(evidence, runs=runs))
+        both = claimed_pair(claim, records)
+        name, comparison = records.plan, None if both is None else both.comparison
+        pairs = len(records.variance.shared(*claim.norms(task)))
+    looks = registered.plans[name].looks if name else ()
+    following = next((look for look in looks if look > pairs), None)
+    scale = registered.scale_of(task, "small")
+    return TaskAnswer(task, scale, name or FIRST_PLAN, comparison, pairs, following)
+
+
+def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[Comparison | None, int]:
+    """Return the comparison of the folds' mean gaps at the last look, and how many seeds all folds have."""
+    plan, (better, worse) = preregistration().plans[name], claim.norms(task)
+    by_fold: list[list[float]] = []  # gaps, worse to better, in the order of seeds
+    for fold in range(1, (plan.folds or 0) + 1):
+        settings = (f"data.fold={fold}",)
+        records = evidence(task, plan.scale, plan.quantity, runs=runs, overrides=settings, plan=name)
+        by_fold.append(records.variance.gaps(worse, better))
+    pairs, looks = min(map(len, by_fold)), preregistration().looks_of(name)
+    done = max((look for look in plan.looks if look <= pairs), default=None)
+    if done is None:
+        return None, pairs
+    means, margin = [fmean(gaps[:done]) for gaps in by_fold], claim_margin(claim, task, name)
+    overlap = plan.overlap or 0.0
+    return compare_gaps(means, margin, level=looks.level, levels=looks.levels(done), overlap=overlap), pairs
+
+
+class PaperClaim(NamedTuple):
     """A claim on the paper's own table: wins, losses and ties over its tasks, and the sign test's p."""
 
     claim: Claim
@@ -211,17 +266,9 @@ def claims_of_the_paper() -> list[PaperClaim]:
     """Return the claims on test scores tested on the numbers that the paper prints, one seed a number."""
     tested = []
     for claim in preregistration().claims:
-        if claim.quantity != "test":
-            continue
-        gaps = []
-        for task in claim.tasks:
-            numbers = [published(task, norm) for norm in claim.norms(task)]
-            values = [number.value for number in numbers if number is not None]
-            if values == [None, None]:
-                continue
-            sign = 1 if task_metric(task).higher_is_better else -1
-            first, second = (-1e9 * sign if value is None else value for value in values)  # Diverge is worst
-            gaps.append(sign * (first - second))
-        wins, losses, p = sign_test(gaps)
-        tested.append(PaperClaim(claim, wins, losses, len(gaps) - wins - losses, p))
+        if claim.quantity == "test":
+            scores = [[published_score(task, norm) for norm in claim.norms(task)] for task in claim.tasks]
+            gaps = [better - worse for better, worse in scores if max(better, worse) > -math.inf]
+            wins, losses, p = sign_test(gaps)
+            tested.append(PaperClaim(claim, wins, losses, len(gaps) - wins - losses, p))
     return tested

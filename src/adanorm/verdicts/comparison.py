@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from adanorm.verdicts.sequential import Levels, Numbers, fixed_levels
 from adanorm.verdicts.variance import NO_SPREAD, Spread
@@ -28,6 +28,10 @@ class Interval(NamedTuple):
     def within(self, margin: float) -> bool:
         """Return whether the interval lies inside ± margin."""
         return -margin < self.low and self.high < margin
+
+    def text(self, digits: int) -> str:
+        """Return the bounds, signed."""
+        return f"{self.low + 0.0:+.{digits}f} to {self.high + 0.0:+.{digits}f}"
 
 
 class PaperGap(NamedTuple):
@@ -76,18 +80,36 @@ class Comparison:
     @property
     def interval(self) -> Interval:
         """The interval of the gap that has zero in it unless the norms differ (95 % in a fixed plan)."""
-        return self._interval(self.levels.difference)
+        return self._interval_at(self.levels.difference)
 
     @property
     def margin_interval(self) -> Interval:
         """The interval that lies inside the margin where the norms are equivalent (90 % in a fixed plan)."""
-        return self._interval(self.levels.equivalence)
+        return self._interval_at(self.levels.equivalence)
 
-    def _interval(self, level: float) -> Interval:
+    def _interval_at(self, level: float) -> Interval:
         from scipy.special import stdtrit
 
         reach = -float(stdtrit(self.df, level / 2)) * self.error
         return Interval(self.gap - reach, self.gap + reach)
+
+    @property
+    def digits(self) -> int:
+        """How many decimals show a gap beside the margin: two, or those that the margin's two digits take."""
+        return max(2, 1 - math.floor(math.log10(self.margin))) if self.margin else 2
+
+    @property
+    def why(self) -> str:
+        """What decides the answer: its interval, in a family the corrected p; of *open*, both intervals."""
+        p = "" if self.family_p is None else f", corrected p {self.family_p:.3f}"
+        sign = f"interval {self.interval.text(self.digits)}{p}"
+        size, margin = self.margin_interval.text(self.digits), f"for the margin of {self.margin:g}"
+        is_one = self.levels.difference == self.levels.equivalence
+        both = {
+            "equivalent": f"interval {size} {margin}",
+            "open": f"{sign}; the margin is {self.margin:g}" if is_one else f"{sign}; {margin}, {size}",
+        }
+        return both.get(self.answer, sign)
 
     @property
     def sign(self) -> Sign:
@@ -113,10 +135,8 @@ class Comparison:
     @property
     def answer(self) -> Answer:
         """Size and sign in one word. The size goes first: what is not nil may still not matter."""
-        if self.size == "within the margin":
-            return "equivalent"
         words: dict[Sign, Answer] = {"ahead": "better", "behind": "worse", "not told apart": "open"}
-        return words[self.sign]
+        return "equivalent" if self.size == "within the margin" else words[self.sign]
 
     @property
     def p(self) -> float:
@@ -129,20 +149,25 @@ class Comparison:
         *Better* and *worse* have a two-sided p, which is 1 where the norms are equivalent. The others are of
         the margin, one-sided: half of the nominal level of equivalence belongs to a side.
         """
+        gap, margin = self.gap, self.margin
         by_the_margin = {
-            "not inferior": self.gap + self.margin,
-            "inferior": -self.gap - self.margin,
-            "not superior": self.margin - self.gap,
+            "not inferior": gap + margin,
+            "inferior": -gap - margin,
+            "not superior": margin - gap,
         }
         if hypothesis in by_the_margin:
             return self._corrected(self._tail(by_the_margin[hypothesis]), self.levels.equivalence / 2)
         if self.answer == "equivalent":
             return 1.0
-        gap = self.gap if hypothesis == "better" else -self.gap
-        return self._corrected(2 * self._tail(gap), self.levels.difference)
+        return self._corrected(
+            2 * self._tail(gap if hypothesis == "better" else -gap), self.levels.difference
+        )
 
-    def _tail(self, distance: float) -> float:
-        return _above(distance / self.error, self.df)
+    def _tail(self, distance: float, error: float | None = None) -> float:
+        """Return how probable a distance or more is by chance: Student's t of it."""
+        from scipy.special import stdtr  # not scipy.stats, whose import takes longer than all else here
+
+        return float(stdtr(self.df, -distance / (self.error if error is None else error)))
 
     def _corrected(self, p: float, nominal: float) -> float:
         """Return p in such a unit that `level` is where a look rejects."""
@@ -157,14 +182,7 @@ class Comparison:
         if self.paper is None:
             return None
         distance = max(0.0, abs(self.gap - self.paper.value) - self.paper.rounding)
-        return self._corrected(2 * _above(distance / self.seed_error, self.df), self.levels.difference)
-
-
-def _above(t: float, df: float) -> float:
-    """Return how probable it is that Student's t lies above a value."""
-    from scipy.special import stdtr  # not scipy.stats, whose import takes longer than all else here
-
-    return float(stdtr(df, -t))
+        return self._corrected(2 * self._tail(distance, self.seed_error), self.levels.difference)
 
 
 def compare(
@@ -184,12 +202,12 @@ def compare(
     """
     if margin <= 0:
         raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")
-    sides = [scores if isinstance(scores, Mapping) else dict(enumerate(scores)) for scores in (first, second)]
-    if not any(isinstance(scores, Mapping) for scores in (first, second)) and len(first) != len(second):
+    if not isinstance(first, Mapping) and not isinstance(second, Mapping) and len(first) != len(second):
         raise ValueError(
             f"{len(first)} and {len(second)} scores: name their seeds, as in {{1: 75.9, 2: 76.4}}"
         )
-    gaps = [float(sides[0][seed] - sides[1][seed]) for seed in sides[0] if seed in sides[1]]
+    ours, others = (of if isinstance(of, Mapping) else dict(enumerate(of)) for of in (first, second))
+    gaps = [float(ours[seed] - others[seed]) for seed in ours if seed in others]
     return compare_gaps(gaps, margin, level=level, levels=levels)
 
 
@@ -201,32 +219,17 @@ def compare_gaps(
     levels: Levels | None = None,
     spread: Spread | None = None,
     overlap: float = 0.0,
-    paper: PaperGap | None = None,
-    example_error: float = 0.0,
-    examples: int = 0,
-    beyond_margin: bool = False,
+    **facts: Any,
 ) -> Comparison | None:
-    """Return the comparison that gaps make, one a seed; None where nothing tells their spread.
+    """Return the comparison that gaps make, one per seed; None where nothing tells their spread.
 
     Without `levels` it is a fixed plan, without `spread` the gaps tell their own. `overlap`: the gaps are of
-    folds, with so many tested examples an example trained on; n of them have the variance of a mean of n
-    independent ones times 1 + n * overlap (Nadeau & Bengio 2003, section 3).
+    folds, with so many tested examples per example trained on; n of them have the variance of a mean of n
+    independent ones times 1 + n * overlap (Nadeau & Bengio 2003, section 3). `facts` are Comparison's others.
     """
-    own = stdev(gaps) if len(gaps) > 1 else 0.0
-    spread = spread or (Spread(own, len(gaps) - 1) if own > NO_SPREAD else None)
-    if spread is None:
+    if spread is None and (len(gaps) < 2 or stdev(gaps) <= NO_SPREAD):
         return None
-    sd = spread.sd * math.sqrt(1 + len(gaps) * overlap)
-    return Comparison(
-        fmean(gaps),
-        sd,
-        spread.df,
-        len(gaps),
-        margin,
-        levels or fixed_levels(level),
-        level,
-        example_error,
-        examples,
-        paper,
-        beyond_margin=beyond_margin,
-    )
+    sd, df = spread or (stdev(gaps), len(gaps) - 1)
+    sd *= math.sqrt(1 + len(gaps) * overlap)
+    levels = levels or fixed_levels(level)
+    return Comparison(fmean(gaps), sd, df, len(gaps), margin, levels, level, **facts)

@@ -37,8 +37,8 @@ class FindingRow(NamedTuple):
 
     task: str
     quantity: str
-    norms: tuple[str, str]
-    means: tuple[float, float]  # geometric where the gap is a ratio
+    norms: tuple[str, ...]
+    means: tuple[float, ...]  # geometric where the gap is a ratio
     gap: float  # the mean difference of the second from the first, or of their logarithms
     by_ratio: bool
     p: float | None
@@ -48,47 +48,41 @@ class FindingRow(NamedTuple):
 
 def load_findings() -> list[Finding]:
     """Return the findings of conf/claims/earlier-papers.yaml."""
-    return [
-        Finding.model_validate(entry) for entry in read_yaml_file(CONF / "claims" / "earlier-papers.yaml")
-    ]
+    entries = read_yaml_file(CONF / "claims" / "earlier-papers.yaml")
+    return [Finding.model_validate(entry) for entry in entries]
 
 
 def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[FindingRow]:
     """Return a row for each task and quantity that both norms have records of."""
     assert finding.norms is not None, "a comparison names two norms"
-    first, second = finding.norms
     rows: list[FindingRow] = []
     comparisons = []
     for task, name in product(analysis.tasks, finding.quantities):
-        sides = [_by_seed(grid, norm, task, name) for norm in (first, second)]
-        seeds = sorted(sides[0].keys() & sides[1].keys())
+        first, second = (_by_seed(grid, norm, task, name) for norm in finding.norms)
+        seeds = sorted(first.keys() & second.keys())
         if not seeds:
             continue
         quantity = next(shown for shown in analysis.shown if shown.name == name)
-        values = [[side[seed] for seed in seeds] for side in sides]
         scale, mean = (math.log, geometric_mean) if quantity.log else (float, fmean)
-        gaps = [scale(b) - scale(a) for a, b in zip(*values, strict=True)]
+        gaps = [scale(second[seed]) - scale(first[seed]) for seed in seeds]
+        means = tuple(mean([side[seed] for seed in seeds]) for side in (first, second))
+        facts = task, quantity.label, finding.norms, means, fmean(gaps), quantity.log
+        rows.append(FindingRow(*facts, None, len(gaps), "undecided"))
         comparisons.append(compare_gaps(gaps, level=preregistration().level))
-        means = mean(values[0]), mean(values[1])
-        row = FindingRow(
-            task, quantity.label, (first, second), means, fmean(gaps), quantity.log, None, len(gaps), ""
-        )
-        rows.append(row)
     # What has one seed, or equal gaps, is not tested, and counts for nothing in the correction.
     tested = iter(in_family([one for one in comparisons if one is not None]))
-    judged = [one and next(tested) for one in comparisons]
-    return [
-        row._replace(p=one.family_p if one else None, verdict=_verdict(one, finding.expected))
-        for row, one in zip(rows, judged, strict=True)
-    ]
+    judged = (one and next(tested) for one in comparisons)
+    return [_judged(row, one, finding.expected) for row, one in zip(rows, judged, strict=True)]
 
 
-def _verdict(comparison: Comparison | None, expected: str | None) -> str:
-    """Return *supported*, *contradicted* or *undecided*: whether the second norm is as expected."""
-    if comparison is None or comparison.sign == "not told apart":
-        return "undecided"
-    is_lower = comparison.sign == "behind"
-    return "supported" if is_lower == (expected == "lower") else "contradicted"
+def _judged(row: FindingRow, comparison: Comparison | None, expected: str | None) -> FindingRow:
+    """Return a row with its p, and whether the second norm is shown to be as expected."""
+    if comparison is None:
+        return row
+    is_as_expected = (comparison.sign == "behind") == (expected == "lower")
+    verdict = "supported" if is_as_expected else "contradicted"
+    is_told = comparison.sign != "not told apart"
+    return row._replace(p=comparison.family_p, verdict=verdict if is_told else row.verdict)
 
 
 def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[int, float]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from adanorm.config.titles import task_metric, title
 from adanorm.records.published import READ_OFF, published, published_last_loss
@@ -26,8 +27,7 @@ class Pair:
     """A norm that is claimed to be better on a task beside the worse.
 
     `comparison` is None without shared seeds or a variance; `seeds` are those shared, none where a run
-    diverged or did not learn, since what is left of its norm would flatter it; `hours_a_seed` are the
-    core-hours of one seed of both.
+    diverged or did not learn, since what is left of its norm would flatter it; `sd` is that of a seed's gap.
     """
 
     task: str
@@ -35,12 +35,20 @@ class Pair:
     norms: tuple[str, str]  # better, worse
     sides: tuple[Cell, Cell]
     seeds: tuple[int, ...]
-    gaps: tuple[float, ...]  # one a shared seed
     comparison: Comparison | None
-    sd: float | None  # of a seed's gap
-    hours_a_seed: float | None
-    divergence_p: float | None  # of as unequal shares of diverged runs; None where none diverged
+    sd: float | None
     looks: Looks
+
+    @property
+    def gaps(self) -> list[float]:
+        """By how much the first norm is better, one gap per shared seed."""
+        return [self.sides[0].by_seed[seed] - self.sides[1].by_seed[seed] for seed in self.seeds]
+
+    @property
+    def hours_a_seed(self) -> float | None:
+        """The core-hours of one seed of both; None where no run says its own."""
+        seconds = [side.seconds for side in self.sides if side.seconds is not None]
+        return sum(seconds) / 3600 if len(seconds) == 2 else None
 
     @property
     def answer(self) -> Answer:
@@ -49,7 +57,7 @@ class Pair:
         Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm of which a run
         learned nothing is not compared.
         """
-        if any(len(side.recorded) == 0 for side in self.sides):
+        if not all(side.recorded for side in self.sides):
             return "not run"
         if self.divergence_p is not None:
             if self.divergence_p >= preregistration().level:
@@ -59,42 +67,57 @@ class Pair:
         return "open" if self.comparison is None else self.comparison.answer
 
     @cached_property
+    def divergence_p(self) -> float | None:
+        """The p of Fisher's exact test of the shares of runs that diverged; None where none did."""
+        diverged = [side.count("diverged") for side in self.sides]
+        if not any(diverged):
+            return None
+        from scipy.stats import fisher_exact
+
+        pairs = zip(diverged, self.sides, strict=True)
+        return float(fisher_exact([[count, len(side.recorded) - count] for count, side in pairs]).pvalue)
+
+    @cached_property
     def prospect(self) -> Prospect | None:
         """How many seeds would close it; None without a comparison. Simulated, so that it takes a while."""
         comparison = self.comparison
         if comparison is None or self.sd is None:
             return None
-        return prospect(
-            self.looks,
-            sd=self.sd,
-            margin=comparison.margin,
-            paper=comparison.paper.value if comparison.paper else None,
-            example_error=comparison.example_error,
-        )
+        paper = comparison.paper.value if comparison.paper else None
+        error = comparison.example_error
+        return prospect(self.looks, sd=self.sd, margin=comparison.margin, paper=paper, example_error=error)
 
     @property
     def remark(self) -> str:
         """Why there is no comparison, or what is left out of it; perhaps nothing."""
-        parts = []
         counts = {
             "diverged": [side.count("diverged") for side in self.sides],
             "did not learn": [len(side.unlearned) for side in self.sides],
             "failed": [side.count("failed") for side in self.sides],
         }
+        parts = []
         for what, of in counts.items():
-            if any(of):
-                shares = [
-                    f"{title(norm)} {n} of {len(side.results)}"
-                    for norm, n, side in zip(self.norms, of, self.sides, strict=True)
-                ]
-                parts.append(f"{what}: {', '.join(shares)}")
-        if self.comparison is None and not parts and self.answer == "open":
-            planned = self.looks.after[0]
-            why = {0: "no shared seeds", 1: "one seed"}
-            few = f"{len(self.seeds)} of {planned} planned seeds"
-            late = "equal gaps, and no variance"
-            parts.append(why.get(len(self.seeds), few if len(self.seeds) < planned else late))
-        return "; ".join(parts)
+            sides = zip(self.norms, of, self.sides, strict=True)
+            shares = [f"{title(norm)} {n} of {len(side.results)}" for norm, n, side in sides]
+            parts += [f"{what}: {', '.join(shares)}"] if any(of) else []
+        if parts or self.comparison is not None or self.answer != "open":
+            return "; ".join(parts)
+        if len(self.seeds) < 2:
+            return "one seed" if self.seeds else "no shared seeds"
+        if len(self.seeds) < self.looks.after[0]:
+            return f"{len(self.seeds)} of {self.looks.after[0]} planned seeds"
+        return "equal gaps, and no variance"
+
+    @property
+    def why(self) -> str:
+        """What decides the answer, and the size of one test example where the margin is smaller than that."""
+        parts = [self.remark]
+        if self.comparison is not None:
+            step = max(side.example for side in self.sides)
+            is_coarse = step > self.comparison.margin and self.answer in ("equivalent", "open")
+            coarse = f"one test example is {step:.2g}" if is_coarse else ""
+            parts = [self.comparison.why, coarse, self.remark]
+        return "; ".join(filter(None, parts))
 
     @property
     def answer_of_no_loss(self) -> str:
@@ -131,51 +154,25 @@ def pair(
     """
     if better not in records.norms or worse not in records.norms:
         return None
-    looks = preregistration().looks_of(records.plan)
-    sides = records.norms[better], records.norms[worse]
-    shared = records.variance.shared(worse, better)
-    seeds = shared[: _read(len(shared), looks, records.plan)]
-    variance = _without(records.variance, {*shared} - {*seeds})
-    gaps = [sides[0].by_seed[seed] - sides[1].by_seed[seed] for seed in seeds]
-    comparison = compared(
-        variance,
-        better,
-        worse,
-        gaps,
-        margin=margin,
-        paper=paper,
-        noise=_example_noise(records, better, worse, seeds, goes_on) if gaps else None,
-        goes_on=goes_on,
-        plan=records.plan,
-    )
-    seconds = [side.seconds for side in sides]
+    looks, plan = preregistration().looks_of(records.plan), records.plan
+    shared, variance = records.variance.shared(worse, better), records.variance
+    passed = [look for look in looks.after if plan is None or look <= len(shared)]
+    seeds = shared[: passed[-1]] if passed else shared
+    if late := {*shared} - {*seeds}:
+        scores = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
+        variance = replace(variance, scores=scores)
+    noise = _example_noise(records, better, worse, seeds, goes_on) if seeds else NO_NOISE
+    facts: dict[str, Any] = {
+        "margin": margin,
+        "paper": paper,
+        "noise": noise,
+        "goes_on": goes_on,
+        "plan": plan,
+    }
+    comparison = compared(variance, better, worse, variance.gaps(worse, better), **facts)
     spread = variance.of_difference(worse, better)
-    return Pair(
-        records.task,
-        records.scale,
-        (better, worse),
-        sides,
-        tuple(seeds),
-        tuple(gaps),
-        comparison,
-        spread.sd if spread else None,
-        None if None in seconds else sum(s for s in seconds if s is not None) / 3600,
-        _divergence(sides),
-        looks,
-    )
-
-
-def _read(shared: int, looks: Looks, plan: str | None) -> int:
-    """Return how many of the shared seeds are read: up to the last look that there is."""
-    if plan is None:
-        return min(shared, looks.after[-1])
-    return max((look for look in looks.after if look <= shared), default=shared)
-
-
-def _without(variance: TaskVariance, late: Collection[int]) -> TaskVariance:
-    """Return a variance without the seeds that are not read."""
-    scores = {norm: {s: x for s, x in of.items() if s not in late} for norm, of in variance.scores.items()}
-    return replace(variance, scores=scores) if late else variance
+    sides, sd = (records.norms[better], records.norms[worse]), spread.sd if spread else None
+    return Pair(records.task, records.scale, (better, worse), sides, tuple(seeds), comparison, sd, looks)
 
 
 class ExampleNoise(NamedTuple):
@@ -185,25 +182,28 @@ class ExampleNoise(NamedTuple):
     examples: int
 
 
+NO_NOISE = ExampleNoise(0.0, 0)  # that is counted
+
+
 def _example_noise(
     records: Evidence, better: str, worse: str, seeds: Collection[int], goes_on: bool
-) -> ExampleNoise | None:
-    """Return the noise of test examples; None where none are counted, and of what is no test score.
+) -> ExampleNoise:
+    """Return the noise of test examples; none where none are counted, and of what is no test score.
 
     The first plan allows for it where a claim compares the two norms or seeds are added until they are
     decided. A later plan pools it over all pairs of the task's norms.
     """
     if records.quantity not in ("test", "top3"):
-        return None
+        return NO_NOISE
     if records.plan is None:
         if not goes_on and not {(worse, better), (better, worse)} & {*claimed_pairs(records.task)}:
-            return None
+            return NO_NOISE
         noise = _components(records, better, worse, seeds)
-        return None if noise is None else ExampleNoise(noise.example_error, noise.examples)
+        return NO_NOISE if noise is None else ExampleNoise(noise.example_error, noise.examples)
     pairs = [(two, records.variance.shared(*two)) for two in combinations(records.variance.scores, 2)]
     known = [noise for two, shared in pairs if (noise := _components(records, *two, shared)) is not None]
     if not known:
-        return None
+        return NO_NOISE
     examples = known[0].examples
     return ExampleNoise(pooled_example_error([noise.example for noise in known], examples), examples)
 
@@ -223,7 +223,7 @@ def compared(
     *,
     margin: float,
     paper: PaperGap | None = None,
-    noise: ExampleNoise | None = None,
+    noise: ExampleNoise = NO_NOISE,
     goes_on: bool = False,
     plan: str | None = None,
 ) -> Comparison | None:
@@ -234,32 +234,14 @@ def compared(
     A `plan` after the first has looks alone.
     """
     looks, planned = preregistration().looks_of(plan), preregistration().stopping.planned
-    is_look = len(gaps) in looks.after and (plan is not None or goes_on or len(gaps) > planned)
-    if not is_look and (plan is not None or goes_on):
+    looks_alone = plan is not None or goes_on
+    is_look = len(gaps) in looks.after and (looks_alone or len(gaps) > planned)
+    if len(gaps) < 2 or (looks_alone and not is_look):  # how one seed scatters is no other norm's to say
         return None
-    has_several = len(gaps) > 1  # how one seed scatters is no other norm's to say
-    spread = variance.of_difference(worse, better, borrowing=not is_look) if has_several else None
-    return spread and compare_gaps(
-        gaps,
-        margin,
-        level=looks.level,
-        levels=looks.levels(len(gaps)) if is_look else None,
-        spread=spread,
-        paper=paper,
-        example_error=noise.error if noise else 0.0,
-        examples=noise.examples if noise else 0,
-    )
-
-
-def _divergence(sides: tuple[Cell, Cell]) -> float | None:
-    """Return the p of Fisher's exact test of the shares of runs that diverged; None where none did."""
-    diverged = [side.count("diverged") for side in sides]
-    if not any(diverged):
-        return None
-    from scipy.stats import fisher_exact
-
-    table = [[count, len(side.recorded) - count] for count, side in zip(diverged, sides, strict=True)]
-    return float(fisher_exact(table).pvalue)
+    spread = variance.of_difference(worse, better, borrowing=not is_look)
+    facts: dict[str, Any] = {"paper": paper, "example_error": noise.error, "examples": noise.examples}
+    levels = looks.levels(len(gaps)) if is_look else None
+    return spread and compare_gaps(gaps, margin, level=looks.level, levels=levels, spread=spread, **facts)
 
 
 def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
@@ -271,11 +253,10 @@ def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
         return None
     if records.quantity in ("test", "top3"):
         return published_gap(records.task, better, worse)
-    part = {"last_train_loss": "train", "last_valid_loss": "valid"}.get(records.quantity)
-    losses = [published_last_loss(records.task, norm, part) for norm in (better, worse)] if part else [None]
-    if None in losses:
+    part = records.quantity.removeprefix("last_").removesuffix("_loss")  # train or valid
+    first, second = (published_last_loss(records.task, norm, part) for norm in (better, worse))
+    if first is None or second is None:
         return None
-    first, second = (loss for loss in losses if loss is not None)
     return PaperGap(second - first, 2 * READ_OFF, confirmed=True)
 
 
@@ -285,10 +266,15 @@ def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
     None where the paper has no two numbers.
     """
     numbers = [published(task, norm) for norm in (better, worse)]
-    known = [n for n in numbers if n is not None and n.value is not None]
+    known = [number for number in numbers if number is not None and number.value is not None]
     if len(known) < 2:
         return None
-    first, second = (n.value or 0.0 for n in known)
-    sign = 1 if task_metric(task).higher_is_better else -1
-    rounding = sum(n.rounding for n in known)
-    return PaperGap(sign * (first - second), rounding, all(n.confirmed for n in known))
+    gap = published_score(task, better) - published_score(task, worse)
+    return PaperGap(gap, sum(n.rounding for n in known), all(n.confirmed for n in known))
+
+
+def published_score(task: str, norm: str) -> float:
+    """Return the paper's number, signed so that larger is better; -inf where it says Diverge."""
+    number = published(task, norm)
+    assert number is not None, "asked of numbers that the paper has"
+    return -math.inf if number.value is None else task_metric(task).sign * number.value

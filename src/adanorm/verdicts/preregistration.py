@@ -17,12 +17,14 @@ from adanorm.verdicts.sequential import Looks
 
 Norms: TypeAlias = tuple[str, str]  # the first is what the second is compared with
 Above = Annotated[float, Field(gt=0)]
+Look = Annotated[int, Field(ge=2)]  # a number of seeds
+Tasks = Annotated[list[str], Field(min_length=1)]
 
 
 class Shown(Config):
     """The tasks on which a scale's runs can show a claim; null: all. Of which settings, where not its own."""
 
-    tasks: Annotated[list[str], Field(min_length=1)] | None = None
+    tasks: Tasks | None = None
     overrides: dict[str, list[str]] | None = None
 
 
@@ -39,19 +41,20 @@ class Claim(Config):
     worse: str | dict[str, str]
     bound: Literal["better", "no_worse"] = "better"
     quantity: Compares = "test"
-    tasks: Annotated[list[str], Field(min_length=1)]
+    tasks: Tasks
     at_least: Positive | None = None
     at: dict[str, Shown] | None = None
 
+    def _shown(self, scale: str) -> Shown:
+        return (self.at or {}).get(scale, Shown())
+
     def tasks_at(self, scale: str) -> list[str]:
         """Return the tasks on which the runs of a scale can show the claim."""
-        shown = (self.at or {}).get(scale)
-        return self.tasks if shown is None or shown.tasks is None else shown.tasks
+        return self._shown(scale).tasks or self.tasks
 
     def overrides(self, scale: str, task: str) -> tuple[str, ...]:
         """Return what the runs that can show it on a task differ in from the scale's own."""
-        shown = (self.at or {}).get(scale)
-        return () if shown is None else tuple((shown.overrides or {}).get(task, ()))
+        return tuple((self._shown(scale).overrides or {}).get(task, ()))
 
     def norms(self, task: str) -> tuple[str, str]:
         """Return the norm that is claimed to be better on a task, and the worse."""
@@ -65,9 +68,8 @@ class Claim(Config):
     @model_validator(mode="after")
     def _names_tasks_that_it_has(self) -> Claim:
         for scale, shown in (self.at or {}).items():
-            for task in (*(shown.tasks or ()), *(shown.overrides or ())):
-                if task not in self.tasks:
-                    raise ValueError(f"claim {self.id}: {task} at {scale}, of {', '.join(self.tasks)}")
+            for task in {*(shown.tasks or ()), *(shown.overrides or ())} - {*self.tasks}:
+                raise ValueError(f"claim {self.id}: {task} at {scale}, of {', '.join(self.tasks)}")
         for tasks in (self.tasks, *map(self.tasks_at, self.at or ())):
             if (self.at_least or 1) > len(tasks):
                 raise ValueError(f"claim {self.id}: at_least {self.at_least}, of {len(tasks)} tasks")
@@ -77,7 +79,7 @@ class Claim(Config):
 class Stopping(Config):
     """Seeds planned of each cell, the most that are ever read, and how fast the error is spent."""
 
-    planned: Annotated[int, Field(ge=2)]
+    planned: Look
     most: Positive
     spending: Above
 
@@ -97,9 +99,9 @@ class Plan(Config):
 
     text: str
     scale: Literal["paper", "small"]
-    tasks: Annotated[list[str], Field(min_length=1)]
+    tasks: Tasks
     first: Positive
-    looks: tuple[Annotated[int, Field(ge=2)], ...]
+    looks: Annotated[tuple[Look, ...], Field(min_length=1)]
     spending: Above
     quantity: Literal["test", "top3"]
     margins: dict[str, Above]
@@ -108,7 +110,7 @@ class Plan(Config):
 
     @model_validator(mode="after")
     def _looks_rise(self) -> Plan:
-        if not self.looks or sorted(set(self.looks)) != list(self.looks):
+        if sorted(set(self.looks)) != list(self.looks):
             raise ValueError(f"looks {list(self.looks)}: must rise")
         return self
 
@@ -165,9 +167,8 @@ class Preregistration(Config):
 @cache
 def preregistration() -> Preregistration:
     """Return the content of conf/claims/paper.yaml; raises ValueError where a value cannot be."""
-    path = CONF / "claims" / "paper.yaml"
     try:
-        return Preregistration.model_validate(read_yaml_file(path))
+        return Preregistration.model_validate(read_yaml_file(CONF / "claims" / "paper.yaml"))
     except ValidationError as error:
         raise ValueError(f"conf/claims/paper.yaml: {first_problem(error)}") from None
 

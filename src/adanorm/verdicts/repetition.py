@@ -48,19 +48,26 @@ def repetition(recorded: Experiment, repeated: Experiment) -> Repetition:
     spread* where its p among the recorded seeds (Student's t for one more, s of their own) is at least .05,
     *differs* where it is below, *open* where fewer than two seeds are on record.
     """
-    metric = recorded.task.metric
+
+    def score(result: Result | None) -> float | None:
+        is_done = result is not None and result.status == "done"
+        return result.test_score(recorded.task.metric) if result and is_done else None
+
     before, after = reader.result(recorded.folder()), reader.result(repeated.folder())
     assert before is not None, "the record is complete"
     assert after is not None, "so is its repetition"
-    scores = tuple(
-        result.test_score(metric)
-        for run in reader.runs_on_record(recorded)
-        if (result := reader.result(run.folder())) is not None and result.status == "done"
-    )
-    was, now = (r.test_score(metric) if r.status == "done" else None for r in (before, after))
-    p = _p(now, scores)
-    agreement = _agreement(recorded.folder(), repeated.folder(), (before, after), p)
-    return Repetition(agreement, was, now, scores, p)
+    alike = (score(reader.result(run.folder())) for run in reader.runs_on_record(recorded))
+    scores = tuple(value for value in alike if value is not None)
+    p = _p(score(after), scores)
+    agreement: Agreement = "open" if p is None else "differs" if p < DIFFERS else "within the seeds' spread"
+    was, now = _written(recorded.folder(), before), _written(repeated.folder(), after)
+    if before.status != after.status:
+        agreement = "differs"
+    elif was == now:
+        agreement = "to the bit"
+    elif len(was.numbers) == len(now.numbers) and all(map(_close, was.numbers, now.numbers)):
+        agreement = "within rounding"
+    return Repetition(agreement, score(before), score(after), scores, p)
 
 
 def _p(score: float | None, seeds: Sequence[float]) -> float | None:
@@ -70,29 +77,17 @@ def _p(score: float | None, seeds: Sequence[float]) -> float | None:
     return place(score, rounding=0.0, mean=fmean(seeds), count=len(seeds), spread=spread).p
 
 
-def _agreement(before: Path, after: Path, results: tuple[Result, Result], p: float | None) -> Agreement:
-    curves = [_curve(folder) for folder in (before, after)]
-    scores = [result.test or {} for result in results]
-    if results[0].status != results[1].status:
-        return "differs"
-    if curves[0] == curves[1] and scores[0] == scores[1] and _outputs(before) == _outputs(after):
-        return "to the bit"
-    alike = len(curves[0]) == len(curves[1]) and all(
-        map(_close, [*curves[0], scores[0]], [*curves[1], scores[1]])
-    )
-    if alike:
-        return "within rounding"
-    if p is None:
-        return "open"
-    return "differs" if p < DIFFERS else "within the seeds' spread"
+class _Written(NamedTuple):
+    """A run's curve, less its times, with its test scores as the last row; and its outputs."""
+
+    numbers: list[dict[str, float]]
+    outputs: list[str] | None
 
 
-def _curve(folder: Path) -> list[dict[str, float]]:
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in reader.metrics(folder)]
-
-
-def _outputs(folder: Path) -> list[str] | None:
-    return reader.outputs(folder) if reader.record(folder).has(OUTPUTS) else None
+def _written(folder: Path, result: Result) -> _Written:
+    curve = [{k: v for k, v in row.items() if k != "seconds"} for row in reader.metrics(folder)]
+    outputs = reader.outputs(folder) if reader.record(folder).has(OUTPUTS) else None
+    return _Written([*curve, result.test or {}], outputs)
 
 
 def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
@@ -100,7 +95,7 @@ def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return in what two runs' environments differ, a line each: what it was on record, what it is here."""
+    """Return in what two runs' environments differ, one line each: what is on record, what is here."""
     lines = []
     for key, name in FACTS.items():
         was, now = before.get(key), after.get(key)
@@ -114,7 +109,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
 
 def _is_eager(value: Any) -> bool:
     """Return whether a backend is PyTorch's operations; the reason, behind a colon, changes no number."""
-    return isinstance(value, str) and value.partition(":")[0] == "eager"
+    return str(value).partition(":")[0] == "eager"
 
 
 def _shown(value: Any) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from statistics import fmean
-from typing import NamedTuple
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from adanorm.config.titles import task_metric
 from adanorm.records.published import published, published_tasks
 from adanorm.verdicts.cell import evidence
+from adanorm.verdicts.pair import published_score
 from adanorm.verdicts.variance import Scores
 
 
@@ -47,24 +45,21 @@ def agreement(ours: Sequence[float], papers: Sequence[float]) -> Agreement | Non
 
     if len(ours) < 3:
         return None
-    upheld, ordered = orders_upheld(ours, papers)
-    varies = np.ptp(ours) > 0 and np.ptp(papers) > 0
+    varies = len({*ours}) > 1 and len({*papers}) > 1
     return Agreement(
-        norms=len(ours),
-        upheld=upheld,
-        ordered=ordered,
+        len(ours),
+        *orders_upheld(ours, papers),
         p_upheld=float(kendalltau(ours, papers).pvalue) if varies else 1.0,
         spearman=float(spearmanr(ours, papers).statistic) if varies else None,
         pearson=float(pearsonr(ours, papers).statistic) if varies else None,
-        variation=float(np.mean([variation(pair) for pair in zip(ours, papers, strict=True)])),
+        variation=fmean(map(variation, zip(ours, papers, strict=True))),
     )
 
 
 def orders_upheld(ours: Sequence[float], papers: Sequence[float]) -> tuple[int, int]:
     """Return how many pairs have the second numbers' order in the first, of how many that have one."""
     pairs = [(o2 - o1, p2 - p1) for (o1, p1), (o2, p2) in combinations(zip(ours, papers, strict=True), 2)]
-    ordered = [(o, p) for o, p in pairs if p != 0]
-    return sum(o * p > 0 for o, p in ordered), len(ordered)
+    return sum(o * p > 0 for o, p in pairs), sum(p != 0 for _, p in pairs)
 
 
 def variation(numbers: Sequence[float]) -> float:
@@ -74,68 +69,50 @@ def variation(numbers: Sequence[float]) -> float:
     """
     count = len(numbers)
     c4 = math.sqrt(2 / (count - 1)) * math.gamma(count / 2) / math.gamma((count - 1) / 2)
-    spread = float(np.std(numbers, ddof=1)) / c4
-    return (1 + 1 / (4 * count)) * spread / abs(float(np.mean(numbers))) * 100
+    return (1 + 1 / (4 * count)) * stdev(numbers) / c4 / abs(fmean(numbers)) * 100
 
 
 def agreements(runs: str | None = None) -> list[Agreement]:
     """Return the agreement of each of the paper's columns with runs at its scale, then of all together."""
     agreed = []
     for confirmed in (True, False):
-        columns = [
-            column for task in published_tasks() if (column := _column(task, runs, confirmed=confirmed))
-        ]
-        agreed += columns
-        if len(columns) > 1:
-            agreed.append(_together(columns))
+        columns = [_column(task, runs, confirmed=confirmed) for task in published_tasks()]
+        known = [column for column in columns if column is not None]
+        agreed += [*known, *([_together(known)] if len(known) > 1 else [])]
     return agreed
 
 
 def _column(task: str, runs: str | None, *, confirmed: bool) -> Agreement | None:
-    sign = 1 if task_metric(task).higher_is_better else -1
-    scores = evidence(task, "paper", runs=runs).variance.scores
-    papers = {}
-    for norm in scores:
+    scores = {}
+    for norm, by_seed in evidence(task, "paper", runs=runs).variance.scores.items():
         number = published(task, norm)
         if number is not None and number.value is not None and (number.confirmed or not confirmed):
-            papers[norm] = sign * number.value
-    ours = {norm: fmean(scores[norm].values()) for norm in papers}
-    column = agreement([*ours.values()], [*papers.values()])
-    if column is None:
-        return None
-    own = own_upheld({norm: scores[norm] for norm in papers})
-    return column._replace(task=task, confirmed=confirmed, own_upheld=own)
+            scores[norm] = by_seed
+    ours = [fmean(by_seed.values()) for by_seed in scores.values()]
+    column = agreement(ours, [published_score(task, norm) for norm in scores])
+    return column and column._replace(task=task, confirmed=confirmed, own_upheld=own_upheld(scores))
 
 
 def own_upheld(scores: Scores) -> float | None:
     """Return which share of the orders of norms under one seed the mean of the other seeds upholds."""
     seeds = set.intersection(*({*by_seed} for by_seed in scores.values()))
-    if len(seeds) < 2:
-        return None
     upheld = ordered = 0
-    for seed in seeds:
+    for seed in seeds if len(seeds) > 1 else ():
         one = [by_seed[seed] for by_seed in scores.values()]
-        others = [fmean(by_seed[s] for s in seeds - {seed}) for by_seed in scores.values()]
-        more_upheld, more_ordered = orders_upheld(others, one)
-        upheld, ordered = upheld + more_upheld, ordered + more_ordered
+        others = [fmean(by_seed[other] for other in seeds - {seed}) for by_seed in scores.values()]
+        counts = orders_upheld(others, one)
+        upheld, ordered = upheld + counts[0], ordered + counts[1]
     return upheld / ordered if ordered else None
 
 
 def _together(columns: Sequence[Agreement]) -> Agreement:
     """Return the orders of all columns, and the mean of their other measures, each column counting once."""
-
-    def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return fmean(known) if known else None
-
-    return Agreement(
-        norms=sum(one.norms for one in columns),
-        upheld=sum(one.upheld for one in columns),
-        ordered=sum(one.ordered for one in columns),
-        p_upheld=None,  # orders of one column depend on each other
-        spearman=mean([one.spearman for one in columns]),
-        pearson=mean([one.pearson for one in columns]),
-        variation=fmean(one.variation for one in columns),
-        own_upheld=mean([one.own_upheld for one in columns]),
-        confirmed=columns[0].confirmed,
-    )
+    values: dict[str, list[Any]] = {
+        name: [value for column in columns if (value := getattr(column, name)) is not None]
+        for name in Agreement._fields
+    }
+    counts: dict[str, Any] = {name: sum(values[name]) for name in ("norms", "upheld", "ordered")}
+    for name in ("spearman", "pearson", "variation", "own_upheld"):
+        counts[name] = fmean(values[name]) if values[name] else None
+    # The orders of one column depend on each other: no p.
+    return columns[0]._replace(task="", p_upheld=None, **counts)

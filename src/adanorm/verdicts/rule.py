@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, product
+from typing import Any
 
 from adanorm.config.titles import quantity_title
 from adanorm.studies.rule import Compares, Rule
@@ -41,7 +42,8 @@ class Column:
     """Scores of a column by row and seed, larger ones being better, and the difference that matters.
 
     Of folds, by norm and fold; `overlap` is then the rule's. `not_compared` has the rows with a run that
-    diverged or did not learn, and how many did: what is left of their scores would flatter them.
+    diverged or did not learn, and how many did: what is left of their scores would flatter them. `example`
+    is how much one test example is of a score in percent, 0 where that is not known.
     """
 
     task: str
@@ -49,6 +51,7 @@ class Column:
     scores: Scores
     margin: float
     overlap: float = 0.0
+    example: float = 0.0
     not_compared: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -79,29 +82,20 @@ def decide(rule: Rule, columns: Sequence[Column]) -> dict[str, list[Decision]]:
     which what has no runs yet counts with a p of 1.
     """
     level, decisions = preregistration().level, {}
+    kind: dict[str, Any] = {"levels": Levels(level, level), "beyond_margin": rule.beyond_margin}
     for name, family in rule.families.items():
         compared = list(product(family, columns))
-        comparisons = in_family(
-            [
-                _compare(*pair, levels=Levels(level, level), beyond_margin=rule.beyond_margin)
-                for pair in compared
-            ]
-        )
-        decisions[name] = [
-            Decision(rows, column, comparison)
-            for (rows, column), comparison in zip(compared, comparisons, strict=True)
-        ]
+        comparisons = in_family([_compare(*pair, **kind) for pair in compared])
+        decisions[name] = [Decision(*pair, one) for pair, one in zip(compared, comparisons, strict=True)]
     return decisions
 
 
 def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
     """Return whether a row is better in so many columns and worse in none; None while that is open."""
     answers = [decision.answer for decision in decisions]
-    if "worse" in answers:
-        return False
-    if answers.count("better") >= columns and None not in answers:
-        return True
-    return None if None in answers else False
+    if None in answers and "worse" not in answers:
+        return None
+    return answers.count("better") >= columns and "worse" not in answers
 
 
 def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None:
@@ -111,24 +105,15 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
     """
     level = preregistration().level
     comparisons = [_compare((first, second), column) for column in columns]
-    if None in comparisons:
-        return None
-    return all(one is not None and one.p_of("not inferior") < level for one in comparisons)
+    known = [one for one in comparisons if one is not None]
+    return all(one.p_of("not inferior") < level for one in known) if len(known) == len(columns) else None
 
 
-def _compare(
-    rows: tuple[str, ...], column: Column, *, levels: Levels | None = None, beyond_margin: bool = False
-) -> Comparison | None:
+def _compare(rows: tuple[str, ...], column: Column, **kind: Any) -> Comparison | None:
     """Return the comparison of rows by the seeds that all of them have."""
     scores = [column.scores.get(row, {}) for row in rows]
     shared = sorted(set.intersection(*({*by_seed} for by_seed in scores)))
     signs = (1, -1, -1, 1)[: len(rows)]
     gaps = [sum(sign * by_seed[seed] for sign, by_seed in zip(signs, scores, strict=True)) for seed in shared]
-    return compare_gaps(
-        gaps,
-        column.margin,
-        level=preregistration().level,
-        levels=levels,
-        overlap=column.overlap,
-        beyond_margin=beyond_margin,
-    )
+    level = preregistration().level
+    return compare_gaps(gaps, column.margin, level=level, overlap=column.overlap, **kind)

@@ -9,6 +9,7 @@ from adanorm.verdicts.claims import ClaimResult, TaskResult
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import Claim
 
+ANSWERS = {"worse": "worse", "equivalent": "equivalent within the margin", "open": "open"}
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
@@ -33,30 +34,25 @@ def claim_sentence(result: ClaimResult) -> str:
     if not result.run:
         return "Not run: no task has runs of both norms."
     names = {claim.norms(task.task) for task in result.tasks}
-    (better, worse) = names.pop() if len(names) == 1 else ("", "")
-    better = title(better) if better else "the norm claimed to be better"
-    worse = title(worse) if worse else "the other"
+    better, worse = "the norm claimed to be better", "the other"
+    if len(names) == 1:
+        better, worse = map(title, names.pop())
     relation = "no worse than" if claim.bound == "no_worse" else "better than"
     holds = [title(task.task) for task in result.run if task.holds]
-    needed = claim.needed(result.scale)
-    first = (
+    needed, missing = claim.needed(result.scale), len(result.tasks) - len(result.run)
+    by_words = {
+        words: [title(task.task) for task in result.run if task.answer == answer and not task.holds]
+        for answer, words in ANSWERS.items()
+    }
+    by_words["the paper's own gap is excluded"] = [title(task.task) for task in result.run if _excluded(task)]
+    parts = [
         f"{result.verdict.capitalize()}: {better} is shown to be {relation} {worse} on"
         f" {count(len(holds))} of {data_sets(len(result.tasks))}"
         f"{f' ({listed(holds)})' if holds else ''}, where"
-        f" {count(needed)} {'is' if needed == 1 else 'are'} claimed"
-    )
-    parts = [first]
-    for answer, words in (
-        ("worse", "worse"),
-        ("equivalent", "equivalent within the margin"),
-        ("open", "open"),
-    ):
-        where = [title(task.task) for task in result.run if task.answer == answer and not task.holds]
-        parts += [f"{words} on {listed(where)}"] if where else []
-    excluded = [title(task.task) for task in result.run if _excluded(task)]
-    parts += [f"the paper's own gap is excluded on {listed(excluded)}"] if excluded else []
-    missing = len(result.tasks) - len(result.run)
-    parts += [f"{count(missing)} without runs"] if missing else []
+        f" {count(needed)} {'is' if needed == 1 else 'are'} claimed",
+        *(f"{words} on {listed(where)}" for words, where in by_words.items() if where),
+        *([f"{count(missing)} without runs"] if missing else []),
+    ]
     return "; ".join(parts) + "." + conditions(claim, result.scale)
 
 
@@ -80,14 +76,13 @@ def claim_closing(result: ClaimResult) -> str:
     """Return what would close a claim that is open: seeds and core-hours by task."""
     if result.verdict in ("supported", "contradicted", "no difference"):
         return ""
-    closing = [closing_of(task.pair) for task in result.run if task.pair and task.answer == "open"]
+    closing = [
+        f"{title(task.task)}: {lacking(task.pair)}"
+        for task in result.run
+        if task.pair and task.answer == "open"
+    ]
     missing = [title(task.task) for task in result.tasks if task.answer == "not run"]
     return "; ".join([*closing, *([f"runs of {listed(missing)}"] if missing else [])])
-
-
-def closing_of(pair: Pair) -> str:
-    """Return what closes a comparison, behind the task's name."""
-    return f"{title(pair.task)}: {lacking(pair)}"
 
 
 def lacking(pair: Pair) -> str:
@@ -99,6 +94,8 @@ def lacking(pair: Pair) -> str:
     parts = [f"to show equivalence {more(pair, pair.prospect.to_equate)}"]
     if pair.comparison.papers_gap == "not excluded":
         parts.append(f"to find the paper's gap {more(pair, pair.prospect.to_find)}")
+    if pair.comparison.levels.difference == pair.looks.level:  # one look, which the next seed makes several
+        parts.append("though the next seed widens the interval at first")
     return ", ".join(parts)
 
 

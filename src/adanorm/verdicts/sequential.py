@@ -52,11 +52,8 @@ class Looks(NamedTuple):
         """Return the levels of a look at so many seeds; raises ValueError where the plan has none."""
         if seeds not in self.after:
             raise ValueError(f"{seeds} seeds: the plan has looks after {', '.join(map(str, self.after))}")
-        index = self.after.index(seeds)
-        return Levels(
-            nominal_levels(self.after, self.level, self.spending)[index],
-            nominal_levels(self.after, 2 * self.level, self.spending)[index],
-        )
+        index, levels = self.after.index(seeds), (self.level, 2 * self.level)
+        return Levels(*(nominal_levels(self.after, level, self.spending)[index] for level in levels))
 
 
 @cache
@@ -124,14 +121,7 @@ def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
     """Return P(|r| < bound) after one gap more, (before, bounds), of r after `seeds` gaps.
 
     The new r is r cos(a) + sin(a) with tan(a) = x / sqrt(Q), x the new gap: sqrt(n) tan(a) is Student's
-    t on n degrees of freedom.
-    """
-    return _below(before, bounds, seeds) - _below(before, -bounds, seeds)
-
-
-def _below(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
-    """Return P(r < bound) after one gap more: of all angles a with sin(a + c) < bound / sqrt(1 + r^2).
-
+    t on n degrees of freedom. It lies below a bound at all angles a with sin(a + c) < bound / sqrt(1 + r^2).
     c = arctan(r) is 0 or more, as `before` are: a + c lies above -pi / 2.
     """
     from scipy.special import stdtr
@@ -141,9 +131,12 @@ def _below(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
         probability: Numbers = stdtr(seeds, np.sqrt(seeds) * np.tan(clipped))
         return probability
 
+    def below(bounds: Numbers) -> Numbers:
+        reached = np.arcsin(np.clip(bounds / np.sqrt(1 + before**2)[:, None], -1, 1))
+        return angle_below(reached - shift) + 1 - angle_below(np.pi - reached - shift)
+
     shift = np.arctan(before)[:, None]
-    reached = np.arcsin(np.clip(bounds / np.sqrt(1 + before**2)[:, None], -1, 1))
-    return angle_below(reached - shift) + 1 - angle_below(np.pi - reached - shift)
+    return below(bounds) - below(-bounds)
 
 
 class Prospect(NamedTuple):
@@ -178,17 +171,16 @@ def seeds_looked_at(
     """
     if effect == 0:
         return None
-    (means, deviations, examples), (bounds, reaches) = _drawn(plan.after), _quantiles(plan)
-    errors = np.hypot(sd * deviations / np.sqrt(plan.after), example_error)
+    from scipy.special import stdtrit
+
+    (means, deviations, examples), seeds = _drawn(plan.after), np.array(plan.after)
+    bounds, reaches = -stdtrit(seeds - 1, np.array([plan.levels(n) for n in plan.after]).T / 2)
+    errors = np.hypot(sd * deviations / np.sqrt(seeds), example_error)
     gaps = sd * means + example_error * examples[:, None]
-    if kind == "difference":
-        closes = gaps + effect > bounds * errors
-    else:
-        closes = np.abs(gaps) + reaches * errors < effect
-    by_then = np.logical_or.accumulate(closes, axis=1).mean(axis=0)
-    enough = np.flatnonzero(by_then >= plan.power)
-    if len(enough):
-        return plan.after[int(enough[0])]
+    differ, equal = gaps + effect > bounds * errors, np.abs(gaps) + reaches * errors < effect
+    by_then = np.logical_or.accumulate(differ if kind == "difference" else equal, axis=1).mean(axis=0)
+    if len(enough := seeds[by_then >= plan.power]):
+        return int(enough[0])
     once = seeds_needed(plan, effect, kind=kind, sd=sd, prior_df=0, example_error=example_error)
     return None if once is None else max(once, plan.after[-1] + 1)
 
@@ -202,16 +194,6 @@ def _drawn(looks: tuple[int, ...]) -> tuple[Numbers, Numbers, Numbers]:
     means, squares = ((gaps**power).cumsum(axis=1)[:, seeds - 1] / seeds for power in (1, 2))
     deviations = np.sqrt((squares - means**2) * seeds / (seeds - 1))
     return means, deviations, random.standard_normal(DRAWS)
-
-
-@cache
-def _quantiles(plan: Looks) -> tuple[Numbers, Numbers]:
-    """Return Student's t of every look: of a difference, of equivalence."""
-    from scipy.special import stdtrit
-
-    levels = np.array([plan.levels(seeds) for seeds in plan.after])
-    different, equivalent = -stdtrit(np.array(plan.after) - 1, levels.T / 2)
-    return different, equivalent
 
 
 def seeds_needed(
@@ -242,6 +224,5 @@ def seeds_needed(
         return 2 * float(nct.sf(t.isf(plan.level, df), df, center)) - 1
 
     # More seeds find more: the first that do are found by halving.
-    counts = range(2, MOST_SEEDS + 1)
-    first = bisect_left(counts, plan.power, key=power)
-    return counts[first] if first < len(counts) else None
+    first = bisect_left(range(MOST_SEEDS + 1), plan.power, lo=2, key=power)
+    return first if first <= MOST_SEEDS else None

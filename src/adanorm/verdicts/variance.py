@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
-from statistics import fmean
+from itertools import chain, combinations
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -45,9 +44,8 @@ class TaskVariance:
         return sorted(self.scores.get(first, {}).keys() & self.scores.get(second, {}).keys())
 
     def gaps(self, first: str, second: str) -> list[float]:
-        """Return by how much the second norm scores above the first, a number a shared seed."""
-        seeds = self.shared(first, second)
-        return [self.scores[second][seed] - self.scores[first][seed] for seed in seeds]
+        """Return by how much the second norm scores above the first, one number per shared seed."""
+        return [self.scores[second][seed] - self.scores[first][seed] for seed in self.shared(first, second)]
 
     def of_difference(self, first: str, second: str, *, borrowing: bool = True) -> Spread | None:
         """Return the spread of a seed's difference between two norms; None where nothing tells it.
@@ -77,31 +75,24 @@ class TaskVariance:
 
         From the spread of the logarithms of the variances of all pairs of norms: few where some
         norms are far noisier than others, `prior_df_at_most` where they spread no more than
-        chance has them do.
+        chance has them do. It solves trigamma(d / 2) = the spread that chance leaves unexplained.
         """
+        from scipy.optimize import brentq
         from scipy.special import digamma, polygamma
 
-        pairs = [self.gaps(*pair) for pair in combinations(self.scores, 2)]
-        known = [(float(np.var(gaps, ddof=1)), len(gaps) - 1) for gaps in pairs if len(gaps) > 1]
-        if len(known) < FEWEST_PAIRS:
-            return self.prior_df_at_most
-        least = max(self.resolution**2 / 6, 1e-4 * fmean(variance for variance, _ in known))
-        if least == 0:
-            return self.prior_df_at_most
-        halves = np.array([df for _, df in known]) / 2
-        logs = np.log([max(variance, least) for variance, _ in known]) - digamma(halves) + np.log(halves)
+        pairs = [gaps for two in combinations(self.scores, 2) if len(gaps := self.gaps(*two)) > 1]
+        variances = np.array([np.var(gaps, ddof=1) for gaps in pairs])
+        most, fewest = self.prior_df_at_most, 1e-3
+        if len(pairs) < FEWEST_PAIRS or not (variances.any() or self.resolution):
+            return most
+        halves = (np.array([*map(len, pairs)]) - 1) / 2
+        floored = np.maximum(variances, max(self.resolution**2 / 6, 1e-4 * variances.mean()))
+        logs = np.log(floored) - digamma(halves) + np.log(halves)
         excess = float(logs.var(ddof=1) - polygamma(1, halves).mean())
-        return self._df_of_excess(excess)
-
-    def _df_of_excess(self, excess: float) -> float:
-        """Return the d with trigamma(d / 2) = excess, at most `prior_df_at_most`."""
-        from scipy.optimize import brentq
-        from scipy.special import polygamma
 
         def difference(df: float) -> float:
             return float(polygamma(1, df / 2)) - excess
 
-        most, fewest = self.prior_df_at_most, 1e-3
         if difference(most) >= 0:  # as little spread as at most degrees of freedom, or less
             return most
         return float(brentq(difference, fewest, most)) if difference(fewest) > 0 else fewest
@@ -109,16 +100,18 @@ class TaskVariance:
     @cached_property
     def residual(self) -> Spread | None:
         """Return the spread of a score but for its norm and its seed, pooled over norms."""
-        squares, df = self._residual
+        return self._spread(*self._residual)
+
+    def _spread(self, squares: float, df: int) -> Spread | None:
+        """Return the spread of a score, at least that of rounding; None without degrees of freedom."""
         return Spread(math.sqrt(max(squares / df, self.resolution**2 / 12)), df) if df else None
 
     @cached_property
     def within(self) -> Spread | None:
         """Return the spread of a norm's scores over seeds, pooled over norms: of one more run."""
         groups = [list(scores.values()) for scores in self.scores.values() if scores]
-        df = sum(len(group) - 1 for group in groups)
         squares = sum(float(np.var(group)) * len(group) for group in groups)
-        return Spread(math.sqrt(max(squares / df, self.resolution**2 / 12)), df) if df else None
+        return self._spread(squares, sum(map(len, groups)) - len(groups))
 
     @cached_property
     def _residual(self) -> tuple[float, int]:
@@ -126,12 +119,8 @@ class TaskVariance:
         runs = [(norm, seed) for norm, scores in self.scores.items() for seed in scores]
         if not runs:
             return 0.0, 0
-        effects = {
-            effect: index for index, effect in enumerate(dict.fromkeys(e for run in runs for e in run))
-        }
-        design = np.zeros((len(runs), len(effects)))
-        for row, (norm, seed) in enumerate(runs):
-            design[row, [effects[norm], effects[seed]]] = 1
+        effects = [*dict.fromkeys(chain.from_iterable(runs))]
+        design = np.array([[float(effect in run) for effect in effects] for run in runs])
         values = np.array([self.scores[norm][seed] for norm, seed in runs])
         values -= values.mean()
         estimates, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)

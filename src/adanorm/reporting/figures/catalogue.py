@@ -17,8 +17,7 @@ from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies
-from adanorm.verdicts.claims import SCALES, claim_evidence
-from adanorm.verdicts.plan_answers import task_answers
+from adanorm.verdicts.claims import SCALES, claim_evidence, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 
 Draw: TypeAlias = Callable[[str, str | None], NamedFigure | None]  # of a figure's name and the runs' folder

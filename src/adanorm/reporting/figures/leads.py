@@ -14,10 +14,9 @@ from adanorm.metrics.table import METRICS
 from adanorm.reporting.answers import SIZES
 from adanorm.reporting.figures import style
 from adanorm.verdicts.cell import Evidence
-from adanorm.verdicts.claims import claimed_pair
+from adanorm.verdicts.claims import TaskAnswer, claimed_pair
 from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.pair import Pair
-from adanorm.verdicts.plan_answers import TaskAnswer
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import count, data_sets, listed
 

@@ -17,7 +17,7 @@ from adanorm.reporting.text import markdown
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.studies.study import load_study
-from adanorm.verdicts.cell import cell_of, last_fall, with_results
+from adanorm.verdicts.cell import cell_of, last_fall
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 from adanorm.verdicts.variance import Scores
 
@@ -175,6 +175,7 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
     margins = ", ".join(
         f"{_name(column.task)} {column.margin:g}"
         + ("" if quantity == "test" else f" of the {quantity_title(quantity)}")
+        + (f", where one test example is {column.example:.2g}" if column.example > column.margin else "")
         for quantity, of_quantity in columns.items()
         for column in of_quantity
     )
@@ -210,13 +211,16 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
                 by_fold.setdefault(row.norm, {})[int(row.at)] = fmean(of_label.values())
         scores = dict(by_fold)
     margin = rule_margin(rule, task, quantity)
-    return Column(task, study.scale, scores, margin, rule.folds_overlap or 0.0, setbacks)
+    is_score = quantity == "test" and rule.folds_overlap is None
+    cells = [cell for (_, column), cell in table.cells.items() if column == task and cell]
+    example = max((cell.example for cell in cells), default=0.0) if is_score else 0.0
+    return Column(task, study.scale, scores, margin, rule.folds_overlap or 0.0, example, setbacks)
 
 
 def _losses(table: Table, task: str, quantity: Compares) -> Scores:
     """Return a column's losses by row and seed, negated: larger is better; of rows whose runs all learned."""
     plans = {row: plan for (row, column), plan in table.grid.items() if column == task and plan.runs}
-    cells = {row: cell_of(plan.runs[0], with_results(plan.runs), quantity) for row, plan in plans.items()}
+    cells = {row: cell_of(plan.runs[0], plan.runs, quantity) for row, plan in plans.items()}
     return {row: cell.by_seed for row, cell in cells.items() if cell.by_seed and not cell.setback}
 
 

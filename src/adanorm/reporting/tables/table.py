@@ -14,7 +14,7 @@ from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.studies.grid import Candidate, StudyGrid
 from adanorm.studies.study import Study
-from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, level, tried
+from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, level
 from adanorm.verdicts.conjunction import significantly_best
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import TaskVariance
@@ -70,7 +70,7 @@ class Table:
         tries: dict[tuple[str, str], dict[str, Tried]] = {}
         for (row, task), plan in self.grid.items():
             for candidate in plan.candidates if self.study.tries else ():
-                tries.setdefault((row, str(candidate.setting)), {})[task] = tried(candidate)
+                tries.setdefault((row, str(candidate.setting)), {})[task] = Tried(candidate)
         ended = {address: any(any(one.results) for one in of.values()) for address, of in tries.items()}
         order = sorted(tries, key=lambda address: [*self.study.rows].index(address[0]))
         return {address: tries[address] for address in order if ended[address]}

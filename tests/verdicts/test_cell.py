@@ -1,0 +1,78 @@
+"""Which score of a run is read, and which runs the paper's number may be a measure of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adanorm.config.compose import cached_experiment
+from adanorm.verdicts.cell import cell, cell_of, level, top3, unlike_the_papers
+from adanorm.verdicts.pair import published_score
+from tests.reporting.records import record
+
+
+def test_the_level_is_the_mean_of_the_last_third() -> None:
+    assert (level([1, 1, 1, 9, 2, 4]), level([5, 7]), level([])) == (3, 7, None)
+
+
+def test_the_top_3_mean_is_of_the_evaluations_best_by_validation() -> None:
+    of_ties_the_first = [(1.0, 10.0), (5.0, 20.0), (3.0, 30.0), (4.0, 70.0), (3.0, 90.0)]
+    assert (top3(of_ties_the_first), top3([(1.0, 10.0), (2.0, 20.0)]), top3([])) == (40.0, 15.0, None)
+
+
+@pytest.mark.parametrize(("task", "metric", "expected"), [("rt", "accuracy", 73.0), ("enwik8", "bpc", -73.0)])
+def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
+    tmp_path: Path, task: str, metric: str, expected: float
+) -> None:
+    """Validation is best at the second, third and fourth evaluation, by whichever metric and direction."""
+    run = cached_experiment([f"task={task}", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
+    sign = 1 if run.task.selects_highest else -1
+    rows = [{f"valid_{run.task.selection_metric}": 50.0 + sign * x} for x in (1, 4, 3, 5)]
+    ended: dict[str, Any] = {"valid": {run.task.selection_metric: 50 + sign * 5}, "test": {metric: 74.0}}
+    record(run, rows=rows, **ended)
+    updates = [json.loads(line)["update"] for line in (run.folder() / "metrics.jsonl").open()]
+    tests = [{"update": update, f"test_{metric}": 70.0 + n} for n, update in enumerate(updates, 1)]
+    (run.folder() / "test_metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in tests))
+    record(run, rows=rows, **ended)
+    assert cell_of(run, [run], "top3").by_seed == {run.seed: expected}
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ("task=rt", None),
+        ("task=rt seed=7 threads=2 norm.backend=eager", None),
+        (
+            "task=rt training.max_updates=2 training.max_epochs=null",
+            "max_epochs=null, training.max_updates=2",
+        ),
+        ("task=rt task.metric=loss task.goal=min", "task.goal=min, task.metric=loss"),
+        ("task=rt norm.params.k=0.3", "norm.params.k=0.3"),
+        ("task=rt precision=bf16", "precision=bf16"),
+        ("task=de-en decoding.beam=1", "decoding.beam=1"),
+        ("task=rt scale=mini", "mini scale"),
+        ("task=en-de preset=wmt14-raw", None),
+        ("task=en-de preset=released", None),
+        ("task=en-de preset=wmt14-raw decoding.beam=1", "decoding.beam=1"),
+        ("task=ptb preset=ud", "data.scoring=ud"),
+    ],
+)
+def test_a_run_of_other_settings_than_the_papers_gets_no_verdict_on_its_number(
+    tmp_path: Path, settings: str, why: str | None
+) -> None:
+    chosen = ["norm=adanorm", *([] if "scale=" in settings else ["scale=paper"]), *settings.split()]
+    run = cached_experiment(chosen, runs=str(tmp_path))
+    differs = unlike_the_papers(run)
+    assert differs is None if why is None else why in str(differs)
+    record(run)
+    assert (cell([run]).paper is None) == (why is not None)
+    assert (cell([run]).verdict(None) == "") == (why is not None)
+
+
+def test_a_number_of_the_paper_is_signed_as_scores_are_and_diverge_is_the_worst() -> None:
+    assert published_score("rt", "adanorm") == 77.5
+    assert published_score("enwik8", "layernorm") == -1.07
+    assert published_score("en-de", "none") == -float("inf")
