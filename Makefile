@@ -40,12 +40,13 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 export MALLOC_TRIM_THRESHOLD_ ?= 1000000000
 export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
-ADANORM := $(BIN)/python -m adanorm
-LAUNCH := $(if $(filter-out 1,$(GPUS)),$(BIN)/torchrun --standalone --nproc-per-node=$(GPUS) -m adanorm,$(ADANORM))
+ADANORM := $(BIN)/python -P -m adanorm
 BENCHMARKS := updates translation attention recurrent parsing
 # A folder may have any characters in its name.
 quoted = '$(subst ','\'',$1)'
-CHOICE = $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SET)
+# SET has several settings, each of which is one word.
+SETTINGS = $(foreach setting,$(SET),$(call quoted,$(setting)))
+CHOICE = $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SETTINGS)
 
 # What is written on the command line of make must be a variable of this file, or of programs: CUDA_VISIBLE_DEVICES.
 VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY UNTIL MOST \
@@ -55,11 +56,12 @@ unknown := $(foreach name,$(filter-out $(VARIABLES) MAKE%,$(written)),$(if $(fin
 ifneq ($(unknown),)
 $(error $(firstword $(unknown)): no such variable; choose from $(VARIABLES))
 endif
-ifneq ($(GPUS),1)
-ifneq ($(shell [[ '$(subst ','\'',$(GPUS))' =~ ^[1-9][0-9]*$$ ]] && echo a number),a number)
-$(error GPUS=$(GPUS): must be a whole number of at least 1)
-endif
-endif
+# These stand in recipes as they are: paths of make's own, and numbers.
+a_path := ^[A-Za-z0-9_./~+@%:=-]*$$
+a_number := ^[1-9][0-9]*$$
+odd = $(shell [[ $(call quoted,$1) =~ $2 ]] || echo odd)
+$(foreach name,VENV PYTHON,$(if $(call odd,$($(name)),$(a_path)),$(error $(name)=$($(name)): write a path without spaces and signs of the shell)))
+$(foreach name,GPUS WORKERS,$(if $($(name)),$(if $(call odd,$($(name)),$(a_number)),$(error $(name)=$($(name)): must be a whole number of at least 1))))
 ifneq ($(and $(filter PLACEMENT,$(written)),$(filter study status tables figures report compare,$(MAKECMDGOALS))),)
 $(error PLACEMENT=$(PLACEMENT): is of one run; a study says where the norms of its rows sit)
 endif
@@ -92,10 +94,10 @@ help: ## Print this help
 
 reproduce: $(VENV)/installed ## Train and score TASK under NORM, beside the paper's number
 	@$(if $(DEMONSTRATION),echo "$(DEMONSTRATION)")
-	@$(LAUNCH) run $(if $(findstring $(comma),$(SEEDS)$(NORM)$(TASK)),-m) task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE)
+	@$(ADANORM) run $(if $(findstring $(comma),$(SEEDS)$(NORM)$(TASK)),-m) $(if $(filter-out 1,$(GPUS)),gpus=$(call quoted,$(GPUS))) task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE)
 
 data: $(VENV)/installed ## Get and verify the data of TASK
-	@$(ADANORM) data task=$(call quoted,$(CHOSEN)) scale=$(call quoted,$(SCALE)) $(SET)
+	@$(ADANORM) data task=$(call quoted,$(CHOSEN)) scale=$(call quoted,$(SCALE)) $(SETTINGS)
 
 plan: $(VENV)/installed ## Say what TASK under NORM needs: downloads, disk, memory, hours
 	@$(ADANORM) plan task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) $(CHOICE)
@@ -104,13 +106,13 @@ list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
 study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
-	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(call quoted,$(LAUNCHER)) gpus=$(call quoted,$(GPUS)) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SET)
+	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(call quoted,$(LAUNCHER)) gpus=$(call quoted,$(GPUS)) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SETTINGS)
 
 status: $(VENV)/installed ## Show where every study stands, or STUDY cell by cell; time left
 	@$(ADANORM) status $(if $(filter command% environment%,$(origin STUDY)),$(call quoted,$(STUDY))) $(GRID)
 
 analyse: $(VENV)/installed ## Observe WHAT as TASK trains under NORMS; a table and figures
-	@$(ADANORM) analyze $(call quoted,$(WHAT)) $(call given,TASK,task) $(call given,NORMS,norm) $(call given,SCALE,scale) $(call given,SEEDS,seeds) $(call given,RUNS,runs) $(SET)
+	@$(ADANORM) analyze $(call quoted,$(WHAT)) $(call given,TASK,task) $(call given,NORMS,norm) $(call given,SCALE,scale) $(call given,SEEDS,seeds) $(call given,RUNS,runs) $(SETTINGS)
 
 tables: $(VENV)/installed ## Write results/tables from the records
 	@$(ADANORM) tables
@@ -134,19 +136,19 @@ parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made he
 	@$(ADANORM) parse task=$(call quoted_task,ptb) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
 check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
-	@$(ADANORM) check-norm norm=$(call quoted,$(NORM)) $(SET)
+	@$(ADANORM) check-norm norm=$(call quoted,$(NORM)) $(SETTINGS)
 
 scorecard: $(VENV)/installed ## Put NORM on trial beside AGAINST within BUDGET: a page
 	@$(ADANORM) scorecard norm=$(call quoted,$(NORM)) $(call given,AGAINST,against) $(call given,BUDGET,budget) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
 verify: $(VENV)/installed ## Repeat a run on record and say whether this machine reproduces it
-	@$(ADANORM) verify task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(call quoted,$(SCALE))) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(SET)
+	@$(ADANORM) verify task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(call quoted,$(SCALE))) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(SETTINGS)
 
 bench: $(VENV)/installed ## Measure our code against a plain version and against fairseq's
-	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SET); done
+	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SETTINGS); done
 
 bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
-	@$(BIN)/python -m scripts.benchmarks.norms $(SET)
+	@$(BIN)/python -m scripts.benchmarks.norms $(SETTINGS)
 
 gpu-check: $(VENV)/installed ## Check a GPU machine in half an hour: equality, speed, processes; one JSON
 	@$(BIN)/python -m scripts.gpu_check $(SET)

@@ -7,10 +7,12 @@ import os
 import signal
 import sys
 import warnings
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TextIO
 
 INTERRUPTED = 130
+DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 LINE = "interrupted: the next start resumes from the last checkpoint"
 
 
@@ -57,13 +59,13 @@ def print_whatever_comes(stream: TextIO | None) -> None:
 
 def _run() -> NoReturn:
     """Run the command line; the user's mistakes end it with one line and code 2."""
+    _end_with_torchrun()
+    _leave_current_folder()
     from adanorm.cli.command import dispatch
     from adanorm.config.portable import hold_arithmetic
 
     warnings.formatwarning = _as_line
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
-    # norm=my_norms:MyNorm may be a file in this folder, which comes last: none there shadows a package.
-    sys.path[:] = [*(path for path in sys.path if path not in ("", os.getcwd())), ""]
     try:
         hold_arithmetic()
         code = dispatch(sys.argv[1:])
@@ -75,9 +77,9 @@ def _run() -> NoReturn:
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] in ("adanorm", *sys.stdlib_module_names):
             raise
-        _leave(
-            f"{error.name} is not installed; the suite's packages come with `pip install 'adanorm[suite]'`"
-        )
+        from adanorm.config.paths import install_command
+
+        _leave(f"{error.name} is not installed; what the suite needs comes with: {install_command('suite')}")
     except Exception as error:
         from adanorm.config.errors import mistake
 
@@ -87,10 +89,41 @@ def _run() -> NoReturn:
         _leave(line)
 
 
+def _leave_current_folder() -> None:
+    """Have no file of the current folder imported by its name, here and in the processes started from here.
+
+    A norm that the user names is looked for there all the same (config/outside_norms.py).
+    """
+    sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
+    os.environ["PYTHONSAFEPATH"] = "1"
+
+
+def _end_with_torchrun() -> None:
+    """Have Linux end this process when torchrun, which started it, has been killed."""
+    if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+
+
 def _leave(line: str) -> NoReturn:
-    """End the process with the line of a mistake."""
-    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-        print(f"error: {line}", file=sys.stderr)
+    """End the process with the line of a mistake, which one of several processes of torchrun's prints.
+
+    The first to fail has torchrun end the others, so that it is the one that must speak.
+    """
+    shared = os.environ.get("TORCHELASTIC_ERROR_FILE")  # in a folder of this start, one folder a process
+    if not shared:
+        if os.environ.get("RANK", "0") == "0":
+            print(f"error: {line}", file=sys.stderr)
+        raise SystemExit(2) from None
+    import fcntl
+
+    with (Path(shared).parents[1] / "mistake").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # until the line is out nobody else ends
+        if file.tell() == 0:
+            print(f"error: {line}", file=sys.stderr, flush=True)
+            file.write(line)
+            file.flush()
     raise SystemExit(2) from None
 
 

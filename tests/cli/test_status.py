@@ -78,7 +78,7 @@ def test_the_labels_of_our_studies_stand_whole_and_longer_ones_are_cut(
     status.main(parse_arguments("status", status.USAGE, [str(own), f"runs={tmp_path}"]))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert "AdaNorm behind the last lay..." in [line[: status.LABEL].strip() for line in lines]
+    assert "AdaNorm behind the last..." in [line[: status.LABEL].strip() for line in lines]
     rows = [row for study in load_studies().values() for row in study.rows]
     assert max(len(f"  {title(row)}") for row in rows) <= status.LABEL
 

@@ -71,7 +71,7 @@ def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
     if launcher == "local":  # what is missing is no launcher's business
         again = command("study", *arguments)
         assert again.returncode == 1
-        assert "2 runs, 1 completed before, 1 to run\n2 worker(s)" in again.stdout
+        assert "2 runs, 1 completed before, 1 to run\n2 workers of 1 thread each" in again.stdout
 
 
 def test_a_run_that_another_process_holds_is_waited_for_and_no_error(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_run_that_another_process_holds_is_waited_for_and_no_error(tmp_path: P
         said = [process.stdout.readline() for _ in range(4)]
         assert said[2:] == [
             "[1/1] mnist layernorm seed 1: held by another process\n",
-            "1 run(s) held by another process: waiting for them\n",
+            "1 run held by another process: waiting\n",
         ]
         assert not (folder / "config.yaml").exists()
     rest, errors = process.communicate(timeout=120)
@@ -226,7 +226,7 @@ def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
         "LayerNorm 1 - - - 1",
         "DetachNorm - - - 1 1",
         "AdaNorm - 1 - - 1",
-        "time left: about 5 min with 2 worker(s)",
+        "time left: about 5 min with 2 workers",
     ]
     assert max(map(len, done.stdout.splitlines())) <= 80
     (folder / "checkpoint.pt").touch()  # another machine's lock is not seen, its checkpoint is

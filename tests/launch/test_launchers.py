@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hydra import compose, initialize_config_dir
 
 from adanorm.config.paths import CONF, choices
 from adanorm.launch.launchers import Launch, LauncherFacts, choose_launch, load_facts
+from tests import commands
 
 
 def launch(name: str, facts: LauncherFacts, *settings: str, devices: tuple[str, ...] = ()) -> Launch:
@@ -69,3 +71,40 @@ def test_more_workers_than_devices_share_them() -> None:
     assert one.runs_a_device == 3
     assert Launch("local", facts, workers=2, gpus=1, devices=("0", "1"), settings=()).runs_a_device == 1
     assert Launch("local", facts, workers=2, gpus=1, devices=(), settings=()).runs_a_device >= 1
+
+
+def test_workers_have_cores_for_their_threads_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)))
+    workers = [
+        choose_launch("local", workers=named, gpus=1, settings=[], on_cpu=True, threads=threads).workers
+        for named, threads in ((None, 1), (None, 2), (5, 2), (None, 16))
+    ]
+    assert workers == [8, 4, 5, 1]
+
+
+SBATCH = '#!/usr/bin/env bash\ncat "${!#}" >>"$(dirname "$0")/submitted"\nexit 1\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "device"),
+    [
+        (("gpus=8",), {"--gpus-per-node=8", "--cpus-per-task=32", "--mem=96GB"}, "GPUs"),
+        (("gpus=2", "launcher.mem_gb=64"), {"--cpus-per-task=8", "--mem=64GB"}, "GPUs"),
+        (("launcher.gpus_per_node=null",), {"--cpus-per-task=2", "--mem=16GB"}, "CPU"),
+    ],
+)
+def test_a_slurm_job_asks_for_cores_and_memory_by_gpu(
+    tmp_path: Path, settings: tuple[str, ...], asked: set[str], device: str
+) -> None:
+    pytest.importorskip("submitit")
+    (tmp_path / "sbatch").write_text(SBATCH)
+    (tmp_path / "sbatch").chmod(0o755)
+    study = tmp_path / "own.yaml"
+    study.write_text("title: t\nrows: [layernorm]\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n")
+    arguments = ("study", str(study), f"runs={tmp_path / 'runs'}", "launcher=slurm", *settings)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = commands.run("adanorm", *arguments, environment={**os.environ, "PATH": path})
+    submitted = (tmp_path / "submitted").read_text()
+    assert asked <= {line.partition(" ")[2] for line in submitted.splitlines()}, submitted
+    assert "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK" in submitted
+    assert f" on {device}\n" in done.stdout

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from adanorm.config.compose import cached_experiment
-from adanorm.launch.until import Followed, Plan, Progress, Run, followed
+from adanorm.launch.until import (
+    Followed,
+    Run,
+    Standing,
+    closing_look,
+    followed,
+    governing_plan,
+    next_runs,
+    on_record,
+    run_until_decided,
+    standing,
+)
 from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.comparison import PaperGap
 from adanorm.verdicts.pair import pair
@@ -41,45 +53,37 @@ def planned(folder: Path, comparisons: Sequence[Followed], **how: float) -> None
                 make(folder, Run(task, norm, seed), **how)
 
 
-def progress(folder: Path, comparisons: Sequence[Followed], *, most: int = 40, at_once: int = 2) -> Progress:
-    """Where a plan stands that knows nothing but the records."""
-    plan = Plan(comparisons, PLANNED, most=most, at_once=at_once)
-    return plan.progress({(c.task, "test"): evidence(c.task, "smoke", runs=str(folder)) for c in comparisons})
+def standings(folder: Path, comparisons: Sequence[Followed], *, most: int = 40) -> list[Standing]:
+    """Where comparisons stand by the records of a folder."""
+    return [standing(c, evidence(c.task, "smoke", runs=str(folder)), most) for c in comparisons]
 
 
 def carried_out(
-    folder: Path,
-    comparisons: Sequence[Followed],
-    *,
-    killed_after: Callable[[int], bool] = lambda _: False,
-    most: int = 12,
-    **how: float,
-) -> tuple[list[Run], Progress]:
-    """Every run of a plan in order; a batch after whose k-th run it is killed is begun anew."""
+    folder: Path, comparisons: Sequence[Followed], *, most: int = 12, **how: float
+) -> tuple[list[Run], list[Standing]]:
+    """Every run that is asked for in order, and where the comparisons then stand."""
     made: list[Run] = []
-    while (found := progress(folder, comparisons, most=most)).batch is not None:
-        for run in found.batch.runs:
+    while runs := next_runs(standings(folder, comparisons, most=most), at_once=2):
+        for run in runs:
             make(folder, run, **how)
-            made.append(run)
-            if killed_after(len(made)):
-                break
-    return made, found
+        made += runs
+    return made, standings(folder, comparisons, most=most)
 
 
 ADANORM = [Followed(task, "adanorm", "layernorm") for task in ("rt", "mnist")]
 
 
 def test_comparisons_are_those_of_claims_between_rows_of_the_study() -> None:
-    found = followed([("rt", "layernorm"), ("rt", "adanorm"), ("mnist", "adanorm")], "paper")
-    assert found == [Followed("rt", "adanorm", "layernorm")]
+    comparisons = followed([("rt", "layernorm"), ("rt", "adanorm"), ("mnist", "adanorm")], "paper")
+    assert comparisons == [Followed("rt", "adanorm", "layernorm")]
     simple = followed([("sst5", "layernorm"), ("sst5", "layernorm-simple")], "paper")
     assert [c.no_worse for c in simple] == [True, False], "a claim asks for less than the other"
 
 
 def test_a_claim_that_is_read_of_other_runs_is_not_followed() -> None:
     def losses(task: str, scale: str) -> list[str]:
-        found = followed([(task, norm) for norm in preregistration().norms], scale)
-        return [comparison.quantity for comparison in found if comparison.quantity != "test"]
+        comparisons = followed([(task, norm) for norm in preregistration().norms], scale)
+        return [comparison.quantity for comparison in comparisons if comparison.quantity != "test"]
 
     both = ["last_train_loss", "last_valid_loss"]
     assert losses("de-en", "paper") == both
@@ -87,163 +91,135 @@ def test_a_claim_that_is_read_of_other_runs_is_not_followed() -> None:
     assert losses("enwik8", "small") == [], "no run of that scale can show it"
 
 
+@pytest.mark.parametrize(
+    ("task", "scale", "plan", "seeds"),
+    [
+        ("rt", "paper", "fresh", range(41, 51)),
+        ("de-en", "small", "small", range(1, 4)),
+        ("de-en", "mini", None, range(1, 4)),
+        ("ptb", "small", None, range(1, 4)),  # the plan of folds reads other runs than the scale's own
+    ],
+)
+def test_the_plan_that_governs_task_and_scale_says_which_seeds_come_up_to_its_first_look(
+    tmp_path: Path, task: str, scale: str, plan: str | None, seeds: range
+) -> None:
+    assert governing_plan(task, scale) == plan
+    comparison = Followed(task, "adanorm", "layernorm")
+    records = on_record([comparison], {task: scale}, str(tmp_path), plans={task: plan})
+    one = standing(comparison, records[task, "test"], 40)
+    assert one.runs == tuple(Run(task, norm, seed) for seed in seeds for norm in ("adanorm", "layernorm"))
+    assert standing(comparison, records[task, "test"], 2).left == "0 seeds", "no look comes so early"
+
+
+def test_between_two_looks_of_a_plan_nothing_is_read_and_the_rest_of_its_seeds_comes(tmp_path: Path) -> None:
+    for seed in range(1, 14):
+        for norm in ("adanorm", "layernorm"):
+            first = cached_experiment(["task=de-en", f"norm={norm}", "scale=small"], runs=str(tmp_path))
+            bleu = 30 + 0.5 * (seed % 3) + (norm == "adanorm") * (seed % 2)
+            record(first.model_copy(update={"seed": seed}), test={"bleu": bleu}, seconds=9.0)
+    comparison = Followed("de-en", "adanorm", "layernorm")
+    plans: dict[str, str | None] = {"de-en": "small"}
+    records = on_record([comparison], {"de-en": "small"}, str(tmp_path), plans=plans)
+    one = standing(comparison, records["de-en", "test"], 40)
+    assert (len(one.pair.seeds), one.runs) == (10, ()), "the last look"
+    held = records["de-en", "test"].of_seeds({norm: set(range(1, 6)) for norm in ("adanorm", "layernorm")})
+    one = standing(comparison, held, 40)
+    assert len(one.pair.seeds) == 3
+    assert [run.seed for run in one.runs] == [6, 6]
+
+
 def test_a_comparison_that_is_decided_gets_no_further_seed(tmp_path: Path) -> None:
     rt = ADANORM[:1]
     planned(tmp_path, rt, adanorm=15)
-    made, ended = carried_out(tmp_path, rt, adanorm=15)
-    (standing,) = ended.standings
-    assert (standing.answer, standing.left) == ("better", "")
-    count = len(standing.pair.seeds)
+    made, (one,) = carried_out(tmp_path, rt, adanorm=15)
+    assert (one.answer, one.left, one.runs) == ("better", "", ())
+    count = len(one.pair.seeds)
     assert 3 <= count < 12
     assert made == [Run("rt", norm, s) for s in range(4, count + 1) for norm in ("adanorm", "layernorm")]
 
 
 def test_the_first_look_has_the_level_of_a_plan_with_looks_to_come(tmp_path: Path) -> None:
     """At p .004 of three seeds a fixed plan ends; one with 37 looks to come goes on."""
-    rt = ADANORM[:1]
-    planned(tmp_path, rt, adanorm=6)
-    found = progress(tmp_path, rt)
-    (standing,) = found.standings
-    found_by_a_fixed_plan = pair(
-        evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm", margin=1.0
-    )
-    assert found_by_a_fixed_plan is not None
-    assert (found_by_a_fixed_plan.answer, standing.answer) == ("better", "open")
-    assert found.batch is not None
+    planned(tmp_path, ADANORM[:1], adanorm=6)
+    (one,) = standings(tmp_path, ADANORM[:1])
+    fixed = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm", margin=1.0)
+    assert fixed is not None
+    assert (fixed.answer, one.answer, len(one.runs)) == ("better", "open", 2)
 
 
 def test_a_claim_of_no_loss_is_decided_where_the_difference_is_open(tmp_path: Path) -> None:
     claimed = Followed("rt", "adanorm", "layernorm", no_worse=True)
     for name, gap, expected in (("up", 12.0, "not worse"), ("down", -12.0, "open")):
         planned(tmp_path / name, [claimed], adanorm=gap, noise=0.05)
-        (standing,) = progress(tmp_path / name, [claimed]).standings
-        assert (standing.pair.answer, standing.answer) == ("open", expected)
-        (better,) = progress(tmp_path / name, [claimed._replace(no_worse=False)]).standings
+        (one,) = standings(tmp_path / name, [claimed])
+        assert (one.pair.answer, one.answer) == ("open", expected)
+        (better,) = standings(tmp_path / name, [claimed._replace(no_worse=False)])
         assert better.answer == "open", "it claims a gain"
 
 
 def test_a_comparison_that_stays_open_ends_with_the_most_seeds(tmp_path: Path) -> None:
-    mnist = [Followed("mnist", "adanorm", "layernorm")]
+    mnist = ADANORM[1:]
     planned(tmp_path, mnist, noise=1.0)  # the margin of 0.1 is out of reach
-    made, ended = carried_out(tmp_path, mnist, most=6, noise=1.0)
-    assert [(s.answer, s.left) for s in ended.standings] == [("open", "6 seeds")]
+    made, (one,) = carried_out(tmp_path, mnist, most=6, noise=1.0)
+    assert (one.answer, one.left) == ("open", "6 seeds")
     assert {run.seed for run in made} == {4, 5, 6}
 
 
-def test_the_seed_that_decides_most_a_core_hour_goes_first(tmp_path: Path) -> None:
+def test_what_closes_in_the_fewest_core_hours_goes_first_and_every_worker_has_a_run(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM, noise=0.5)  # RT's margin is ten times MNIST's, and a run takes half as long
-    found = progress(tmp_path, ADANORM)
-    assert found.batch is not None
-    assert found.batch.runs == (Run("rt", "adanorm", 4), Run("rt", "layernorm", 4))
-    assert found.batch.closes_in is not None
-    both = progress(tmp_path, ADANORM, at_once=4)
-    assert both.batch is not None
-    assert {run.task for run in both.batch.runs} == {"rt", "mnist"}, "four workers have something to do"
+    both = standings(tmp_path, ADANORM[::-1])
+    assert next_runs(both, 2) == [Run("rt", "adanorm", 4), Run("rt", "layernorm", 4)]
+    assert {run.task for run in next_runs(both, 4)} == {"rt", "mnist"}
 
 
-def test_of_comparisons_that_none_of_the_plans_seeds_close_the_shorter_runs_go_first(tmp_path: Path) -> None:
-    planned(tmp_path, ADANORM, noise=3.0)
-    found = progress(tmp_path, [ADANORM[1], ADANORM[0]])
-    assert found.batch is not None
-    assert (found.batch.closes_in, found.batch.runs[0].task) == (None, "rt")
-
-
-def test_a_comparison_that_has_begun_is_ended_before_another_of_the_same_cost(tmp_path: Path) -> None:
-    norms = [("adanorm", "layernorm"), ("detachnorm", "none")]
-    both = [Followed("rt", *pair) for pair in norms]
-    planned(tmp_path, both, noise=3.0)
-    made, _ = carried_out(tmp_path, both, most=5, noise=3.0)
-    assert [(run.norm, run.seed) for run in made[::2]] == [
-        ("adanorm", 4), ("adanorm", 5), ("detachnorm", 4), ("detachnorm", 5),
-    ]  # fmt: skip
-
-
-def test_the_next_seed_is_the_first_that_a_plan_has_not(tmp_path: Path) -> None:
-    planned(tmp_path, ADANORM[:1], noise=3.0)
-    plan = Plan(ADANORM[:1], seeds=(2, 3, 5), most=40, at_once=2)
-    found = plan.progress({("rt", "test"): evidence("rt", "smoke", runs=str(tmp_path))})
-    assert found.batch is not None
-    assert {run.seed for run in found.batch.runs} == {4}
-    assert found.standings[0].pair.seeds == (1, 2, 3), "seed 1 was next, and is on record; 5 is not"
+def test_a_run_that_two_comparisons_share_is_made_once_and_a_lone_one_is_completed(tmp_path: Path) -> None:
+    both = [Followed("rt", better, "layernorm") for better in ("adanorm", "layernorm-simple")]
+    planned(tmp_path, both, noise=0.5)
+    runs = next_runs(standings(tmp_path, both), 3)
+    assert sorted(run.norm for run in runs) == ["adanorm", "layernorm", "layernorm-simple"]
+    make(tmp_path, Run("rt", "layernorm", 4), noise=0.5)
+    assert standings(tmp_path, both)[0].runs == (Run("rt", "adanorm", 4),)
 
 
 def test_what_closes_a_comparison_is_the_margin_or_a_gap_of_the_papers_that_can_be_true(
     tmp_path: Path,
 ) -> None:
     planned(tmp_path, ADANORM[:1])
-    plan = Plan(ADANORM[:1], PLANNED, most=40, at_once=2)
     read = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm", margin=1.0)
     assert read is not None
     assert read.comparison is not None
-    for gap, to_find, to_equate, left in (
-        (0.0, 10, 20, 7),
-        (99.0, 10, 20, 17),
-        (0.0, 41, 40, 37),
+    for gap, to_find, to_equate, look in (
+        (0.0, 10, 20, 10),
+        (99.0, 10, 20, 20),
+        (0.0, 41, 40, 40),
         (0.0, 3, 41, None),
     ):
         compared = replace(read.comparison, paper=PaperGap(gap, 5.0, confirmed=True))
         known = replace(read, comparison=compared)
         vars(known)["prospect"] = Prospect(to_find, to_equate)
-        assert plan.closes_in(known) == left
+        assert closing_look(known) == look
 
 
-def test_before_the_planned_seeds_nothing_is_decided(tmp_path: Path) -> None:
-    planned(tmp_path, ADANORM[:1], adanorm=50)
-    few = Plan(ADANORM[:1], seeds=PLANNED[:2], most=40, at_once=2)
-    found = few.progress({("rt", "test"): evidence("rt", "smoke", runs=str(tmp_path))})
-    (standing,) = found.standings
-    assert (standing.answer, len(standing.pair.seeds)) == ("better", 3), "the third is on record"
-    first = cached_experiment(["task=rt", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
-    shutil.rmtree(first.model_copy(update={"seed": 3}).folder())
-    again = few.progress({("rt", "test"): evidence("rt", "smoke", runs=str(tmp_path))})
-    (standing,) = again.standings
-    assert (standing.answer, standing.pair.remark) == ("open", "2 of 3 planned seeds")
-    assert again.batch is not None
-    assert again.batch.runs == (Run("rt", "adanorm", 3),)
-
-
-def test_scores_that_do_not_scatter_are_no_end(tmp_path: Path) -> None:
+def test_scores_that_do_not_scatter_are_no_end_and_what_did_not_learn_is_one(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM[:1], noise=0.0)
-    found = progress(tmp_path, ADANORM[:1])
-    (standing,) = found.standings
-    assert (standing.answer, standing.left, standing.pair.comparison) == ("open", "", None)
-    assert found.batch is not None
-
-
-def test_a_run_that_two_comparisons_share_is_made_once(tmp_path: Path) -> None:
-    norms = [("adanorm", "layernorm"), ("layernorm-simple", "layernorm")]
-    both = [Followed("rt", *pair) for pair in norms]
-    planned(tmp_path, both, noise=0.5)
-    found = progress(tmp_path, both, at_once=3)
-    assert found.batch is not None
-    assert sorted(run.norm for run in found.batch.runs) == ["adanorm", "layernorm", "layernorm-simple"]
-
-
-def test_killed_and_started_again_it_makes_the_same_runs(tmp_path: Path) -> None:
-    found = []
-    for name, killed in (("whole", lambda _: False), ("killed after every run", lambda _: True)):
-        planned(tmp_path / name, ADANORM, noise=0.5)
-        runs, ended = carried_out(tmp_path / name, ADANORM, killed_after=killed, most=6, noise=0.5)
-        found.append((runs, [(s.answer, s.pair.seeds) for s in ended.standings]))
-    assert found[0] == found[1]
-    assert len(found[0][0]) == 12
-
-
-def test_other_seeds_on_record_do_not_change_the_plan(tmp_path: Path) -> None:
-    for name in ("plain", "more"):
-        planned(tmp_path / name, ADANORM, noise=0.5)
-    make(tmp_path / "more", Run("mnist", "adanorm", 30), noise=0.5)
-    plain, more = (progress(tmp_path / name, ADANORM).batch for name in ("plain", "more"))
-    assert plain is not None
-    assert more is not None
-    assert plain.runs == more.runs
-
-
-def test_what_did_not_learn_is_left(tmp_path: Path) -> None:
-    rt = ADANORM[:1]
-    planned(tmp_path, rt)
+    (one,) = standings(tmp_path, ADANORM[:1])
+    assert (one.answer, one.left, one.pair.comparison, len(one.runs)) == ("open", "", None, 2)
     run = cached_experiment(["task=rt", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
     record(run.model_copy(update={"seed": 2}), status="diverged", test=None)
-    found = progress(tmp_path, rt)
-    assert found.batch is None
-    assert found.standings[0].left == "diverged: AdaNorm 1 of 3, LayerNorm 0 of 3"
+    (one,) = standings(tmp_path, ADANORM[:1])
+    assert (one.runs, one.left) == ((), "diverged: AdaNorm 1 of 3, LayerNorm 0 of 3")
+
+
+def test_what_is_not_affordable_is_left_and_said(tmp_path: Path) -> None:
+    planned(tmp_path, ADANORM, noise=1.0)
+    said: list[str] = []
+    ended = run_until_decided(
+        ADANORM,
+        lambda runs: pytest.fail(f"made {runs}"),
+        partial(on_record, scales=dict.fromkeys(("rt", "mnist"), "smoke"), runs=str(tmp_path)),
+        most=40,
+        at_once=2,
+        affordable=lambda runs: False,
+        say=said.append,
+    )
+    assert (ended.failed, ended.is_spent, said) == ([], True, [])

@@ -222,7 +222,7 @@ def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_o
 
     first_start = commands.run("adanorm", *arguments, cwd=tmp_path)
     assert first_start.returncode == 0, first_start.stderr
-    assert "scorecard: 1 runs to make; 5 min left of the budget" in first_start.stderr
+    assert "scorecard: 1 run to make; 5 min left of the budget" in first_start.stderr
     assert "RT, scale smoke" in first_start.stdout
     assert max(map(len, first_start.stdout.splitlines()[:-2])) <= 80
     made = {path: path.stat().st_mtime_ns for path in runs.glob("rt/*/*/result.json")}
@@ -231,7 +231,7 @@ def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_o
     assert spent > 0
 
     assert dispatch(arguments) == 0
-    assert "runs to make" not in capsys.readouterr().err
+    assert "to make" not in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in made} == made
     assert json.loads((runs / "scorecards" / "MyNorm.json").read_text())["spent"] == spent
 

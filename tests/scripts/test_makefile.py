@@ -93,6 +93,9 @@ def test_a_folder_or_study_with_any_characters_is_one_argument(target: str, argu
         (("reproduce", "SEED=2"), "SEED: no such variable; choose from"),
         (("reproduce", "GPUS=0"), "GPUS=0: must be a whole number of at least 1"),
         (("reproduce", "GPUS=two"), "GPUS=two: must be a whole number of at least 1"),
+        (("test", "WORKERS=2;touch X"), "WORKERS=2;touch X: must be a whole number of at least 1"),
+        (("clean", "VENV=a;touch X"), "VENV=a;touch X: write a path"),
+        (("list", "PYTHON=$$(touch X)"), "write a path"),
         (("study", "PLACEMENT=final"), "PLACEMENT=final: is of one run"),
     ],
 )
@@ -109,21 +112,28 @@ def test_a_variable_that_a_target_would_drop_is_refused(arguments: tuple[str, ..
         (("reproduce", "TASK=rt", "SEEDS=1, 2"), {"-m", "seed=1, 2"}),
         (("sample", "TASK=enwik8-lstm"), {"task=enwik8-lstm"}),
         (("sample", "MODEL=gru"), {"task=enwik8-gru"}),
-        (("reproduce", "TASK=rt", "CUDA_VISIBLE_DEVICES=1", "GPUS=2"), {"--nproc-per-node=2", "task=rt"}),
+        (("reproduce", "TASK=rt", "CUDA_VISIBLE_DEVICES=1", "GPUS=2"), {"gpus=2", "task=rt"}),
     ],
 )
 def test_a_target_passes_on_what_it_is_given(arguments: tuple[str, ...], words: set[str]) -> None:
     assert words <= {*shlex.split(make(*arguments).stdout.splitlines()[-1])}
 
 
-@pytest.mark.parametrize("target", ["reproduce", "data", "plan", "compare", "translate", "verify", "analyse"])
+TARGETS = (
+    "reproduce", "data", "plan", "compare", "translate", "verify", "analyse", "study", "status", "sample",
+    "parse", "scorecard", "check-norm", "report",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_what_a_variable_of_make_holds_is_no_command_of_the_shell(target: str) -> None:
-    names = ["NORM", "NORMS", "SCALE", "WHAT", *(["PLACEMENT"] if target != "compare" else [])]
+    names = ["NORM", "NORMS", "SCALE", "WHAT", "SEEDS", "RUNS", "INPUT", "OUTPUT", "STUDY", "UNTIL", "MOST"]
+    names += ["LAUNCHER", "AGAINST", "BUDGET", "MODEL", "SET"]
+    names += ["PLACEMENT"] if target not in ("compare", "study", "status", "report") else []
     line = [f"{name}=b;touch X" for name in names]
     made = subprocess.run(
         ["make", "-n", "-s", target, "PYTHON=python3", "TASK=a;touch X", *line],
         cwd=PROJECT, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     (command,) = (shlex.split(printed) for printed in made.splitlines() if " -m adanorm " in printed)
-    assert not {"touch", "X"} & {*command}
-    assert "task=a;touch X" in command
+    assert "touch" not in command

@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a bar on a terminal, in a log one line of a long time left."""
+"""What a person sees while a run trains: a table, and a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -54,40 +54,22 @@ def test_a_run_ends_after_its_epochs_or_its_updates_whichever_come_first(
     assert planned_updates(settings, 5) == planned, "an epoch of 5 batches, two an update, has 3 updates"
 
 
-def test_a_log_says_once_after_half_a_minute_how_long_a_long_run_takes(
+def test_a_log_has_a_table_whose_heads_come_once_and_a_row_every_half_minute(
     smoke: Smoke, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = smoke("training.max_updates=10050").training.model_copy(update={"max_epochs": None})
     with Progress(settings, 6, "accuracy", shown=True) as progress:
         clock.now += 60
-        progress.show(
-            State(update=40), 3
-        )  # of a run that goes on; the time that this one took is not reckoned
-        for update, seconds in ((41, 20.0), (49, 9.9)):
+        progress.show(State(update=40), 20)  # of a run that goes on: how long that update took is not known
+        for update, seconds in ((41, 20.0), (50, 10.0), (51, 29.0)):
             clock.now += seconds
-            progress.show(State(update=update), 3)
-        assert capsys.readouterr() == ("", "")
-        clock.now += 0.1
-        progress.show(State(update=50), 3)
-        # 10 updates in 30 seconds, and 10,000 are left.
-        said = "about 8.3 hours left: 10,000 updates of 3 s, and evaluations\n"
-        assert capsys.readouterr() == (said, "")
-        clock.now += 60
-        progress.show(State(update=60), 3)
-    assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(("update", "shown"), [(1, True), (11, True), (11, False)])
-def test_a_log_says_nothing_of_a_short_time_left_nor_of_an_update_alone_nor_where_none_is_shown(
-    smoke: Smoke, clock: Clock, capsys: pytest.CaptureFixture[str], update: int, shown: bool
-) -> None:
-    last = 100_000 if update == 1 or not shown else 610
-    settings = smoke(f"training.max_updates={last}").training.model_copy(update={"max_epochs": None})
-    with Progress(settings, 6, "accuracy", shown=shown) as progress:
-        progress.show(State(update=1), 3)
-        clock.now += 30
-        progress.show(State(update=update), 3)  # 3 s an update: 1797 s are left
-    assert capsys.readouterr() == ("", "")
+            state = State(epoch=2, position=10, update=update, loss_sum=5.0, loss_units=2)
+            progress.show(state, 20)
+        progress.add_row({"epoch": 3, "update": 60, "train_loss": 0.5, "valid_accuracy": 75.0})
+    heads, within, whole = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert heads == ["epoch", "update", "train", "loss", "valid", "accuracy", "time", "left"]
+    assert within == ["2.50", "50", "2.5000", "8", "hours"], "10 updates in 30 seconds, and 10,000 are left"
+    assert whole[:4] == ["3", "60", "0.5000", "75.00"]
 
 
 def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_second(
@@ -99,7 +81,7 @@ def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_seco
     state = State(update=30)
     with Progress(settings, 6, "accuracy", shown=True) as progress:
         progress.show(state, 3)
-        assert re.search(r" 30/40 \[00:00<\?, \?update/s", terminal.line()), "no rate of updates done before"
+        assert re.search(r"epoch 1: .* 30/40 \[00:00<\?, \?update/s", terminal.line())
         state.update, state.loss_sum, state.loss_units = 31, 5.0, 2
         clock.now += 0.4
         progress.show(state, 3)
@@ -111,11 +93,11 @@ def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_seco
         state.best_score, state.loss_sum = 75.0, 3.0
         clock.now += 0.5
         progress.show(state, 3)
-        assert terminal.line().rstrip().endswith("loss 1.500, best accuracy 75.00]")
+        assert terminal.line().rstrip().endswith("loss 1.500, best 75.00]")
         state.loss_sum, state.loss_units = 0.0, 0  # as after an evaluation
         clock.now += 0.5
         progress.show(state, 3)
-        assert terminal.line().rstrip().endswith("loss 1.500, best accuracy 75.00]"), "the last one is left"
+        assert terminal.line().rstrip().endswith("loss 1.500, best 75.00]"), "the last one is left"
         clock.now += 60
         state.update = 32
         progress.show(state, 3)

@@ -14,7 +14,7 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import RUNS
-from adanorm.launch.until import Followed, Plan, Run, on_record, run_until_decided
+from adanorm.launch.until import Followed, Run, on_record, run_until_decided
 from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.studies.grid import Planned
@@ -170,8 +170,8 @@ def test_seeds_until_decided_allow_for_the_noise_of_examples(
             chosen.extend(runs)
             return [Planned("", run_of(PAIR[0], folder), [])]
 
-        plan = Plan([Followed("rt", "adanorm", "layernorm")], [1, 2, 3], most=8, at_once=1)
-        run_until_decided(plan, fail, partial(on_record, scales={"rt": "smoke"}, runs=str(folder)))
+        records = partial(on_record, scales={"rt": "smoke"}, runs=str(folder))
+        run_until_decided([Followed("rt", "adanorm", "layernorm")], fail, records, most=8, at_once=1)
         return chosen
 
     write(tmp_path / "with", SEEDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ COMMANDS = {
     "sample": "print text from a trained language model",
 }
 OTHER_NAMES = {"analyse": "analyze"}
+SPEAKING = ("run", "study", "status", "list", "open", "keep", "trace")  # print within half a second
 WIDTH = 80
 
 
@@ -106,7 +108,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         else:
             names.append(argument)
     if len(names) > usage.most:
-        what = f"at most {usage.most} name(s)" if usage.most else "no name"
+        what = {0: "no name", 1: "one name"}.get(usage.most, f"at most {usage.most} names")
         raise ValueError(f"{command} takes {what}, not {names[usage.most]!r}: write settings as key=value")
     if len(names) < usage.fewest:
         known = ", ".join(usage.choices())
@@ -179,6 +181,8 @@ def dispatch(arguments: Sequence[str]) -> int:
         print(overview())
         return 0
     command, rest = command_name(arguments[0]), list(arguments[1:])
+    if command not in SPEAKING and sys.stderr is not None and sys.stderr.isatty():
+        print(f"adanorm {command}: loading", file=sys.stderr, flush=True)  # its imports may take seconds
     module = importlib.import_module(f"adanorm.cli.{command.replace('-', '_')}")
     if command == "run":  # takes Hydra's own flags
         return int(module.main(rest) or 0)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 from unittest.mock import patch
 
-from adanorm.cli.command import WIDTH, Usage, choices_lines, help_text, no_early_end
+from adanorm.cli.command import WIDTH, Key, Usage, choices_lines, help_text, no_early_end
+from adanorm.cli.values import whole_number
 from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_each_once, differences, parsed, prepare_overrides
@@ -24,11 +25,13 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
 
 USAGE = Usage(
+    keys={"gpus": Key("processes of torchrun, each with a GPU, or with device=cpu a core", "1")},
     settings="of a run",
     examples=(
         "task=mnist norm=adanorm scale=mini",
         "task=rt norm=adanorm norm.params.k=0.2 seed=3",
         "-m task=rt,sst5 norm=layernorm,adanorm seed=1,2,3",
+        "task=en-de norm=adanorm gpus=8",
         "task=rt --cfg job          # show the whole configuration",
     ),
 )
@@ -46,18 +49,29 @@ def main(arguments: Sequence[str]) -> int:
         print(_help([argument for argument in arguments if "=" in argument]))
         return 0
     check_each_once(arguments)
-    arguments = prepare_overrides(arguments)
+    gpus = [argument for argument in arguments if argument.startswith("gpus=")]
+    processes = whole_number("gpus", gpus[0].removeprefix("gpus="), at_most=1024) if gpus else 1
+    arguments = prepare_overrides([argument for argument in arguments if argument not in gpus])
+    if processes > 1 and "device=cpu" not in arguments:
+        from adanorm.runs.devices import check_devices
+
+        check_devices(processes)
     if "scale=auto" in arguments:
         from adanorm.runs.auto_scale import resolve_auto
 
         arguments = resolve_auto(arguments)
     overrides = [argument for argument in arguments if not argument.startswith("-")]
-    if overrides == [*arguments]:
-        _run(compose_experiment(overrides))
-        return 0
     sweep = _sweep(overrides) if {"-m", "--multirun"} & {*arguments} else {}
+    if overrides == [*arguments] and _is_shown(experiment := compose_experiment(overrides)):
+        return 0
+    if processes > 1:
+        torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        os.execv(sys.executable, [sys.executable, *torchrun, "-m", "adanorm", "run", *arguments])
+    if overrides == [*arguments]:
+        _run(experiment)
+        return 0
     _run_by_hydra(arguments, sweep)
-    if sweep and os.environ.get("RANK", "0") == "0":
+    if sweep and is_first_process():
         print("\n".join(["", *_sweep_lines(sweep)]))
     return 0
 
@@ -73,10 +87,11 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
     @hydra.main(config_path=str(CONF), config_name="run", version_base="1.3")
     def job(config: DictConfig) -> None:
         values: Any = OmegaConf.to_container(config, resolve=True)
-        run = parse_experiment(values)
-        apart = [words for words, other in sweep.items() if other.folder() == run.folder()]
+        experiment = parse_experiment(values)
+        apart = [words for words, other in sweep.items() if other.folder() == experiment.folder()]
         print("".join(f"\n{words}\n" for words in apart), end="", flush=True)
-        _run(run)
+        if not _is_shown(experiment):
+            _run(experiment)
 
     def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
         raise ValueError(f"{message}; `adanorm run --help` shows what it takes")
@@ -141,35 +156,54 @@ def _help(overrides: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _run(experiment: Experiment) -> None:
-    """Complete a run unless it is complete, and print what it came to."""
+def _is_shown(experiment: Experiment) -> bool:
+    """Return whether a run is completed, after printing its record and what it came to."""
     from adanorm.records import reader
-    from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, where
-    from adanorm.reporting.run_summary import run_summary
+    from adanorm.records.folder import where
 
     folder = experiment.folder()
-    if reader.is_complete(folder):
-        print(f"already completed: {where(folder)}\n  (runs=FOLDER repeats it in a folder of your own)")
-    else:
-        from adanorm.runs.execute import execute
+    if not reader.is_complete(folder):
+        return False
+    if is_first_process():
+        from adanorm.reporting.run_summary import run_summary
 
-        _print_plan(experiment)
-        try:
-            with no_early_end():
-                execute(experiment)
-        except HeldError:
-            if OF_A_STUDY not in os.environ:
-                raise
-            raise SystemExit(HELD_CODE) from None  # no mistake: the study waits for the other process
-    if os.environ.get("RANK", "0") == "0":
+        print(f"already completed: {where(folder)}\n  (runs=FOLDER repeats it in a folder of your own)")
         print(run_summary(experiment), flush=True)
+    return True
+
+
+def _run(experiment: Experiment) -> None:
+    """Complete a run that is not complete, and print what it came to."""
+    from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError
+
+    if is_first_process():
+        named = f"{experiment.task.name} {experiment.norm.name} {experiment.scale} seed {experiment.seed}"
+        print(f"{named}: loading PyTorch and the data", flush=True)
+        _print_plan(experiment)
+    from adanorm.reporting.run_summary import run_summary
+    from adanorm.runs.execute import execute
+
+    try:
+        with no_early_end():
+            execute(experiment)
+    except HeldError:
+        if OF_A_STUDY not in os.environ:
+            raise
+        raise SystemExit(HELD_CODE) from None  # no mistake: the study waits for the other process
+    if is_first_process():
+        print(run_summary(experiment), flush=True)
+
+
+def is_first_process() -> bool:
+    """Return whether this process is the one of a run's that speaks."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _print_plan(experiment: Experiment) -> None:
     """Print what a run of days needs, before any work; it is measured by `adanorm plan` alone."""
     from adanorm.runs.duration import needs_gpu
 
-    if not needs_gpu(experiment) or experiment.updates is not None or os.environ.get("RANK", "0") != "0":
+    if not needs_gpu(experiment) or experiment.updates is not None:
         return
     from adanorm.runs.plan import plan
 

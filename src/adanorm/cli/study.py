@@ -3,11 +3,10 @@
 A study is a grid of runs, conf/study/NAME.yaml or a file of your own. Completed runs are skipped;
 a run that fails stops no other, and the exit code is then 1.
 
-With until=decided the study goes on after its own seeds: of the comparisons that
-claims make among its rows, the one that a seed brings nearest to its decision a
-core-hour gets the next seed, and none that is decided gets another. The error of
-looking after each seed is held by the plan of conf/claims/paper.yaml. Killed and
-started again with as many workers it goes on with the same plan.
+With until=decided the study goes on after its own seeds: the comparison of a claim
+that closes in the fewest core-hours comes next, with the seeds to its next look, and
+none that is decided gets more. The plan that governs its task and scale in
+conf/claims/paper.yaml says which seeds are read and after how many.
 """
 
 from __future__ import annotations
@@ -23,14 +22,22 @@ from adanorm.cli.values import whole_number
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import assigned, check_fixed
+from adanorm.config.titles import counted, in_words
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch, choose_launch
-from adanorm.launch.until import Plan, Run, followed, on_record, run_until_decided
+from adanorm.launch.until import (
+    Run,
+    first_seed,
+    followed,
+    governing_plan,
+    on_record,
+    run_until_decided,
+)
 from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.formats import table_text, write_table
 from adanorm.reporting.tables.table import Table
-from adanorm.runs.duration import Durations, in_words
+from adanorm.runs.duration import Durations
 from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
 from adanorm.studies.study import Study
 from adanorm.verdicts.preregistration import preregistration
@@ -43,7 +50,7 @@ USAGE = Usage(
     keys={
         **STUDY_KEYS,
         "launcher": Key("a file of conf/launcher, such as ray or slurm", "local"),
-        "gpus": Key("GPUs a run, or processes a run on CPU", "1"),
+        "gpus": Key("GPUs per run, or processes per run on CPU", "1"),
         "until": Key("decided: seeds are added until each comparison of a claim is decided"),
         "most": Key("with until=decided: the most seeds of a comparison (default: the plan's)"),
     },
@@ -72,24 +79,32 @@ def main(arguments: Arguments) -> int:
     print(f"{name}: {len(runs)} runs, {len(runs) - len(missing)} completed before, {len(missing)} to run")
     failed: list[Planned] = []
     if missing or most:
+        of_runs = [run.experiment for run in missing or runs]
         launch = choose_launch(
             arguments.keys["launcher"],
             workers=workers_of(arguments),
             gpus=whole_number("gpus", arguments.keys["gpus"], at_most=1024),
             settings=of_launcher,
-            on_cpu=all(run.experiment.device == "cpu" for run in missing or runs),
+            on_cpu=all(run.device == "cpu" for run in of_runs),
+            threads=max(run.threads for run in of_runs),
         )
         if missing:
             print(_duration([run.experiment for run in missing], launch), flush=True)
             failed = run_all(missing, launch, name, runs_folder)
         if most and not failed:
-            later = study.model_copy(update={"seeds": list(range(1, most + 1))})
+            comparisons = followed(rows, study.scale)
+            plans = {task: governing_plan(task, study.scale) for task in study.columns}
+            seeds = {first_seed(plan) + count for plan in plans.values() for count in range(most)}
+            later = study.model_copy(update={"seeds": sorted(seeds)})
             planned = _planned(later, name, study_grid(later, runs=runs_folder), settings)
             by_run = _by_run(planned, study, rows)
+            scales = dict.fromkeys(study.columns, study.scale)
             failed = run_until_decided(
-                Plan(followed(rows, study.scale), study.seeds, most, launch.workers),
+                comparisons,
                 lambda chosen: run_all([by_run[run] for run in chosen], launch, name, runs_folder),
-                partial(on_record, scales=dict.fromkeys(study.columns, study.scale), runs=runs_folder),
+                partial(on_record, scales=scales, runs=runs_folder, plans=plans),
+                most=most,
+                at_once=launch.workers,
             ).failed
     table = Table(study, grid)
     paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
@@ -103,27 +118,23 @@ def main(arguments: Arguments) -> int:
 def most_seeds(arguments: Arguments) -> int | None:
     """Return how many seeds a comparison may get; None without `until=decided`.
 
-    Raises ValueError for another `until`, for seeds that are named, and for a number the plan does not have.
+    Raises ValueError for another `until`, for seeds that are named, and for a number the plans do not have.
     """
-    given = arguments.keys
+    until, most, seeds = (arguments.keys[key] for key in ("until", "most", "seeds"))
     plan = preregistration().stopping
-    if not given["until"]:
-        if given["most"]:
-            raise ValueError(f"most={given['most']}: only with until=decided")
-        return None
-    if given["until"] != "decided":
-        raise ValueError(f"until={given['until']}: must be decided")
-    if given["seeds"]:
+    if not until and most:
+        raise ValueError(f"most={most}: only with until=decided")
+    if until not in ("", "decided"):
+        raise ValueError(f"until={until}: must be decided")
+    if until and seeds:
+        raise ValueError(f"seeds={seeds}: until=decided chooses the seeds; name the one or the other")
+    count = whole_number("most", most or str(plan.most))
+    if not plan.planned < count <= plan.most:
         raise ValueError(
-            f"seeds={given['seeds']}: until=decided chooses the seeds; name the one or the other"
+            f"most={count}: must be one of {plan.planned + 1} to {plan.most}, as the plans of"
+            " conf/claims/paper.yaml have their looks"
         )
-    most = whole_number("most", given["most"] or str(plan.most))
-    if not plan.planned < most <= plan.most:
-        raise ValueError(
-            f"most={most}: must be one of {plan.planned + 1} to {plan.most}, as the plan of"
-            " conf/claims/paper.yaml has its looks"
-        )
-    return most
+    return count if until else None
 
 
 def claimed_rows(study: Study, grid: StudyGrid, runs: str | None) -> dict[tuple[str, str], str]:
@@ -172,13 +183,16 @@ def _check_norms(missing: Sequence[Planned]) -> None:
 
 
 def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
-    """Return in words how long runs take, as `adanorm status` reckons it."""
-    if launch.devices:
-        hours, device = sum(run.cost.cuda_hours for run in runs), "GPU"
-    else:
-        durations = Durations()
-        hours, device = sum(durations.seconds_left(run, "missing") for run in runs) / 3600, "CPU"
-    return f"{launch.workers} worker(s), about {in_words(hours / launch.workers)} on {device}"
+    """Return in words how long runs take on the devices asked for, as `adanorm status` reckons it."""
+    workers = counted(launch.workers, "worker")
+    if launch.on_gpus:
+        hours = sum(run.cost.cuda_hours for run in runs) / max(1, launch.gpus)
+        at_once = min(launch.workers, len(launch.devices) // launch.gpus or launch.workers)
+        return f"{workers}, about {in_words(hours / at_once)} on GPUs"
+    durations = Durations()
+    hours = sum(durations.seconds_left(run, "missing") for run in runs) / 3600
+    threads = counted(runs[0].threads, "thread")
+    return f"{workers} of {threads} each, about {in_words(hours / launch.workers)} on CPU"
 
 
 def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> list[Planned]:

@@ -108,6 +108,8 @@ def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
     if path is None:
         points = entry_points(group=GROUP, name=name) if name not in choices("norm") else ()
         return next(((point.module, point.attr) for point in points), None)
+    if "" not in sys.path:
+        sys.path.append("")  # the norm may be a file of the current folder; last, it shadows no package
     module, _, attribute = path.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):
         raise ValueError(f"norm.path={path!r}: write it as package.module:Class")
@@ -131,7 +133,9 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
         raise ValueError(f"module {module!r} has no source file")
     root = Path(origin or "").resolve().parent
     if not origin or (_file_of(root, module) is None and not root.joinpath(*module.split(".")).is_dir()):
-        raise ValueError(f"no module named {module!r}")
+        raise ValueError(
+            f"no module named {module!r} in the current folder, in those of PYTHONPATH, or installed"
+        )
     # Of what is installed, modules that lie side by side are not of one hand.
     is_installed = root in {Path(path).resolve() for path in sysconfig.get_paths().values()}
     within = f"{top}." if folders or is_installed else ""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -15,6 +18,18 @@ CONF = SHIPPED / "conf"
 RUNS = PROJECT / "results" / "runs"
 ANALYSES = PROJECT / "results" / "analyses"
 DRY_RUNS = PROJECT / "outputs" / "dry-runs"
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra of the package from where the package itself came.
+
+    There is no package of this name on the index.
+    """
+    if IS_CHECKOUT:
+        return f"{sys.executable} -m pip install '{PROJECT}[{extra}]'"
+    origin = json.loads(distribution("adanorm").read_text("direct_url.json") or '{"url": "FOLDER"}')
+    scheme = "git+" if "vcs_info" in origin else ""
+    return f"{sys.executable} -m pip install 'adanorm[{extra}] @ {scheme}{origin['url']}'"
 
 
 def runs_folder(runs: str | None) -> Path:

@@ -25,6 +25,18 @@ def _titles() -> dict[str, str]:
     return found
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, which has an s unless the number is one."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def in_words(hours: float) -> str:
+    """Return hours as minutes below two of them and as days from a hundred on."""
+    if hours < 2:
+        return f"{max(1, round(60 * hours))} min"
+    return f"{hours:.0f} hours" if hours < 100 else f"{hours / 24:,.0f} days"
+
+
 def task_metric(task: str) -> Metric:
     """Return the test metric of a task; raises ValueError for an unknown task."""
     return METRICS[cached_experiment([f"task={task}"]).task.metric]

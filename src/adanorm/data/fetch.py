@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from adanorm.config.data_sections import DataConfig
 from adanorm.config.paths import PROJECT
+from adanorm.config.titles import counted
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES, File, Source
 from adanorm.data.download import PATIENCE, Patience, ask, download, reason, responds
@@ -56,7 +57,7 @@ def fetch(source: str, data: DataConfig, patience: Patience = PATIENCE) -> dict[
     for mirror, count in files.items():
         if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
             checked = f"{published[mirror]} with a published checksum"
-            print(f"{source}: {count} file(s) from the mirror {mirror}, {checked}", flush=True)
+            print(f"{source}: {counted(count, 'file')} from the mirror {mirror}, {checked}", flush=True)
     return paths
 
 

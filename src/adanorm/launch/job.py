@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import hydra
 from filelock import FileLock, Timeout
@@ -43,18 +42,13 @@ def job(config: DictConfig) -> int:
             output = None if plan["aloud"] else log
             environment = {**os.environ, **visible, OF_A_STUDY: "1"}
             code = subprocess.call(
-                _command(plan, config.index, config.gpus),
+                [sys.executable, "-m", "adanorm", "run", f"gpus={config.gpus}", *plan["runs"][config.index]],
                 cwd=plan["cwd"], env=environment, stdout=output, stderr=output,
             )  # fmt: skip
     if code in STOPPED and "SLURM_JOB_ID" in os.environ:
         time.sleep(LONGEST_STOP)  # to be put back into the queue: a job that has ended is not
     write_whole(folder / f"{config.index}.ended", str(code).encode())
     return code
-
-
-def _command(plan: dict[str, Any], index: int, gpus: int) -> list[str]:
-    torchrun = ["torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", "-m"] if gpus > 1 else []
-    return [sys.executable, "-m", *torchrun, "adanorm", "run", *plan["runs"][index]]
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from typing import IO, NoReturn
 
 from adanorm.config.overrides import assigned
 from adanorm.config.paths import PROJECT
+from adanorm.config.titles import counted
 from adanorm.files import write_whole
 from adanorm.launch.launchers import Launch
 from adanorm.records import reader
@@ -56,7 +57,7 @@ def run_all(runs: Sequence[Planned], launch: Launch, name: str, kept: str | None
         _launch(runs, left, launch, folder)
         left = [index for index in left if _state(runs[index], _code(folder, index)) == "held"]
         if left:
-            print(f"{len(left)} run(s) held by another process: waiting for them", flush=True)
+            print(f"{counted(len(left), 'run')} held by another process: waiting", flush=True)
         while any(is_locked(runs[index].experiment.folder()) for index in left):
             time.sleep(1)
         left = [index for index in left if not reader.is_complete(runs[index].experiment.folder())]

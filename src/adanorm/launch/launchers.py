@@ -16,14 +16,18 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from adanorm.config.errors import first_problem, one_line
-from adanorm.config.paths import CONF, choices
+from adanorm.config.paths import CONF, choices, install_command
 from adanorm.config.sections import Config
+from adanorm.runs.devices import check_devices
+
+CORES_A_GPU = 4  # a process's main thread, the one that collates ahead, and NCCL's
+MEMORY_GB_A_GPU = 12
 
 
 class LauncherOverride(Config):
     """What a launcher is given: `set` in Hydra's syntax, unless the user has named another setting."""
 
-    set: str  # {workers}; {gpus}: a run's, 0 where this machine has none
+    set: str  # {workers}; of a run {cores}, {memory_gb}, and {gpus}, 0 where this machine has none
     unless: str | None = None
 
 
@@ -31,6 +35,7 @@ class LauncherFacts(Config):
     """What the suite must know of a launcher: the key `launcher` of its file."""
 
     local: bool = False  # its jobs are of this machine, whose GPUs they share out
+    gpus: str | None = None  # the setting by which its jobs ask for GPUs, which need not be of this machine
     aloud: bool = False  # with one worker a run speaks on this terminal
     plugin: str | None = None  # a package of the extra `cluster`
     requires: str | None = None  # a program
@@ -54,6 +59,13 @@ class Launch:
         return self.facts.aloud and self.workers == 1
 
     @property
+    def on_gpus(self) -> bool:
+        """Whether runs are computed on GPUs: of this machine, or those that a cluster's jobs ask for."""
+        given = dict(setting.split("=", 1) for setting in self.settings)
+        asked = given.get(f"launcher.{self.facts.gpus}", "1") if self.facts.gpus else "0"
+        return bool(self.devices) or asked not in ("0", "null")
+
+    @property
     def runs_a_device(self) -> int:
         """How many runs share a device of this machine: as many as `workers` asks for."""
         return max(1, math.ceil(self.workers * self.gpus / max(1, len(self.devices))))
@@ -62,7 +74,13 @@ class Launch:
         """Return the command line of the jobs but for their plan."""
         chosen = [f"launcher={self.launcher}", f"workers={self.workers}", f"gpus={self.gpus}"]
         given = {setting.partition("=")[0].removeprefix("launcher.") for setting in self.settings}
-        numbers = {"workers": self.workers, "gpus": self.gpus if self.devices else 0}
+        on_gpus = self.gpus if self.on_gpus else 0  # per run
+        numbers = {
+            "workers": self.workers,
+            "gpus": self.gpus if self.devices else 0,
+            "cores": max(CORES_A_GPU * on_gpus, 2),
+            "memory_gb": max(MEMORY_GB_A_GPU * on_gpus, 16),
+        }
         chosen += [x.set.format(**numbers) for x in self.facts.overrides if x.unless not in given]
         return [*chosen, *(f"hydra.{setting}" for setting in self.settings)]
 
@@ -82,25 +100,24 @@ def load_facts(launcher: str) -> LauncherFacts:
 
 
 def choose_launch(
-    launcher: str, *, workers: int | None, gpus: int, settings: Sequence[str], on_cpu: bool
+    launcher: str, *, workers: int | None, gpus: int, settings: Sequence[str], on_cpu: bool, threads: int = 1
 ) -> Launch:
     """Return where runs are made, with as many workers as this machine suits where none are named.
 
+    A worker then has cores for its `threads`: two runs of one thread beat one of two.
     Raises ValueError where the launcher is not installed or does not have such a setting.
     """
     facts = load_facts(launcher)
     if facts.plugin is not None and importlib.util.find_spec(facts.plugin) is None:
-        raise ValueError(
-            f"launcher {launcher}: not installed (pip install -c constraints.txt -e '.[cluster]')"
-        )
+        raise ValueError(f"launcher {launcher}: not installed: {install_command('cluster')}")
     if facts.requires is not None and shutil.which(facts.requires) is None:
         raise ValueError(
             f"launcher {launcher}: there is no {facts.requires} here; submit from a machine that has it"
         )
-    devices = [] if on_cpu else _devices()
-    if facts.local and devices and gpus > len(devices):
-        raise ValueError(f"gpus={gpus}: this machine has {len(devices)}")
-    room = len(devices) or len(os.sched_getaffinity(0))
+    devices = [] if on_cpu else visible_devices()
+    if facts.local and not on_cpu:
+        check_devices(gpus)
+    room = len(devices) or len(os.sched_getaffinity(0)) // threads
     launch = Launch(launcher, facts, workers or max(1, room // gpus), gpus, devices, settings)
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
@@ -112,7 +129,8 @@ def choose_launch(
     return launch
 
 
-def _devices() -> list[str]:
+def visible_devices() -> list[str]:
+    """Return the CUDA devices that this process may use, as CUDA_VISIBLE_DEVICES names them."""
     import torch
 
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")

@@ -57,17 +57,21 @@ def describe(
     }
 
 
+def driver_version() -> str | None:
+    """Return the version of NVIDIA's driver, None where it is not loaded."""
+    return DRIVER.read_text("utf-8").strip() if DRIVER.exists() else None
+
+
 def _cuda() -> dict[str, Any]:
     """Return the versions of what computes on a GPU, and whether it rounds factors to TF32."""
     import torch
 
-    driver = Path("/sys/module/nvidia/version")
     nccl: Any = torch.cuda.nccl.version() if torch.distributed.is_nccl_available() else ()  # type: ignore[no-untyped-call]
     return {
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
         "nccl": ".".join(map(str, nccl)) or None,
-        "driver": driver.read_text("utf-8").strip() if driver.exists() else None,
+        "driver": driver_version(),
         "tf32": {
             "products": torch.backends.cuda.matmul.allow_tf32,
             "convolutions": torch.backends.cudnn.allow_tf32,
@@ -85,6 +89,7 @@ def origin(described: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: described[key] for key in ORIGIN if key in described}, **changed}
 
 
+DRIVER = Path("/sys/module/nvidia/version")
 HOLDS = (VARIABLE, *HELD, "MKL_ENABLE_INSTRUCTIONS")
 
 

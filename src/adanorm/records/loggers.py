@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
+from adanorm.records.folder import shown
 
 Row = dict[str, int | float]
 
@@ -63,6 +65,9 @@ def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]
                 lambda row: run.log(row, step=int(row["update"])),
                 lambda scores, update: run.summary.update(_test(scores)),
             )
+        if logger.mode == "offline":
+            place = shown(Path(run.dir).parent)
+            print(f"wandb, offline: {place}\n  upload it with: wandb sync {shlex.quote(place)}", flush=True)
 
 
 def _test(scores: Mapping[str, float]) -> dict[str, float]:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from adanorm.config.compose import compose_experiment, tasks_of_kind
 from adanorm.config.experiment import Experiment
+from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, editions_of, missing_files
-from adanorm.runs.duration import LONGEST_CPU_HOURS, in_words, on_cuda
+from adanorm.records import reader
+from adanorm.runs.duration import LONGEST_CPU_HOURS, on_cuda
 
 
 def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "") -> Experiment:
@@ -27,9 +29,9 @@ def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "
 def resolve_auto(overrides: Sequence[str]) -> list[str]:
     """Return the overrides with scale=auto replaced by paper or mini, and say which and why.
 
-    `paper` where this machine finishes a run in hours and can have the data, else `mini`. Of a sweep the
-    first run decides: the scales of one table must not differ. Raises ValueError where the data of neither
-    can be had.
+    `paper` where this machine finishes a run in hours and can have the data, else `mini`. A completed run
+    needs neither: its record is shown. Of a sweep the first run decides: the scales of one table must not
+    differ. Raises ValueError where the data of neither can be had.
     """
     if "scale=auto" not in overrides:
         return list(overrides)
@@ -40,29 +42,38 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
         if not override.startswith("-")
     ]
     paper = compose_experiment([*first, "scale=paper"])
+    is_affordable = on_cuda(paper) or paper.cost.cpu_hours <= LONGEST_CPU_HOURS
+    if reader.is_complete(paper.folder()):
+        print("scale paper: its record is here", flush=True)
+        return [*others, "scale=paper"]
+    mini = compose_experiment([*first, "scale=mini"])
+    is_mini_made = reader.is_complete(mini.folder())
+    if is_mini_made and not is_affordable:
+        print(f"scale mini: its record is here; {_too_long(paper)}", flush=True)
+        return [*others, "scale=mini"]
     edition = [] if _chooses_data(others) else _edition_at_hand(paper)
     if edition:
         paper = compose_experiment([*first, *edition, "scale=paper"])
     missing = _missing(paper)
-    if missing is None and (on_cuda(paper) or paper.cost.cpu_hours <= LONGEST_CPU_HOURS):
-        chosen, why = (
-            ["scale=paper", *edition],
-            f"scale paper: a run of {paper.task.name} takes {_span(paper)}",
-        )
+    if missing is None and is_affordable:
+        why = f"scale paper: a run of {paper.task.name} takes {_span(paper)}"
         if edition:
             why += f"\n{edition[0]}: that edition of the data lies here, the default one does not"
-    else:
-        mini = compose_experiment([*first, "scale=mini"])
-        if lacks := _missing(mini):
-            folder = SOURCES[mini.data.source].folder
-            raise ValueError(
-                f"{paper.task.name}: {lacks}; put it into {folder}/ of a mirror folder and"
-                " name that with ADANORM_MIRROR or data.mirror"
-            )
-        why = missing or f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
-        chosen, why = ["scale=mini"], f"scale mini: {why}; a run takes {_span(mini)}"
-    print(why, flush=True)
-    return [chosen[0] if override == "scale=auto" else override for override in overrides] + chosen[1:]
+        print(why, flush=True)
+        return [*others, "scale=paper", *edition]
+    if not is_mini_made and (lacks := _missing(mini)):
+        folder = SOURCES[mini.data.source].folder
+        raise ValueError(
+            f"{paper.task.name}: {lacks}; put it into {folder}/ of a mirror folder and"
+            " name that with ADANORM_MIRROR or data.mirror"
+        )
+    made = "its record is here" if is_mini_made else f"a run takes {_span(mini)}"
+    print(f"scale mini: {missing or _too_long(paper)}; {made}", flush=True)
+    return [*others, "scale=mini"]
+
+
+def _too_long(paper: Experiment) -> str:
+    return f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
 
 
 def _chooses_data(overrides: Sequence[str]) -> bool:

@@ -15,13 +15,6 @@ from adanorm.records.result import Result
 LONGEST_CPU_HOURS = 8.0  # what takes longer waits for a GPU
 
 
-def in_words(hours: float) -> str:
-    """Return hours as minutes below two of them and as days from a hundred on."""
-    if hours < 2:
-        return f"{max(1, round(60 * hours))} min"
-    return f"{hours:.0f} hours" if hours < 100 else f"{hours / 24:,.0f} days"
-
-
 def on_cuda(run: Experiment) -> bool:
     """Return whether a run would be computed on a GPU here."""
     if run.device == "cpu":

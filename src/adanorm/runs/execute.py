@@ -14,7 +14,6 @@ from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
 from adanorm.config.user_files import SPLITS
 from adanorm.data.inspection import Inspection
-from adanorm.metrics.table import METRICS
 from adanorm.records import loggers
 from adanorm.records.environment import origin, peak_memory
 from adanorm.records.folder import Recording, RunFolder
@@ -125,22 +124,13 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
         def log(row: Row) -> None:
             folder.add_row(row)
             logger.row(row)
-            progress.print(_line(experiment, row))
+            progress.add_row(row)
 
         log_test = partial(folder.add_row, to=folder.test_rows) if experiment.track_test else None
         outcome = trainer.train(folder.checkpoint, log, progress, log_test=log_test)
         if outcome.test is not None:
             logger.test(outcome.test.metrics, outcome.state.best_update)
         return outcome
-
-
-def _line(experiment: Experiment, row: Row) -> str:
-    criterion = experiment.task.selection_metric
-    return (
-        f"{experiment.task.name} {experiment.norm.name} seed {experiment.seed}"
-        f"  epoch {row['epoch']:>3}  update {row['update']:>6}  loss {row['train_loss']:.4f}"
-        f"  valid {METRICS[criterion].text(row[f'valid_{criterion}'])}"
-    )
 
 
 def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:

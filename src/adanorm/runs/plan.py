@@ -14,10 +14,10 @@ import torch
 
 from adanorm.config.data_sections import DataConfig, ParallelConfig
 from adanorm.config.experiment import Experiment
+from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import cache_of, missing_files
 from adanorm.records.environment import peak_memory
-from adanorm.runs.duration import in_words
 from adanorm.runs.setup import choose_device, prepare, start_trainer
 from adanorm.training.progress import planned_updates
 

@@ -15,6 +15,7 @@ from adanorm.norms import backends
 from adanorm.records import environment
 from adanorm.records.environment import numerics_version
 from adanorm.records.folder import RunFolder, shown
+from adanorm.runs.devices import check_devices
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import weights
 from adanorm.training.distributed import ALONE, World
@@ -88,11 +89,10 @@ def describe_environment(experiment: Experiment, prepared: Prepared, *, processe
 
 
 def choose_device(experiment: Experiment) -> torch.device:
-    """Return the device of this process; raises ValueError for cuda where there is none."""
-    cuda = torch.cuda.is_available()
-    if experiment.device == "cuda" and not cuda:
-        raise ValueError("device=cuda: torch sees no CUDA device here; choose auto or cpu")
-    if experiment.device == "cpu" or not cuda:
+    """Return the device of this process; raises ValueError for GPUs that are asked for and are not there."""
+    if experiment.device != "cpu":
+        check_devices(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), is_asked=experiment.device == "cuda")
+    if experiment.device == "cpu" or not torch.cuda.is_available():
         if experiment.precision == "tf32":
             raise ValueError("precision=tf32: a CPU has no TF32; choose fp32 or bf16, or a CUDA device")
         return torch.device("cpu")

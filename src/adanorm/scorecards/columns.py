@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
-from adanorm.config.titles import title
+from adanorm.config.titles import in_words, title
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, missing_files
 from adanorm.models.norm_sites import compatible_norm
-from adanorm.runs.duration import in_words, on_cuda
+from adanorm.runs.duration import on_cuda
 from adanorm.verdicts.preregistration import preregistration
 
 START_SECONDS = 5.0  # of a run's process, before its first update

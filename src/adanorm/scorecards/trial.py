@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.digest import digest_of
-from adanorm.config.titles import title
+from adanorm.config.titles import counted, title
 from adanorm.files import write_whole
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch
-from adanorm.launch.until import Followed, Plan, Run, on_record, pair_of, run_until_decided
+from adanorm.launch.until import Followed, Run, on_record, pair_of, run_until_decided
 from adanorm.norms import norm_factory
 from adanorm.records import reader
 from adanorm.records.folder import shown
@@ -83,16 +83,21 @@ class Trial:
         is added to tell apart norms that compute the same.
         """
         whole = [column for column in self.columns if self._has_planned_seeds(column)]
-        seeds = range(1, preregistration().stopping.planned + 1)
         comparisons = [
             Followed(column.task, self.request.norm, other)
             for column in whole
             for other in self.request.against
             if column.scale != "smoke" and other not in self.alike(column)
         ]
-        plan = Plan(comparisons, seeds, preregistration().stopping.most, self.request.launch.workers)
-        records = partial(on_record, scales=self.scales, runs=self.request.runs, norms=self.request.norms)
-        is_spent = run_until_decided(plan, self._make, records, affordable=self._fits, say=say).is_spent
+        is_spent = run_until_decided(
+            comparisons,
+            self._make,
+            partial(on_record, scales=self.scales, runs=self.request.runs, norms=self.request.norms),
+            most=preregistration().stopping.most,
+            at_once=self.request.launch.workers,
+            affordable=self._fits,
+            say=say,
+        ).is_spent
         if self.failed:
             return f"a run failed on {', '.join(self.failed)}"
         if is_spent or len(whole) < len(self.columns):
@@ -150,9 +155,8 @@ class Trial:
 
     def _make(self, runs: Sequence[Run]) -> list[Planned]:
         """Make runs and return those that failed; what they took is spent."""
-        say(
-            f"{len(runs)} runs to make; {span(max(0.0, self.request.budget - self.spent))} left of the budget"
-        )
+        left = span(max(0.0, self.request.budget - self.spent))
+        say(f"{counted(len(runs), 'run')} to make; {left} left of the budget")
         self.keep()
         started = time.monotonic()
         with redirect_stdout(sys.stderr):
@@ -224,11 +228,13 @@ def score(trial: Trial) -> list[Score]:
     comparisons = [
         Followed(column.task, request.norm, other) for column in trial.columns for other in request.against
     ]
-    records = on_record(comparisons, trial.scales, request.runs, request.norms)
+    records = on_record(comparisons, trial.scales, request.runs, norms=request.norms)
     scores = []
     for column in trial.columns:
         record = records[column.task, "test"]
-        pairs = {other: pair_of(record, request.norm, other) for other in request.against}
+        pairs = {
+            other: pair_of(record, Followed(column.task, request.norm, other)) for other in request.against
+        }
         runs = {norm: record.norms[norm] for norm in request.norms}
         if any(side.runs for side in runs.values()):
             scores.append(Score(column, runs, pairs, trial.alike(column)))

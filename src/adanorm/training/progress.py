@@ -9,12 +9,12 @@ from types import TracebackType
 from tqdm import tqdm
 
 from adanorm.config.sections import TrainingConfig
+from adanorm.config.titles import in_words
 from adanorm.metrics.table import METRICS
-from adanorm.training.state import State
+from adanorm.training.state import Row, State
 
 SECONDS = 0.5  # between two looks of the bar
-MEASURED = 30.0  # seconds of updates that tell the time left
-LONG = 1800.0  # seconds left that a log says
+LOG_SECONDS = 30.0  # between two rows of a log
 
 
 def planned_updates(settings: TrainingConfig, batches_an_epoch: int) -> int:
@@ -25,63 +25,69 @@ def planned_updates(settings: TrainingConfig, batches_an_epoch: int) -> int:
 
 
 class Progress:
-    """A bar of updates on a terminal; in a log file nothing (rows are printed there)."""
+    """A table of evaluations; in between a bar on a terminal, in a log a row every half minute."""
 
     def __init__(self, settings: TrainingConfig, batches_an_epoch: int, metric: str, *, shown: bool) -> None:
-        self._metric = metric
+        self._metric, self._shown = metric, shown
+        self._has_heads = False
         self._text = ""
-        self._shown_at = 0.0
+        self._shown_at: float | None = None
         self._updates = planned_updates(settings, batches_an_epoch)
         self._start: tuple[int, float] | None = None  # update and time that the time left is reckoned from
-        self._says = shown and not sys.stderr.isatty()
+        self._is_terminal = sys.stderr.isatty()
         self._bar = tqdm(
             total=self._updates,
             unit="update",
-            disable=not (shown and sys.stderr.isatty()),
+            disable=not (shown and self._is_terminal),
             ncols=80,
             leave=False,
         )
 
     def show(self, state: State, updates_an_epoch: int) -> None:
-        """Show the updates done, the loss and the best validation score so far, twice a second.
+        """Show the epoch, the updates done, the loss, the best validation score so far and the time left.
 
         The training loop calls this after every update; `state.position` updates of the epoch's are done.
         """
-        if self._says:
-            self._say_once(state.update)
-        if self._bar.disable or time.monotonic() - self._shown_at < SECONDS:
+        now = time.monotonic()
+        if self._start is None:  # without the very first update, which is slower
+            self._start, self._bar.initial = (state.update, now), state.update
+            self._shown_at = None if self._is_terminal else now
+        if not self._shown or now - (self._shown_at or 0.0) < (SECONDS if self._is_terminal else LOG_SECONDS):
             return
-        if self._shown_at == 0:
-            self._bar.initial = state.update  # the time left is reckoned from this start's updates
-        self._shown_at = time.monotonic()
+        self._shown_at = now
+        loss = state.loss_sum / state.loss_units if state.loss_units else None
+        if not self._is_terminal:
+            epoch = f"{state.epoch + state.position / updates_an_epoch:.2f}"
+            self._print_row(epoch, state.update, "-" if loss is None else f"{loss:.4f}", "")
+            return
         self._bar.n = state.update
-        if state.loss_units:
-            best = (
-                ""
-                if state.best_score is None
-                else f", best {self._metric} {METRICS[self._metric].text(state.best_score)}"
-            )
-            self._text = f"loss {state.loss_sum / state.loss_units:.3f}{best}"
+        self._bar.set_description_str(f"epoch {state.epoch + 1}", refresh=False)
+        if loss is not None:
+            best = METRICS[self._metric].text(state.best_score) if state.best_score is not None else ""
+            self._text = f"loss {loss:.3f}" + (f", best {best}" if best else "")
         self._bar.set_postfix_str(self._text)
 
-    def _say_once(self, update: int) -> None:
-        """Print in a log what the first updates, without the very first, say of a long time left."""
-        now = time.monotonic()
-        if self._start is None:
-            self._start = (update, now)
-        first, started = self._start
-        if now - started < MEASURED or update == first:
-            return
-        self._says = False
-        seconds = (now - started) / (update - first)
-        left = seconds * (self._updates - update)
-        if left > LONG:
-            count = f"{self._updates - update:,} updates"
-            self.print(f"about {left / 3600:.1f} hours left: {count} of {seconds:.3g} s, and evaluations")
+    def add_row(self, row: Row) -> None:
+        """Print what an evaluation came to."""
+        valid = METRICS[self._metric].text(row[f"valid_{self._metric}"])
+        self._print_row(str(row["epoch"]), int(row["update"]), f"{row['train_loss']:.4f}", valid)
 
-    def print(self, line: str) -> None:
-        """Print a line without breaking the bar."""
-        self._bar.write(line)
+    def _print_row(self, epoch: str, update: int, loss: str, valid: str) -> None:
+        """Print a row without breaking the bar; the heads of the columns come before the first."""
+        columns = "{:>7}{:>10}{:>12}{:>22}{:>12}".format
+        if not self._has_heads:
+            self._has_heads = True
+            self._bar.write(columns("epoch", "update", "train loss", f"valid {self._metric}", "time left"))
+        self._bar.write(columns(epoch, update, loss, valid, self._time_left(update)))
+        sys.stdout.flush()
+
+    def _time_left(self, update: int) -> str:
+        """Return how long the run still takes at the pace of this start, its evaluations included."""
+        first, started = self._start or (update, 0.0)
+        if update in (self._updates, first):
+            return "-"
+        seconds = (time.monotonic() - started) / (update - first) * (self._updates - update)
+        return in_words(seconds / 3600)
 
     def __enter__(self) -> Progress:
         return self

@@ -1,0 +1,45 @@
+"""Whether the GPUs that are asked for are there, and what to install where none can be used."""
+
+from __future__ import annotations
+
+import os
+
+from adanorm.records.environment import driver_version
+
+
+def check_devices(gpus: int, *, is_asked: bool = False) -> None:
+    """Raise ValueError where a run asks for GPUs that it cannot have, or could not use those of this machine.
+
+    More than one GPU is asked for, and one where it `is_asked` by name. A user who hides the devices with
+    CUDA_VISIBLE_DEVICES wants the CPU.
+    """
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    is_asked = is_asked or gpus > 1
+    if count == 0 and (is_asked or (driver_version() and not is_hidden)):
+        raise ValueError(f"{'GPUs asked for, and' if is_asked else 'an NVIDIA GPU, and'} {no_cuda()}")
+    if is_asked and gpus > count:
+        devices = "1 CUDA device" if count == 1 else f"{count} CUDA devices"
+        raise ValueError(f"gpus={gpus}: this machine has {devices}; name at most as many, or device=cpu")
+
+
+def no_cuda() -> str:
+    """Return why torch sees no CUDA device here, and what to install."""
+    import torch
+
+    built, driver = torch.version.cuda, driver_version()
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        remedy = "unset CUDA_VISIBLE_DEVICES, which hides them"
+    elif driver is None:
+        remedy = "install NVIDIA's driver"
+    elif built is None:
+        remedy = "install a CUDA build of torch, see docs/howto/gpus.md"
+    else:
+        remedy = f"install a driver for CUDA {built}, or torch built for this driver: docs/howto/gpus.md"
+    return (
+        f"torch sees no CUDA device: torch {torch.__version__} is built for"
+        f" {f'CUDA {built}' if built else 'no CUDA'}, NVIDIA's driver is {driver or 'not installed'};"
+        f" {remedy}; device=cpu computes on the CPU"
+    )

@@ -1,0 +1,44 @@
+"""What scale=auto means where there is a record, and no network to get data from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.compose import compose_experiment
+from adanorm.runs.auto_scale import resolve_auto
+from tests.conftest import Command
+from tests.reporting.records import record, score
+
+NOWHERE = ("data.mirror=nowhere", "data.mirrors=[]")
+
+
+@pytest.fixture
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses of the network do not answer; a proxy that is not there refuses them at once."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+
+@pytest.mark.usefixtures("_no_network")
+@pytest.mark.parametrize(
+    ("task", "scale", "others"),
+    [("en-de", "mini", ()), ("rt", "mini", ()), ("rt", "paper", ()), ("en-de", "mini", ("-m", "seed=1,2"))],
+)
+def test_a_record_is_shown_where_no_data_can_be_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], task: str, scale: str, others: tuple[str, ...]
+) -> None:
+    chosen = [f"task={task}", "norm=adanorm", f"runs={tmp_path}", f"data.cache={tmp_path / 'data'}", *NOWHERE]
+    scores = {"bleu": 30.0} if task == "en-de" else score(75.0)["test"]
+    record(compose_experiment([*chosen, f"scale={scale}"]), test=scores)
+    assert f"scale={scale}" in resolve_auto([*chosen, *others, "scale=auto", "device=cpu"])
+    assert "its record is here" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_network")
+def test_the_committed_record_of_a_translation_is_shown_with_its_place(command: Command) -> None:
+    done = command("run", "task=en-de", "norm=adanorm", "scale=auto", "device=cpu", *NOWHERE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "already completed: results/runs/en-de/adanorm.jsonl, mini-seed1-" in done.stdout

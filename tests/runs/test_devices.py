@@ -1,0 +1,104 @@
+"""GPUs that are asked for: one line where they are not there; processes that end together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import pytest
+import torch
+
+from adanorm.config.compose import compose_experiment
+from adanorm.records import environment
+from adanorm.runs.devices import check_devices
+from adanorm.runs.setup import choose_device
+from tests import commands
+from tests.conftest import Command
+from tests.launch.test_launch import processes
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which a driver says its version, on a machine whose torch sees no device."""
+    monkeypatch.setattr(environment, "DRIVER", tmp_path / "version")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return tmp_path / "version"
+
+
+def test_a_gpu_that_torch_cannot_use_is_a_line_with_both_versions_and_the_remedy(
+    driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_devices(1)
+    for gpus, text in ((8, None), (1, "535.54.03\n")):
+        if text:
+            driver.write_text(text)
+        with pytest.raises(ValueError, match="torch sees no CUDA device") as refused:
+            check_devices(gpus)
+        line = str(refused.value)
+        assert f"torch {torch.__version__} is built for" in line
+        assert f"driver is {'535.54.03' if text else 'not installed'}" in line
+        assert "install" in line
+        assert line.endswith("device=cpu computes on the CPU")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    check_devices(1)
+
+
+def test_more_gpus_than_devices_are_refused_and_device_cpu_overrides(
+    driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    run = compose_experiment(["task=mnist", "scale=smoke"])
+    with pytest.raises(ValueError, match="GPUs asked for"):
+        choose_device(run)
+    assert choose_device(run.model_copy(update={"device": "cpu"})) == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    with pytest.raises(ValueError, match="gpus=8: this machine has 4 CUDA devices"):
+        choose_device(run)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("run", "task=en-de", "scale=auto", "gpus=8"), ("study", "mini-all", "gpus=8", "runs=RUNS")]
+)
+def test_gpus_on_a_machine_without_are_one_line_and_code_2(
+    tmp_path: Path, command: Command, arguments: tuple[str, ...]
+) -> None:
+    if torch.cuda.device_count() >= 8:
+        pytest.skip("this machine has eight")
+    done = command(*(text.replace("RUNS", str(tmp_path / "runs")) for text in arguments))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "device=cpu" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_of_several_processes_one_prints_a_mistake_whichever_comes_first(tmp_path: Path) -> None:
+    with TemporaryFile("w+") as errors:
+        ranks = []
+        for rank in ("0", "1", "2"):
+            error_file = tmp_path / rank / "error.json"
+            error_file.parent.mkdir()
+            variables = {"RANK": rank, "TORCHELASTIC_ERROR_FILE": str(error_file)}
+            run = ("adanorm", "run", "task=mnist", "norm=nonorm")
+            ranks.append(commands.start(*run, environment={**os.environ, **variables}, errors=errors))
+        assert [rank.wait(60) for rank in ranks] == [2, 2, 2]
+        errors.seek(0)
+        assert errors.read().count("error: unknown norm 'nonorm'") == 1
+
+
+def test_a_torchrun_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None:
+    settings = ("task=gaussian", "scale=smoke", "training.max_epochs=4000", f"runs={tmp_path}")
+    torchrun = commands.start("adanorm", "run", *settings, "gpus=2", "device=cpu")
+    deadline = time.monotonic() + 200
+    while not list(tmp_path.glob("*/*/*/checkpoint.pt")):
+        assert torchrun.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert len(processes(str(tmp_path))) == 3
+    os.kill(torchrun.pid, signal.SIGKILL)
+    while (left := processes(str(tmp_path))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
