@@ -150,7 +150,7 @@ bench: $(VENV)/installed ## Measure our code against a plain version and against
 bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
 	@$(BIN)/python -m scripts.benchmarks.norms $(SETTINGS)
 
-gpu-check: $(VENV)/installed ## Check a GPU machine in half an hour: equality, speed, processes; one JSON
+gpu-check: $(VENV)/installed ## Check a GPU machine: equality, speed, processes; half an hour
 	@$(BIN)/python -m scripts.gpu_check $(SET)
 
 docs: $(VENV)/installed-docs ## Write the site of the documentation to outputs/site

@@ -97,8 +97,9 @@ def test_a_slurm_job_asks_for_cores_and_memory_by_gpu(
     tmp_path: Path, settings: tuple[str, ...], asked: set[str], device: str
 ) -> None:
     pytest.importorskip("submitit")
-    (tmp_path / "sbatch").write_text(SBATCH)
-    (tmp_path / "sbatch").chmod(0o755)
+    for program in ("sbatch", "srun"):  # submitit looks for both
+        (tmp_path / program).write_text(SBATCH)
+        (tmp_path / program).chmod(0o755)
     study = tmp_path / "own.yaml"
     study.write_text("title: t\nrows: [layernorm]\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n")
     arguments = ("study", str(study), f"runs={tmp_path / 'runs'}", "launcher=slurm", *settings)

@@ -176,7 +176,7 @@ def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines
     [
         ("", "norm= is missing"),
         ("norm=nonorm", "unknown norm 'nonorm'"),
-        ("norm=no_module:Norm", "no module named 'no_module'"),
+        ("norm=no_module:Norm", "no module named 'no_module' in the current folder"),
         ("norm=adanorm,rmsnorm", "a scorecard is of one norm"),
         ("norm=rmsnorm against=nonorm", "unknown norm 'nonorm'"),
         ("norm=rmsnorm against=rmsnorm", "cannot stand beside itself"),

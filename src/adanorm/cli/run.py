@@ -178,7 +178,8 @@ def _run(experiment: Experiment) -> None:
 
     if is_first_process():
         named = f"{experiment.task.name} {experiment.norm.name} {experiment.scale} seed {experiment.seed}"
-        print(f"{named}: loading PyTorch and the data", flush=True)
+        if OF_A_STUDY not in os.environ:  # which has said what it runs
+            print(f"{named}: loading PyTorch and the data", flush=True)
         _print_plan(experiment)
     from adanorm.reporting.run_summary import run_summary
     from adanorm.runs.execute import execute

@@ -50,7 +50,7 @@ def main(arguments: Arguments) -> None:
     name, study, _ = chosen_study(arguments)
     grid = study_grid(study, runs=runs_of(arguments))
     progress = _progress(grid)
-    print(f"{name}, {study.scale}: {len(progress)} runs, {_counts(progress.values())}")
+    print(f"{name}, {study.scale}: {counted(len(progress), 'run')}, {_counts(progress.values())}")
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
         if cells:

@@ -76,7 +76,8 @@ def main(arguments: Arguments) -> int:
     runs = _planned(study, name, grid, settings)
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
     _check_norms(missing)
-    print(f"{name}: {len(runs)} runs, {len(runs) - len(missing)} completed before, {len(missing)} to run")
+    done = len(runs) - len(missing)
+    print(f"{name}: {counted(len(runs), 'run')}, {done} completed before, {len(missing)} to run", flush=True)
     failed: list[Planned] = []
     if missing or most:
         of_runs = [run.experiment for run in missing or runs]
