@@ -49,7 +49,7 @@ def test_a_run_leaves_its_record_and_is_not_made_twice(
     folder = only_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} - {"run.lock", "changes.patch"} == {
         "config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz", "result.json",
-        "test_metrics.jsonl", "weights.safetensors",
+        "test_counts.json", "test_metrics.jsonl", "weights.safetensors",
     }  # fmt: skip
     result = json.loads((folder / "result.json").read_text())
     assert list(result)[:6] == ["schema", "status", "task", "norm", "scale", "seed"]

@@ -13,8 +13,9 @@ from adanorm.cli import plan as command
 from adanorm.cli.command import parse_arguments
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.titles import in_words
 from adanorm.records.environment import processor
-from adanorm.runs.duration import Durations, in_words
+from adanorm.runs.duration import Durations
 from adanorm.runs.plan import Probe, measure, plan
 from tests.reporting.records import record, score
 
