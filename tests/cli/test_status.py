@@ -9,6 +9,7 @@ import pytest
 from adanorm.cli import status
 from adanorm.cli.command import parse_arguments
 from adanorm.config.paths import choices
+from adanorm.config.titles import in_words
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import plan_runs, study_grid
@@ -37,7 +38,7 @@ def test_what_needs_a_gpu_is_said_with_its_hours_there(
     runs = [plan.runs[0] for plan in study_grid(load_study(str(own))).values() if plan.task == "de-en"]
     assert [run.cost.cpu_hours > 8 for run in runs] == [True, True]
     hours = sum(run.cost.cuda_hours for run in runs)
-    assert lines[-1] == f"need a GPU: De-En 2 runs, about {hours:,.0f} hours on one"
+    assert lines[-1] == f"need a GPU: De-En 2 runs, about {in_words(hours)} on one"
     assert lines[-2].startswith("time left: about ")
 
 
