@@ -29,7 +29,8 @@ import torch
 from adanorm.cli.values import whole_number
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
-from adanorm.records.environment import describe
+from adanorm.records.environment import describe, driver_version
+from adanorm.runs.devices import no_cuda
 from scripts.command_line import ended_by_mistakes, parse_keys
 from scripts.gpu_measure import TORCHRUN
 from scripts.processes import CASES
@@ -37,7 +38,6 @@ from scripts.processes import CASES
 DEFAULTS = {"output": "outputs/gpu-check.json", "minutes": "30", "checks": ""}
 TASKS = ("en-de", "enwik8", "de-en", "en-vi", "ptb", "mnist", "rt")  # SST5 is RT with other data
 KEPT_LINES = 40  # of what a failed check printed
-OLDEST_DRIVER = {"11": 450, "12": 525, "13": 580}  # by CUDA's major version
 Facts = dict[str, Any]
 
 
@@ -120,7 +120,7 @@ def machine() -> Facts:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **described,
         "cuda": torch.version.cuda,
-        "driver": _driver(),
+        "driver": driver_version(),
         "devices": torch.cuda.device_count(),
         "device_files": sorted(path.name for path in Path("/dev").glob("nvidia*")),
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
@@ -133,30 +133,8 @@ def machine() -> Facts:
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "shared_memory_gb": round(shared.total / 1e9, 1),
-        "reason": None if has_cuda else why_no_cuda(),
+        "reason": None if has_cuda else no_cuda(),
     }
-
-
-def why_no_cuda() -> str:
-    """Return why torch sees no CUDA device, and what to do."""
-    built, driver = torch.version.cuda, _driver()
-    if not list(Path("/dev").glob("nvidia[0-9]*")):
-        return "this machine, container or job has no NVIDIA device (/dev/nvidia0 is missing)"
-    if built is None:
-        return f"torch {torch.__version__} is built without CUDA: install a CUDA build (docs/howto/gpus.md)"
-    needed = OLDEST_DRIVER.get(built.partition(".")[0], 0)
-    if driver and int(driver.partition(".")[0]) < needed:
-        return (
-            f"driver {driver} is older than {needed}, which CUDA {built} needs: install an older CUDA's build"
-        )
-    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        return "CUDA_VISIBLE_DEVICES hides every device"
-    return f"torch for CUDA {built} sees none under driver {driver}: `nvidia-smi` must list the devices first"
-
-
-def _driver() -> str | None:
-    version = Path("/sys/module/nvidia/version")
-    return version.read_text("utf-8").strip() if version.exists() else None
 
 
 def _printed(*command: str) -> list[str]:
@@ -210,7 +188,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{check.name}: {facts['verdict']} {facts.get('why', '')}".rstrip(), flush=True)
     print("\n".join([*content["verdict"], str(output)]))
     if not devices:
-        print(f"gpu-check: torch sees no CUDA device: {content['reason']}", file=sys.stderr)
+        print(f"gpu-check: {content['reason']}", file=sys.stderr)
         return 2
     return int(any(facts["verdict"] == "FAIL" for facts in content["checks"]))
 

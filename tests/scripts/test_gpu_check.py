@@ -8,11 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from adanorm.config.paths import PROJECT
-from scripts import gpu_check
-from scripts.gpu_check import Check, checks, in_words, main, run_check, why_no_cuda
+from scripts.gpu_check import Check, checks, in_words, main, run_check
 
 PYTHON = (sys.executable, "-c")
 SPEED = {"hours": 9.04, "peak_gb": 31.0, "milliseconds": 100.0, "waits": 1}
@@ -27,7 +25,8 @@ def test_without_cuda_it_runs_what_it_can_and_says_why_with_code_2(tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     content = json.loads(output.read_text())
-    assert done.stderr.splitlines() == [f"gpu-check: torch sees no CUDA device: {content['reason']}"]
+    assert done.stderr.splitlines() == [f"gpu-check: {content['reason']}"]
+    assert content["reason"].startswith("torch sees no CUDA device: torch ")
     assert (content["devices"], content["cores"] > 0, content["memory_gb"] > 0) == (0, True, True)
     (resumed,) = content["checks"]
     assert (resumed["verdict"], resumed["difference"]) == ("ok", 0)
@@ -66,25 +65,6 @@ def test_the_verdict_says_hours_and_what_limits_them() -> None:
         "FAIL: resume",
         "Do not start long runs before this is understood.",
     ]
-
-
-@pytest.mark.parametrize(
-    ("files", "built", "driver", "reason"),
-    [
-        ([], "13.0", None, "has no NVIDIA device"),
-        (["nvidia0"], None, "580.1", "is built without CUDA"),
-        (["nvidia0"], "13.0", "535.104", "driver 535.104 is older than 580, which CUDA 13.0 needs"),
-        (["nvidia0"], "13.0", "580.1", "sees none under driver 580.1"),
-    ],
-)
-def test_the_reason_for_no_cuda_is_named(
-    monkeypatch: pytest.MonkeyPatch, files: list[str], built: str | None, driver: str | None, reason: str
-) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(Path, "glob", lambda *_: [Path(name) for name in files])
-    monkeypatch.setattr(torch.version, "cuda", built)
-    monkeypatch.setattr(gpu_check, "_driver", lambda: driver)
-    assert reason in why_no_cuda()
 
 
 def test_an_unknown_check_names_the_choices() -> None:
