@@ -11,9 +11,9 @@ from torch import nn
 
 from adanorm import tasks
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import MODELS, Sites
+from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import choices
-from adanorm.models.norm_sites import NormSites, build_with_norms, why_unsupported
+from adanorm.models.norm_sites import NormSites, build_with_norms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.base import TrainingTask
 
@@ -58,25 +58,3 @@ def test_a_norm_in_the_layer_before_finds_one_where_the_section_says_so(
     else:
         with pytest.raises(ValueError, match="none has a layer of its own before it"):
             built(run, "weightnorm")
-
-
-@pytest.mark.parametrize(
-    ("norm", "sites", "batch_size", "reason"),
-    [
-        ("batchnorm", Sites(padding_known=False), None, "do not say which positions are padding"),
-        ("instancenorm", Sites(causal=True), None, "over positions, a norm tells a language model"),
-        ("instancenorm", Sites(positions=False), None, "the sites show it none"),
-        ("instancenorm", Sites(positions=False, positions_with="a=b"), None, "show it none; choose a=b"),
-        ("batchnorm", Sites(positions=False), 1, "a batch of one example has no statistics"),
-        ("weightnorm", Sites(after_layers=False), None, "no site has a layer of its own before it"),
-        ("batchnorm", Sites(positions=False), 2, None),
-        ("batchnorm", Sites(), 1, None),
-        ("adanorm", Sites(False, None, False, True, False), 1, None),
-    ],
-)  # fmt: skip
-def test_a_norm_is_undefined_for_what_the_sites_lack_of_what_it_needs(
-    norm: str, sites: Sites, batch_size: int | None, reason: str | None
-) -> None:
-    found = why_unsupported(norm_factory(NormChoice(norm)).trial, sites, batch_size)
-    assert (found is None) == (reason is None)
-    assert (reason or "") in (found or "")

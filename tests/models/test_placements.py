@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -13,15 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from adanorm import tasks
-from adanorm.cli.run import _help
 from adanorm.config.compose import compose_experiment
 from adanorm.config.placements import POSITIONS, deepnorm, deepnorm_of_pair, placements
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.sentence_encoder import PADDING, SentenceEncoder, sinusoids
 from adanorm.models.transformer_xl import TransformerXl, distance_encoding
 from adanorm.norms import NormChoice, norm_factory
-from adanorm.records import reader
-from adanorm.runs.execute import execute
 from tests.models.test_transformer_xl import reference_formula
 
 M = TypeVar("M", bound=nn.Module)
@@ -225,13 +221,6 @@ FRONT: dict[str, Callable[[int], bool]] = {
 }
 
 
-@pytest.mark.parametrize(("position", "qk_norm"), CASES)
-def test_padding_changes_nothing_under_any_position(position: str, qk_norm: str | None) -> None:
-    network = encoder(position, qk_norm).eval()
-    padded = torch.cat([TOKENS, torch.full((3, 4), PADDING)], 1)
-    torch.testing.assert_close(network(padded), network(TOKENS))
-
-
 @pytest.mark.parametrize("over", ["head", "all"])
 def test_statistics_of_queries_and_keys_over_the_batch_leave_padding_out(over: str) -> None:
     padded = torch.cat([TOKENS, torch.full((3, 4), PADDING)], 1)
@@ -303,15 +292,6 @@ def test_mix_is_post_in_a_quarter_of_the_layers_unless_told() -> None:
         assert [place.ffn.after for place in stack] == [True] * expected + [False] * (layers - expected)
 
 
-def test_what_says_the_same_is_one_run() -> None:
-    for said, other in (
-        ("model.norm_position=mix", "model.post_layers=1"),
-        ("model.norm_position=hybrid", "model.qk_norm=head"),
-    ):
-        run = compose_experiment(["task=rt", said])
-        assert compose_experiment(["task=rt", said, other]).digest() == run.digest()
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -356,32 +336,6 @@ def test_fairseqs_layers_sum_as_their_position_says(position: str) -> None:
     assert ("encoder.layer_norm" in seen) == (position == "mix")
 
 
-@pytest.mark.parametrize(
-    ("task", "position"),
-    [*(("rt", p) for p in ("output", "mix", "scaled", "deepnorm", "hybrid", "qk")), ("enwik8", "hybrid")],
-)
-def test_every_position_trains_and_the_record_names_its_sites(
-    task: str, position: str, tmp_path: Path
-) -> None:
-    overrides = ["model.qk_norm=all"] if position == "qk" else [f"model.norm_position={position}"]
-    run = compose_experiment(
-        [f"task={task}", "scale=smoke", "norm=adanorm", "model.layers=2", f"runs={tmp_path}", *overrides]
-    )
-    execute(run)
-    result = reader.result(run.folder())
-    assert result is not None
-    assert result.status == "done"
-    parts = ("query", "key") if position == "qk" else POSITIONS[position].in_heads
-    named = {site for site in result.norm_sites if site.split(".")[-1] in {f"{p}_norm" for p in parts}}
-    assert named == {f"layers.{i}.{p}_norm" for i in range(2) for p in parts}
-
-
 def test_norms_in_heads_that_fairseq_cannot_have_are_refused_in_a_line() -> None:
     with pytest.raises(ValueError, match=r"qk_norm=head: not offered here, as fairseq's attention shows no"):
         compose_experiment(["task=de-en", "model.qk_norm=head"])
-
-
-def test_the_help_of_a_run_names_every_position() -> None:
-    said = _help([])
-    assert all(position in said for position in POSITIONS)
-    assert "model.qk_norm       head, all" in said

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from adanorm.models.convolutional import Vgg
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.vgg import Vgg
 from adanorm.models.vision_transformer import torchvision_models
 from adanorm.norms import NormChoice, norm_factory
 

@@ -147,17 +147,6 @@ def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None
     assert [tuple(heads) for heads in ours] != [tree.heads for tree in trees]
 
 
-def test_validation_loss_is_the_mean_over_the_oracles_transitions() -> None:
-    task, model = built()
-    found = task.evaluate(model, "valid").metrics["loss"]
-    nats, count = 0.0, 0
-    for tree in task.trees["valid"]:
-        for ids, action in plain_parser.transitions(tree, task.vocabulary):
-            nats -= float(model(torch.tensor([ids])).detach().log_softmax(1)[0, action])
-            count += 1
-    assert found == pytest.approx(nats / count, rel=1e-5)
-
-
 def test_a_validation_loss_is_the_mean_over_transitions_however_many_are_computed_at_a_time(
     tmp_path: Path,
 ) -> None:

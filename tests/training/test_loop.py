@@ -167,23 +167,6 @@ def test_a_run_lasts_as_long_as_all_its_starts_together(smoke: Smoke, tmp_path: 
     assert before < outcome.state.seconds < before + time.monotonic() - started
 
 
-def test_the_same_experiment_twice_gives_the_same_numbers(smoke: Smoke, tmp_path: Path) -> None:
-    experiment = smoke("task=mnist", "norm=adanorm")
-    (first, rows), (second, rows_again) = (run(start(experiment), tmp_path / f"{i}.pt") for i in "ab")
-    assert rows == rows_again
-    assert first.test == second.test
-
-
-def test_accumulation_equals_a_larger_batch(smoke: Smoke, tmp_path: Path) -> None:
-    large = smoke("task=mnist", "training.max_updates=4", "data.batch_size=32")
-    small = smoke("task=mnist", "training.max_updates=4", "data.batch_size=16", "training.accumulate=2")
-    (one, rows), (two, rows_of_two) = (run(start(e), tmp_path / f"{e.digest()}.pt") for e in (large, small))
-    assert [row["update"] for row in rows] == [row["update"] for row in rows_of_two] == [4]
-    assert rows[0]["train_loss"] == pytest.approx(rows_of_two[0]["train_loss"], rel=1e-5)
-    for name, weight in one.weights.items():
-        torch.testing.assert_close(two.weights[name], weight, rtol=1e-4, atol=1e-5)
-
-
 def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.lr=0.003", "training.max_epochs=7")
     trainer = start(experiment)
@@ -284,17 +267,6 @@ def test_the_training_loss_logged_is_the_mean_over_the_units_of_an_epochs_update
     assert outcome.state.first_loss == pytest.approx(float(losses[0].total) / losses[0].units, rel=1e-9)
 
 
-def test_a_training_loss_is_the_mean_since_the_last_evaluation_alone() -> None:
-    state = State(first_loss=1.0)
-    for losses in ((2.0, 3.0, 4.0), (0.5,)):
-        state.loss_sum += sum(losses)
-        state.loss_units += len(losses)
-        assert state.mean_loss(diverge_after=2) == sum(losses) / len(losses)
-    state.loss_sum, state.loss_units = 2.0, 2
-    assert state.mean_loss(diverge_after=1) == 1
-    assert state.diverged is None, "as high as its start, not above"
-
-
 def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.max_epochs=9", "training.lr=1e-6")
     outcome, rows = run(scaled(experiment, [1.0] * 6 + [5.0]), tmp_path / "c.pt")
@@ -324,13 +296,6 @@ def test_a_loss_above_its_start_is_divergence_once_it_no_longer_falls(
             ended = evaluation
             break
     assert ended == diverges_at
-
-
-def test_a_loss_above_its_start_and_back_is_not_divergence(smoke: Smoke, tmp_path: Path) -> None:
-    experiment = smoke("training.max_epochs=6", "training.lr=1e-6")
-    factors = ([5.0] * 12 + [0.5] * 6) * 2
-    outcome, _ = run(scaled(experiment, [1.0, *factors[1:]]), tmp_path / "c.pt")
-    assert outcome.state.diverged is None
 
 
 def test_a_gradient_is_clipped_to_its_norm(smoke: Smoke) -> None:

@@ -224,7 +224,7 @@ class ImageModelConfig(ModelConfig):
 
 
 class MnistCnnConfig(ImageModelConfig):
-    """Settings of models.mnist_cnn."""
+    """Settings of models.convolutional."""
 
     reads = ImagesConfig
 
@@ -237,7 +237,7 @@ class MnistCnnConfig(ImageModelConfig):
 
 
 class VggConfig(ImageModelConfig):
-    """Settings of models.vgg."""
+    """Settings of models.convolutional."""
 
     reads = ColorImagesConfig
 
@@ -294,8 +294,8 @@ class TransitionParserConfig(ModelConfig):
 
 # What builds the model of each section: called as built(make_norm, **sizes, **settings).
 MODELS: dict[type[ModelConfig], str] = {
-    MnistCnnConfig: "adanorm.models.mnist_cnn:MnistCnn",
-    VggConfig: "adanorm.models.vgg:Vgg",
+    MnistCnnConfig: "adanorm.models.convolutional:MnistCnn",
+    VggConfig: "adanorm.models.convolutional:Vgg",
     VisionTransformerConfig: "adanorm.models.vision_transformer:VisionTransformer",
     DeepLinearConfig: "adanorm.models.deep_linear:DeepLinear",
     SentenceEncoderConfig: "adanorm.models.sentence_encoder:SentenceEncoder",

@@ -1,4 +1,4 @@
-"""The MNIST network: two convolutions and a linear layer."""
+"""Convolutional networks: MNIST's two layers, and a VGG for colour images of 32 x 32 pixels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from adanorm.models.norm_sites import PlacedNorms
 
-SIDE = 28  # pixels
+MNIST_SIDE, COLOR_SIDE = 28, 32  # pixels
 
 
 class MnistCnn(nn.Module):
@@ -38,7 +38,7 @@ class MnistCnn(nn.Module):
         super().__init__()
         self.norm_axes, self.position = norm_axes, norm_position or "pre"
         self.convs, self.norms, self.output_norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        side, channels_in = SIDE, 1
+        side, channels_in = MNIST_SIDE, 1
         for index, channels_out in enumerate(channels):
             self.convs.append(nn.Conv2d(channels_in, channels_out, kernel_size))
             side -= kernel_size - 1
@@ -75,20 +75,71 @@ class MnistCnn(nn.Module):
         norm = self.norms[index]
         if self.position == "pre":
             # Pooling first: it commutes with ReLU, which then sees a quarter of the units.
-            return F.relu(_pooled(self._normalized(norm, x)))
-        between = self._normalized(norm, x) if self.position == "sandwich" else x
+            return F.relu(_pooled(_normalized(norm, x, self.norm_axes)))
+        between = _normalized(norm, x, self.norm_axes) if self.position == "sandwich" else x
         last = self.output_norms[index] if self.position == "sandwich" else norm
-        return _pooled(self._normalized(last, F.relu(between)))
+        return _pooled(_normalized(last, F.relu(between), self.norm_axes))
 
-    def _normalized(self, norm: nn.Module, x: Tensor) -> Tensor:
-        """Return x (B, H), or (B, C, H, W) normalized over the axes that were chosen."""
-        if x.dim() == 2 or self.norm_axes == "width":
-            as_it_is: Tensor = norm(x)
-            return as_it_is
-        rows = x.permute(0, 2, 3, 1)
-        z: Tensor = norm(rows) if self.norm_axes == "channels" else norm(rows.flatten(1)).view(rows.shape)
-        return z.permute(0, 3, 1, 2)
+
+def _normalized(norm: nn.Module, x: Tensor, axes: Literal["all", "channels", "width"]) -> Tensor:
+    """Return x (B, H), or (B, C, H, W) normalized over the axes that were chosen."""
+    if x.dim() == 2 or axes == "width":
+        as_it_is: Tensor = norm(x)
+        return as_it_is
+    rows = x.permute(0, 2, 3, 1)
+    z: Tensor = norm(rows) if axes == "channels" else norm(rows.flatten(1)).view(rows.shape)
+    return z.permute(0, 3, 1, 2)
 
 
 def _pooled(x: Tensor) -> Tensor:
     return F.max_pool2d(x, 2) if x.dim() == 4 else x
+
+
+class Vgg(nn.Module):
+    """Convolutions with a norm in front of each ReLU, pooled at the end of a block.
+
+    After Simonyan and Zisserman 2015. `blocks` holds the channels of each convolution. `norm_axes`:
+    `channels` normalizes over the channels of each position, `all` over every unit of a layer of one
+    image (H x W x C, as Ba et al. 2016).
+    """
+
+    def __init__(
+        self,
+        make_norm: PlacedNorms,
+        *,
+        blocks: Sequence[Sequence[int]],
+        norm_axes: Literal["channels", "all"],
+        classes: int,
+    ) -> None:
+        super().__init__()
+        if COLOR_SIDE >> len(blocks) == 0:
+            raise ValueError(
+                f"model.blocks: {len(blocks)} of them leave nothing of {COLOR_SIDE} pixels to pool"
+            )
+        self.norm_axes = norm_axes
+        self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
+        self._closing = set()  # of the convolutions: the last of each block
+        side, channels_in = COLOR_SIDE, 3
+        for block in blocks:
+            for channels_out in block:
+                conv = nn.Conv2d(channels_in, channels_out, 3, padding=1)
+                nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")  # keeps the variance without norms
+                nn.init.zeros_(conv.get_parameter("bias"))
+                dim = channels_out if norm_axes == "channels" else channels_out * side * side
+                index = len(self.convs)
+                self.norms.append(make_norm(dim, site=f"norms.{index}", after=f"convs.{index}"))
+                self.convs.append(conv)
+                channels_in = channels_out
+            self._closing.add(len(self.convs) - 1)
+            side //= 2
+        self.output = nn.Linear(channels_in * side * side, classes)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits (B, classes) of images (B, 3, 32, 32)."""
+        x = images.contiguous(memory_format=torch.channels_last)
+        for index, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            x = _normalized(norm, conv(x), self.norm_axes)
+            x = F.relu(_pooled(x) if index in self._closing else x)  # pooling first, as above
+        logits: Tensor = self.output(x.flatten(1))
+        return logits
