@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from adanorm.config.titles import title
 from adanorm.files import write_whole
 from adanorm.reporting.figures.style import Handle, NamedFigure, figure_style, legend_below, panels, svg
 
@@ -17,8 +18,9 @@ def draw(costs: Path) -> None:
     """Write an SVG beside norms.csv: one panel per shape, in multiples of LayerNorm's time."""
     rows = list(csv.DictReader(costs.read_text().splitlines()))
     cases = list(dict.fromkeys(map(_case, rows)))
-    ours = [float(row["to_layernorm"]) for row in rows if row["norm"] == "adanorm"]
-    message = f"AdaNorm takes {min(ours):.2f} to {max(ours):.2f} times as long as torch's LayerNorm"
+    name = "adanorm" if any(row["norm"] == "adanorm" for row in rows) else rows[0]["norm"]
+    times = [float(row["to_layernorm"]) for row in rows if row["norm"] == name]
+    message = f"{title(name)} takes {min(times):.2f} to {max(times):.2f} times as long as torch's LayerNorm"
     handles: dict[str, Handle] = {}
     figure, grid = panels(len(cases), 2.7, message, across=2, sharey=True)
     for panel, case in zip(grid, cases, strict=True):

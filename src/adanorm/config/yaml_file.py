@@ -70,7 +70,7 @@ def _check_plain(value: Any) -> None:
             raise ValueError(f"{other[0]!r}: is neither text nor a number")
         mappings = [node for node in layer if isinstance(node, dict)]
         if keys := [key for node in mappings for key in node if not isinstance(key, str)]:
-            raise ValueError(f"{keys[0]!r}: is no key")
+            raise ValueError(f"YAML reads a key as {keys[0]!r}, not as text: put it in quotes")
         nodes = (
             node.values() if isinstance(node, dict) else node
             for node in layer

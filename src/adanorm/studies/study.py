@@ -96,10 +96,6 @@ class Study(Config):
             if twice := next((norm for norm in rows if rows.count(norm) > 1), None):
                 raise ValueError(f"{twice!r} is named twice")
             return {norm: {"norm": norm} for norm in rows}
-        if isinstance(rows, dict):  # YAML reads a label such as 0.1 as a number
-            if truth := [label for label in rows if isinstance(label, bool)]:
-                raise ValueError(f"YAML reads a row's label as {str(truth[0]).lower()}: put it in quotes")
-            return {"" if label is None else str(label): row for label, row in rows.items()}
         return rows
 
     @model_validator(mode="after")
