@@ -1,11 +1,11 @@
-"""`python -m tests.norms.synchronized RANK PORT FOLDER`: a process of two that share BatchNorm's batches."""
+"""`python -m tests.norms.synchronized RANK WORLD PORT FOLDER`: one of the processes that share batches."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from tests.norms.test_over_batch import share_of_a_synchronized_norm
+from tests.norms.test_over_batch import share_of_synchronized_norms
 
 if __name__ == "__main__":
-    share_of_a_synchronized_norm(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    share_of_synchronized_norms(*map(int, sys.argv[1:4]), Path(sys.argv[4]))

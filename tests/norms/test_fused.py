@@ -89,6 +89,18 @@ def test_what_is_not_finite_spreads_as_in_layernorm(value: float) -> None:
         torch.testing.assert_close(ours[[0, 3]], theirs[[0, 3]])
 
 
+@of_the_family
+def test_a_row_whose_variance_overflows_is_nan_and_no_zeros(member: Member) -> None:
+    """As in torch's LayerNorm."""
+    x = inputs(3, 8)
+    x[1] = 1e25 * torch.tensor([1.0, -1.0]).repeat(4)
+    assert torch.nn.functional.layer_norm(x, [8])[1].isnan().all()
+    for norm in (fused(member), partial(definition, member=member)):
+        for part in value_and_gradient(norm, x):
+            assert part[1].isnan().all()
+            assert part[[0, 2]].isfinite().all()
+
+
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     before = torch.get_num_threads()

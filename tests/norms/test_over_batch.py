@@ -13,8 +13,9 @@ from torch import Tensor, distributed, nn
 from adanorm.config.compose import compose_experiment
 from adanorm.models.norm_sites import compatible_norm
 from adanorm.norms import NormChoice, norm_factory
+from adanorm.norms.base import as_norm
 from adanorm.norms.family import LayerNorm
-from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
+from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm, synchronize
 from tests import commands
 
 T, H = 4, 7
@@ -99,39 +100,59 @@ def test_a_batch_of_one_row_is_normalized_by_the_running_values_and_leaves_them(
     torch.testing.assert_close(z, norm.eval()(x))
 
 
-def share_of_a_synchronized_norm(rank: int, port: int, folder: Path) -> None:
-    distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    norm = moved(BatchNorm(H, synchronized=True).double())
-    gradients = []
-    for x in batches(50, 9, H):
-        leaf = (x[:4] if rank == 0 else x[4:]).clone().requires_grad_()  # of unequal sizes
-        norm(leaf).pow(3).sum().backward()
+SHARED = {
+    "over rows": lambda: BatchNorm(H),
+    "over examples": lambda: BatchNorm(H, over="examples", positions=3),
+    "powernorm": lambda: PowerNorm(H, warmup=10),
+}
+
+
+def steps(norm: nn.Module, rank: int, world: int) -> tuple[list[Tensor], dict[str, Tensor]]:
+    """Return the gradients of a process's share of 20 batches, some with fewer rows than processes."""
+    norm, gradients = moved(norm.double()), []
+    for index, x in enumerate(batches(20, 9, 4, H)):
+        leaf = x[: 3 if index % 5 == 2 else 9][rank::world].clone().requires_grad_()
+        rows = torch.arange(4) < (leaf.mean((1, 2)) > 1)[:, None] + 3 if index % 2 else None
+        norm(leaf, rows).pow(3).sum().backward()
+        assert leaf.grad is not None
         gradients.append(leaf.grad)
-    apart, own = BatchNorm(H).double(), batches(1, 9, H)[0][rank:5]
-    torch.testing.assert_close(apart(own), nn.BatchNorm1d(H).double()(own))
-    rows = torch.ones(len(own), dtype=torch.bool)
-    torch.testing.assert_close(apart(own, rows), nn.BatchNorm1d(H).double()(own))
-    torch.save((gradients, norm.running_mean, norm.running_var), folder / f"{rank}.pt")
+    return gradients, norm.state_dict()
+
+
+def share_of_synchronized_norms(rank: int, world: int, port: int, folder: Path) -> None:
+    distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    shares = {}
+    for name, make in SHARED.items():
+        synchronize(norm := make())
+        shares[name] = steps(norm, rank, world)
+    torch.save(shares, folder / f"{rank}.pt")
+    own = batches(1, 9, H)[0][rank:5]
+    torch.testing.assert_close(BatchNorm(H).double()(own), nn.BatchNorm1d(H).double()(own))
     distributed.destroy_process_group()
 
 
-def test_two_synchronized_processes_are_one_batch_over_50_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("world", [2, 4])
+def test_synchronized_processes_are_one_batch_over_20_steps(world: int, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    both = [
-        commands.start("tests.norms.synchronized", str(rank), str(port), str(tmp_path)) for rank in (0, 1)
-    ]
-    assert [process.wait(200) for process in both] == [0, 0]
-    theirs = moved(nn.BatchNorm1d(H).double())
-    (first, *running), (second, *same) = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
-    for x, a, b in zip(batches(50, 9, H), first, second, strict=True):
-        leaf = x.clone().requires_grad_()
-        theirs(leaf).pow(3).sum().backward()
-        torch.testing.assert_close(torch.cat([a, b]), leaf.grad, rtol=1e-9, atol=1e-9)
-    for found in (running, same):
-        torch.testing.assert_close(found[0], theirs.running_mean)
-        torch.testing.assert_close(found[1], theirs.running_var)
+        place = str(world), str(free.getsockname()[1]), str(tmp_path)
+    processes = [commands.start("tests.norms.synchronized", str(rank), *place) for rank in range(world)]
+    assert [process.wait(200) for process in processes] == [0] * world
+    shares = [torch.load(tmp_path / f"{rank}.pt") for rank in range(world)]
+    for name, make in SHARED.items():
+        gradients, state = steps(make(), 0, 1)
+        for rank, share in enumerate(shares):
+            torch.testing.assert_close(share[name][1], state)
+            expected = [gradient[rank::world] for gradient in gradients]
+            torch.testing.assert_close(share[name][0], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "cls", [NoisyBatchNorm, as_norm(type("Plain", (nn.Identity,), {"depends_on_batch": True}))]
+)
+def test_a_norm_over_the_batch_that_several_processes_would_change_is_refused(cls: Any) -> None:
+    with pytest.raises(ValueError, match=f"^1: {cls.__name__} is over the batch, .* train in one process$"):
+        synchronize(nn.Sequential(nn.Linear(2, H), cls(H)))
 
 
 def standardized(numbers: list[Tensor]) -> list[Tensor]:
@@ -205,7 +226,7 @@ def test_it_is_torchs_batchnorm_at_each_position() -> None:
         expected = torch.stack([one.train(train)(x[:, t]) for t, one in enumerate(torchs)], 1)
         torch.testing.assert_close(ours(x), expected)
     torch.testing.assert_close(
-        ours.by_position.running_var, torch.stack([one.get_buffer("running_var") for one in torchs])
+        ours.running_var, torch.stack([one.get_buffer("running_var") for one in torchs])
     )
 
 
@@ -215,9 +236,9 @@ def test_padding_is_in_no_statistic_of_its_position() -> None:
     rows[2:, 3] = False
     ours, torchs = by_position(), nn.BatchNorm1d(H)
     torch.testing.assert_close(ours(x, rows)[:2, 3], torchs(x[:2, 3]))
-    torch.testing.assert_close(ours.by_position.running_mean[3], torchs.get_buffer("running_mean"))
-    torch.testing.assert_close(ours.by_position.running_var[3], torchs.get_buffer("running_var"))
-    assert ours.by_position.seen[3]
+    torch.testing.assert_close(ours.running_mean[3], torchs.get_buffer("running_mean"))
+    torch.testing.assert_close(ours.running_var[3], torchs.get_buffer("running_var"))
+    assert ours.seen[3]
 
 
 def test_an_unseen_position_takes_the_running_values_of_the_last_seen_one() -> None:
@@ -225,13 +246,13 @@ def test_an_unseen_position_takes_the_running_values_of_the_last_seen_one() -> N
     ours, rows = by_position(positions=3), torch.ones(6, T, dtype=torch.bool)
     rows[1:, 2:] = False  # one example has a third and a fourth position: no statistics
     ours(5 + torch.randn(6, T, H), rows)
-    assert ours.by_position.seen.tolist() == [True, True, False]
-    assert (ours.by_position.running_mean[2] == 0).all()
-    assert (ours.by_position.running_var[2] == 1).all()
+    assert ours.seen.tolist() == [True, True, False]
+    assert (ours.running_mean[2] == 0).all()
+    assert (ours.running_var[2] == 1).all()
     x = torch.randn(2, 5, H)
     z = ours.eval()(x)
     torch.testing.assert_close(by_position(positions=1).eval()(x), x * (1 + 1e-5) ** -0.5)
-    mean, variance = ours.by_position.running_mean[1], ours.by_position.running_var[1]
+    mean, variance = ours.running_mean[1], ours.running_var[1]
     torch.testing.assert_close(z[:, 1:], (x[:, 1:] - mean) * (variance + 1e-5).rsqrt())
 
 
@@ -247,6 +268,8 @@ def test_what_shows_it_no_positions_is_refused_with_the_reason() -> None:
     for positions in (0, 2.5):
         with pytest.raises(ValueError, match=f"positions={positions}: must be a whole number above 0"):
             by_position(positions=positions)
+    with pytest.raises(ValueError, match="positions=9: only over=examples reads it"):
+        by_position(over="rows", positions=9)
     assert compatible_norm(compose_experiment(["task=rt", "norm=batchnorm", "norm.params.over=examples"]))
 
 

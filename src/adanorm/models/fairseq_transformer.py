@@ -14,6 +14,7 @@ from adanorm.config.placements import deepnorm_of_pair, placements
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.models.fairseq_modules import replace_modules
 from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms.swap import is_norm, shape_of
 
 CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
 
@@ -112,17 +113,20 @@ def _arguments(settings: SimpleNamespace) -> argparse.Namespace:
 
 
 def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
-    """Return the model with make_norm's module at the site of each LayerNorm.
+    """Return the model with make_norm's module at the site of each LayerNorm or RMSNorm.
 
-    Where apex is installed and CUDA is there, fairseq builds apex's, which is no `nn.LayerNorm`: a
-    LayerNorm is what has a `normalized_shape`.
+    Whatever looks like one: where apex is installed and CUDA is there, fairseq builds apex's, which is no
+    `nn.LayerNorm`.
     """
-    sites = [name for name, module in model.named_modules() if hasattr(module, "normalized_shape")]
-    for site in sites:
-        parent, _, name = site.rpartition(".")
-        replaced: Any = model.get_submodule(site)
-        norm = make_norm(replaced.normalized_shape[0], site=site, closes_stack=site in CLOSING_SITES)
-        setattr(model.get_submodule(parent), name, norm)
+    for site, replaced in list(model.named_modules()):
+        if hasattr(replaced, "normalized_shape") or is_norm(replaced):
+            shape = shape_of(replaced)
+            if shape is None or len(shape) != 1:
+                raise ValueError(
+                    f"{site}: {type(replaced).__name__} is no norm of rows that could be replaced"
+                )
+            norm = make_norm(shape[0], site=site, closes_stack=site in CLOSING_SITES)
+            model.set_submodule(site, norm)
     return model
 
 

@@ -6,9 +6,14 @@ from adanorm.norms.family import (
     DetachMean,
     DetachNorm,
     DetachVariance,
+    GradMean,
+    GradNorm,
+    GradOnly,
+    GradVariance,
     LayerNorm,
     LayerNormSimple,
     NoNorm,
+    TopK,
 )
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm
 from adanorm.norms.over_positions import GroupNorm, InstanceNorm
@@ -37,6 +42,10 @@ __all__ = [
     "DetachVariance",
     "DynamicTanh",
     "GatedNorm",
+    "GradMean",
+    "GradNorm",
+    "GradOnly",
+    "GradVariance",
     "GroupNorm",
     "InstanceNorm",
     "LayerNorm",
@@ -56,6 +65,7 @@ __all__ = [
     "ScaleNorm",
     "SeeDNorm",
     "SimpleRmsNorm",
+    "TopK",
     "WeightNorm",
     "norm_factory",
 ]

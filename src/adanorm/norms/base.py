@@ -10,6 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+# Where a norm keeps the module whose place it took, and what it kept of its parameters: in its __dict__, in a
+# tuple, where no state dict and no optimizer sees it, and a copy of the model can be restored as well.
+ORIGINAL = "_adanorm_original"
+
 
 def check_floating_point(x: Tensor) -> None:
     """Raise NotImplementedError for integers and complex numbers, as torch's norms do."""
@@ -46,6 +50,8 @@ class Norm(nn.Module):
     # `forward(x, rows)` then takes a mask (B, ...) of the rows that count: true is no padding.
     depends_on_batch: bool = False
     depends_on_positions: bool = False
+    # Whether statistics over a batch are over all processes' shares of it; None: they cannot be.
+    synchronized: bool | None = None
     # Whether x (B, H), an example of one row, is an error.
     needs_positions: bool = False
     # What a row becomes, where that is all there is to it: norms that agree in it may share one call.
@@ -81,6 +87,12 @@ class Norm(nn.Module):
         check_floating_point(x)
         return super().__call__(x, *rows)
 
+    def _apply(self, *arguments: Any, **options: Any) -> Any:
+        """Move or cast this norm, and with it the one whose place it took."""
+        if ORIGINAL in self.__dict__:
+            self.__dict__[ORIGINAL][0]._apply(*arguments, **options)
+        return super()._apply(*arguments, **options)  # type: ignore[no-untyped-call]
+
     def reference(self, x: Tensor) -> Tensor | None:
         """Return the definition written out in plain torch operations, (..., dim), or None.
 
@@ -107,23 +119,16 @@ def as_norm(cls: Any) -> type[Norm]:
     return type(cls.__name__, (cls, Norm), declared)
 
 
-class Affine(Norm):
-    """A gain of ones and a bias of zeros, each (H,), or without one or both: None.
+class Gained(Norm):
+    """What a norm does with its gain and bias, whatever made them."""
 
-    With `zero_centered` the gain less one is learned. It has a name of its own, since who reads a `weight`
-    takes it for a gain.
-    """
-
-    def __init__(self, dim: int, *, gain: bool, bias: bool, zero_centered: bool = False) -> None:
-        super().__init__()
-        self.dim = dim
-        self.weight = nn.Parameter(torch.ones(dim)) if gain and not zero_centered else None
-        self.gain_less_one = gain_less_one(dim, gain=gain) if zero_centered else None
-        self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
+    gain_less_one: nn.Parameter | None
 
     @property
     def learned_gain(self) -> Tensor | None:
-        """The gain (H,), in float32 at least: 1 + g of half precision would be 1 for small g."""
+        """The gain, in float32 at least: 1 + g of half precision would be 1 for small g."""
         if self.gain_less_one is not None:
             return 1 + upcast(self.gain_less_one)
         return None if self.weight is None else upcast(self.weight)
@@ -139,10 +144,26 @@ class Affine(Norm):
         """Return the type of x, or the wider one of what is learned."""
         return reduce(torch.promote_types, (one.dtype for one in self.parameters(recurse=False)), x.dtype)
 
+
+class Affine(Gained):
+    """A gain of ones and a bias of zeros, each (H,), or without one or both: None.
+
+    With `zero_centered` the gain less one is learned. It has a name of its own, since who reads a `weight`
+    takes it for a gain.
+    """
+
+    def __init__(self, dim: int, *, gain: bool, bias: bool, zero_centered: bool = False) -> None:
+        super().__init__()
+        self.dim = dim
+        self.weight = nn.Parameter(torch.ones(dim)) if gain and not zero_centered else None
+        self.gain_less_one = gain_less_one(dim, gain=gain) if zero_centered else None
+        self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
+
     def check_features(self, x: Tensor) -> None:
         """Raise ValueError where the last axis of x is not H."""
-        if x.shape[-1] != self.dim:
-            raise ValueError(f"{type(self).__name__}({self.dim}): the last axis has {x.shape[-1]} features")
+        if x.shape[-1:] != (self.dim,):
+            shown = f"has {x.shape[-1]}" if x.dim() else "is missing: x has no"
+            raise ValueError(f"{type(self).__name__}({self.dim}): the last axis {shown} features")
 
 
 def gain_less_one(*shape: int, gain: bool) -> nn.Parameter:

@@ -5,6 +5,7 @@ H features; x, y, z and their gradients are (..., H).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -71,7 +72,8 @@ def definition(x: Tensor, member: Member) -> Tensor:
 
 
 def deviation(variance: Tensor, features: int, member: Member) -> Tensor:
-    """Return the deviation that rows are divided by, of their biased variance."""
+    """Return the deviation that rows are divided by, of their biased variance; NaN where that overflowed."""
+    variance = variance.masked_fill(variance == math.inf, math.nan)
     if member.numerics == "paper":
         return (variance + member.eps).sqrt()
     unbiased = variance * (features / (features - 1))

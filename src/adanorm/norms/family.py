@@ -1,17 +1,21 @@
-"""The paper's norms as modules: (..., H) to (..., H), and none but LayerNorm has parameters."""
+"""The paper's norms as modules: (..., H) to (..., H), and none but LayerNorm has parameters.
+
+Beside them what the released code has and no paper names, and the converse of the paper's experiment: norms
+whose gradient is that of a member of the family, and whose value is not.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.norms.backends import Backend
-from adanorm.norms.base import Norm, check_choice, check_positive, gain_less_one, upcast
+from adanorm.norms.base import Gained, Norm, check_choice, check_positive, gain_less_one, upcast
 from adanorm.norms.closed_form import Member, Numerics, closed_form, definition
 
 
@@ -25,12 +29,13 @@ class NoNorm(nn.Identity, Norm):
         super().__init__()
 
 
-class LayerNorm(nn.LayerNorm, Norm):
+class LayerNorm(nn.LayerNorm, Gained):
     """Return g * y + b with y standardized over H and gain g, bias b (H,): torch's own.
 
-    Xu et al. 2019, equation 1; Ba et al. 2016. The same under either numerics: the released code
-    uses torch's too. `dim` may be the sizes of several last axes, such as (C, H, W) of images; gain
-    and bias can each be left out. With `zero_centered` the gain is 1 + g, and g is learned from 0.
+    Xu et al. 2019, equation 1; Ba et al. 2016. `released` numerics are those that the authors' code has
+    for the other norms, and a well-known tutorial for this one. `dim` may be the sizes of several last
+    axes, such as (C, H, W) of images; gain and bias can each be left out. With `zero_centered` the gain
+    is 1 + g, and g is learned from 0.
     """
 
     takes_axes = True
@@ -43,23 +48,51 @@ class LayerNorm(nn.LayerNorm, Norm):
         gain: bool = True,
         bias: bool = True,
         zero_centered: bool = False,
+        numerics: Numerics = "paper",
     ) -> None:
         check_positive(eps=eps)
         super().__init__(dim if isinstance(dim, int) else list(dim), eps=eps, bias=bias)
+        self.member = _checked(Member(eps=eps, numerics=numerics), self.normalized_shape)
         self.gain_less_one = gain_less_one(*self.normalized_shape, gain=gain) if zero_centered else None
         if not gain or zero_centered:
             self.register_parameter("weight", None)
-        if zero_centered:
-            self.eps, self._own_eps = Norm.eps, eps  # torch's fast path knows of no such gain
+        self._is_torchs = not zero_centered and numerics == "paper"
+        if not self._is_torchs:
+            self.eps = Norm.eps  # torch's fast path knows of no such norm
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z, in the shape of x."""
-        if self.gain_less_one is None:
+        if self._is_torchs:
             return super().forward(x)
-        # In float32: 1 + g of half precision would be 1 for small g.
-        gain, bias = 1 + upcast(self.gain_less_one), None if self.bias is None else upcast(self.bias)
-        z = F.layer_norm(upcast(x), self.normalized_shape, gain, bias, self._own_eps)
-        return z.to(torch.promote_types(x.dtype, self.gain_less_one.dtype))
+        if self.member.numerics == "released":
+            return self.affine(_by_row(self, upcast(x), lambda rows: definition(rows, self.member)), x)
+        bias = None if self.bias is None else upcast(self.bias)
+        z = F.layer_norm(upcast(x), self.normalized_shape, self.learned_gain, bias, self.member.eps)
+        return z.to(self.type_with(x))
+
+
+class TopK(nn.LayerNorm, Norm):
+    """Return LayerNorm's z of x with its extremes cut: `topk` of the released code.
+
+    Of each row the k largest features are set to the k-th largest, the k smallest to the k-th smallest,
+    with k = max(int(sigma * H), 1). Theirs writes that into x itself, and so into the residual stream; this
+    does not. Raises ValueError unless 0 < sigma <= 0.5, beyond which the two would meet.
+    """
+
+    def __init__(self, dim: int, *, sigma: float = 0.005, eps: float = 1e-5) -> None:
+        check_positive(eps=eps)
+        if not 0 < sigma <= 0.5:
+            raise ValueError(f"sigma={sigma}: must be above 0 and at most 0.5")
+        super().__init__(dim, eps=eps)
+        self.k = max(int(sigma * dim), 1)
+        self.eps, self._eps = Norm.eps, eps  # torch's fast path knows of no such norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return z (..., H)."""
+        high = x.topk(self.k).values[..., -1:]
+        low = x.topk(self.k, largest=False).values[..., -1:]
+        cut = x.minimum(high).maximum(low)
+        return F.layer_norm(cut, self.normalized_shape, self.weight, self.bias, self._eps)
 
 
 class ClosedFormNorm(Norm):
@@ -86,52 +119,62 @@ class ClosedFormNorm(Norm):
         super().__init__()
         check_positive(eps=eps)
         check_choice("backend", backend, *get_args(Backend))
-        check_choice("numerics", numerics, *get_args(Numerics))
         self.normalized_shape = (dim,) if isinstance(dim, int) else tuple(dim)
-        features = math.prod(self.normalized_shape)
-        if numerics == "released" and features < 2:
-            raise ValueError(f"released numerics divide by H - 1: H={features} is too small")
         self.backend = backend
-        self._set(Member(0.0, 1.0, self.detach_mean, self.detach_variance, eps, numerics))
+        member = Member(0.0, 1.0, self.detach_mean, self.detach_variance, eps, numerics)
+        self._set(_checked(member, self.normalized_shape))
 
     def _set(self, member: Member) -> None:
-        self.member = member
+        self.member = self.computed = member
         if len(self.normalized_shape) == 1:
             self.row_function = (type(self), member, self.backend)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
-        return self._by_row(x, self._rows)
+        return _by_row(self, x, self._rows)
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the definition: (..., H)."""
-        return self._by_row(x, self._reference_rows)
+        return _by_row(self, x, self._reference_rows)
 
     def _rows(self, rows: Tensor) -> Tensor:
-        return closed_form(rows, self.member, backend=self.backend)
+        return self._placed(rows, closed_form(rows, self.computed, backend=self.backend))
 
     def _reference_rows(self, rows: Tensor) -> Tensor:
-        return definition(rows, self.member)
+        return self._placed(rows, definition(rows, self.computed))
 
-    def _by_row(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return a function of rows (..., H) of x, whose last axes they are. Raises ValueError for others."""
-        shape = self.normalized_shape
-        last = x.shape[-len(shape) :]
-        if last != shape:
-            have = f"axis has {x.shape[-1]}" if len(shape) == 1 else f"axes have {tuple(last)}"
-            raise ValueError(f"{type(self).__name__}({self._sizes}): the last {have} features")
-        if len(shape) == 1:
-            return function(x)
-        return function(x.flatten(-len(shape))).reshape(x.shape)
+    def _placed(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return z of rows x and of what the computed member makes of them."""
+        return y
 
     def extra_repr(self) -> str:
         """Return the settings as they show in a printed model."""
         settings = {**self.member._asdict(), "backend": self.backend}
-        return ", ".join([self._sizes, *(f"{key}={value}" for key, value in settings.items())])
+        return ", ".join([_sizes(self), *(f"{key}={value}" for key, value in settings.items())])
 
-    @property
-    def _sizes(self) -> str:
-        return ", ".join(map(str, self.normalized_shape))
+
+def _checked(member: Member, shape: Sequence[int]) -> Member:
+    """Return a member for rows of a shape; raises ValueError for numerics that it cannot have."""
+    check_choice("numerics", member.numerics, *get_args(Numerics))
+    if member.numerics == "released" and math.prod(shape) < 2:
+        raise ValueError(f"released numerics divide by H - 1: H={math.prod(shape)} is too small")
+    return member
+
+
+def _by_row(norm: Any, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return a function of the rows (..., H) of x, whose last axes they are. Raises ValueError for others."""
+    shape: tuple[int, ...] = norm.normalized_shape
+    last = x.shape[-len(shape) :]
+    if last != shape:
+        have = f"axis has {last[0]}" if len(shape) == len(last) == 1 else f"axes have {tuple(last)}"
+        raise ValueError(f"{type(norm).__name__}({_sizes(norm)}): the last {have} features")
+    if len(shape) == 1:
+        return function(x)
+    return function(x.flatten(-len(shape))).reshape(x.shape)
+
+
+def _sizes(norm: Any) -> str:
+    return ", ".join(map(str, norm.normalized_shape))
 
 
 class LayerNormSimple(ClosedFormNorm):
@@ -155,6 +198,35 @@ class DetachVariance(ClosedFormNorm):
     """Return y with the gradient of the variance stopped (paper, table 3)."""
 
     detach_variance = True
+
+
+class GradNorm(ClosedFormNorm):
+    """Return x + y with the gradient of y alone: `gradnorm` of the released code.
+
+    The value keeps the whole of x, and the gradient is LayerNorm's: the converse of DetachNorm.
+    """
+
+    def _placed(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.detach() + y
+
+
+class GradOnly(ClosedFormNorm):
+    """Return x itself with the gradient of y: dl/dx = (1/std) * (g - mean(g) - y * mean(g * y))."""
+
+    def _placed(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.detach() + (y - y.detach())
+
+
+class GradMean(GradOnly):
+    """Return x itself with dl/dx = (1/std) * (g - mean(g)): GradOnly's mean without its variance."""
+
+    detach_variance = True
+
+
+class GradVariance(GradOnly):
+    """Return x itself with dl/dx = (1/std) * (g - y * mean(g * y)): GradOnly's variance without its mean."""
+
+    detach_mean = True
 
 
 class AdaNorm(ClosedFormNorm):
@@ -182,26 +254,18 @@ class AdaNorm(ClosedFormNorm):
             raise ValueError(f"k={k}: must be at least 0 and below 1")
         check_positive(C=C)
         super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
-        self._set(self.member._replace(k=k, C=C))
+        member = self.member._replace(k=k, C=C)
+        self._set(member)
         self.phi_gradient = phi_gradient
-        if phi_gradient:
-            self.row_function = None  # that of the plain one has another gradient
         self.C = nn.Parameter(torch.tensor(float(C))) if learn_C else None
+        if phi_gradient or learn_C:
+            self.computed = member._replace(k=0.0, C=1.0)  # whose z is y; the factor comes behind it
+            self.row_function = None
 
-    def _rows(self, rows: Tensor) -> Tensor:
+    def _placed(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return y, of a member that has the factor, or the factor with its gradient times y."""
         if not self.phi_gradient and self.C is None:
-            return super()._rows(rows)
-        return self._scaled(closed_form(rows, self._standardized, backend=self.backend)).to(rows.dtype)
-
-    def _reference_rows(self, rows: Tensor) -> Tensor:
-        return self._scaled(definition(rows, self._standardized))
-
-    @property
-    def _standardized(self) -> Member:
-        """The member whose z is y."""
-        return self.member._replace(k=0.0, C=1.0)
-
-    def _scaled(self, y: Tensor) -> Tensor:
-        """Return C * (1 - k*y) * y, (..., H), the factor with its gradient if asked for."""
-        factor = 1 - self.member.k * (y if self.phi_gradient else y.detach())
-        return (self.member.C if self.C is None else self.C) * factor * y
+            return y
+        member = self.member
+        factor = 1 - member.k * (y if self.phi_gradient else y.detach())
+        return ((member.C if self.C is None else self.C) * factor * y).to(x.dtype)

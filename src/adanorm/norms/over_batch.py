@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.norms.base import Affine, check_choice, check_positive, upcast
-from adanorm.norms.statistics import masked_moments
+from adanorm.norms.statistics import masked_moments, over_processes
 
 
 class BatchNorm(Affine):
@@ -23,13 +23,16 @@ class BatchNorm(Affine):
     `convention` new (PyTorch's) and of the old value under old (that of the older libraries). The
     running variance is of the unbiased estimate, as algorithm 2 has it, or biased.
     `synchronized` takes the statistics over all processes. `over` rows takes them over examples and
-    positions, examples over the examples of each position alone: see ByPosition. Raises ValueError for a
-    momentum outside (0, 1) or an unknown choice.
+    positions, examples over the examples of each position alone: the first `positions` (256) then have
+    running values. A position that was not `seen` in training takes those of the last one before it that
+    was, as Cooijmans et al. 2017 have it behind their longest sequence: in evaluation and, with fewer than
+    two examples, in training. Raises ValueError for a momentum outside (0, 1) or an unknown choice.
     """
 
     depends_on_batch = True
     running_mean: Tensor
     running_var: Tensor
+    seen: Tensor
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class BatchNorm(Affine):
         gain: bool = True,
         bias: bool = True,
         over: str = "rows",
-        positions: int = 256,
+        positions: int | None = None,
     ) -> None:
         super().__init__(dim, gain=gain, bias=bias)
         check_positive(eps=eps)
@@ -52,22 +55,28 @@ class BatchNorm(Affine):
         check_choice("running_variance", running_variance, "unbiased", "biased")
         if not 0 < momentum < 1:
             raise ValueError(f"momentum={momentum}: must be above 0 and below 1")
-        self._eps, self.synchronized = eps, synchronized
+        self._eps = eps
+        self.synchronized = synchronized
         self.new_share = momentum if convention == "new" else 1 - momentum
         self.unbiased = running_variance == "unbiased"
         self.needs_positions = over == "examples"
+        shape = (dim,)
         if self.needs_positions:
-            choices = {"unbiased": self.unbiased, "synchronized": synchronized}
-            self.by_position = ByPosition(dim, positions, eps=eps, new_share=self.new_share, **choices)
-            return
-        self.register_buffer("running_mean", torch.zeros(dim))
-        self.register_buffer("running_var", torch.ones(dim))
+            positions = 256 if positions is None else positions
+            if positions != int(positions) or positions < 1:
+                raise ValueError(f"positions={positions}: must be a whole number above 0")
+            shape = (int(positions), dim)
+            self.register_buffer("seen", torch.zeros(shape[0], dtype=torch.bool))
+        elif positions is not None:
+            raise ValueError(f"positions={positions}: only over=examples reads it")
+        self.register_buffer("running_mean", torch.zeros(shape))
+        self.register_buffer("running_var", torch.ones(shape))
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
         if self.needs_positions:
-            return self.affine(self.by_position(x, rows), x)
+            return self.affine(self._by_position(x, rows), x)
         if not self.training:
             return self._by_running_values(x)
         if rows is None and not self.synchronized and x.numel() >= 2 * self.dim:
@@ -105,6 +114,38 @@ class BatchNorm(Affine):
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.new_share)
         self.running_var.lerp_(variance.to(self.running_var.dtype), self.new_share)
 
+    def _by_position(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        """Return y (B, ..., H), in float32 at least, the statistics of a position over B examples."""
+        if x.dim() < 3:
+            raise ValueError(f"over=examples: x {tuple(x.shape)} has no positions")
+        broad = upcast(x).flatten(1, -2)
+        taken = self._stand_in(broad.shape[1])
+        mean, variance = self.running_mean[taken].to(broad), self.running_var[taken].to(broad)
+        if self.training and (len(x) or self.synchronized):
+            counted = None if rows is None else rows.flatten(1)
+            own = masked_moments(broad, (0,), counted, synchronized=self.synchronized)
+            own_mean, own_variance, count = (moment[0] for moment in own)
+            mean = torch.where(count >= 2, own_mean, mean)
+            variance = torch.where(count >= 2, own_variance, variance)
+            self._move_positions(own_mean, own_variance, count)
+        return ((broad - mean) * (variance + self._eps).rsqrt()).view(x.shape)
+
+    def _stand_in(self, positions: int) -> Tensor:
+        """Return whose running values each of so many positions takes; before any was seen, the first's."""
+        kept = torch.arange(len(self.seen), device=self.seen.device)
+        last = torch.where(self.seen, kept, 0).cummax(0).values
+        return last[torch.arange(positions, device=kept.device).clamp(max=len(kept) - 1)]
+
+    @torch.no_grad()
+    def _move_positions(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        kept = min(len(mean), len(self.seen))
+        if self.unbiased:
+            variance = variance * (count / (count - 1).clamp(min=1))
+        share = self.new_share * (count[:kept] >= 2).to(self.running_mean.dtype)
+        self.running_mean[:kept].lerp_(mean[:kept].to(share), share)
+        self.running_var[:kept].lerp_(variance[:kept].to(share), share)
+        self.seen[:kept] |= count[:kept, 0] >= 2
+
 
 class NoisyBatchNorm(BatchNorm):
     """Return BatchNorm's z, scaled and shifted in training by noise that is drawn anew at each step.
@@ -126,6 +167,7 @@ class NoisyBatchNorm(BatchNorm):
         momentum: float = 0.1,
     ) -> None:
         super().__init__(dim, eps=eps, momentum=momentum)
+        self.synchronized = None  # each process would draw noise of its own
         limits = {"mean_range": (mean_range, 0), "largest_spread": (largest_spread, 1), "jitter": (jitter, 0)}
         for name, (value, least) in limits.items():
             if not least <= value < float("inf"):
@@ -152,7 +194,8 @@ class PowerNorm(Affine):
     Shen et al. 2020, algorithm 2: psi is the running value in training too, and the gradient's term
     through it is a running approximation. During the first `warmup` batches psi is the batch's, with
     its true gradient (their PN-V). `alpha` is the weight of the old value, forward and backward.
-    Without the layer scale that the released code puts in front. Raises ValueError for alpha
+    Without the layer scale that the released code puts in front. Statistics are over all processes where
+    `synchronized` is true. Raises ValueError for alpha
     outside (0, 1) or a negative warmup.
     """
 
@@ -169,6 +212,7 @@ class PowerNorm(Affine):
         if warmup < 0 or warmup != int(warmup):
             raise ValueError(f"warmup={warmup}: must be a whole number of batches, at least 0")
         self.alpha, self.warmup, self._eps = alpha, warmup, eps
+        self.synchronized = False
         self.register_buffer("running_square", torch.ones(dim))
         self.register_buffer("projection", torch.zeros(dim))  # nu of algorithm 2
         self.register_buffer("batches", torch.zeros((), dtype=torch.long))
@@ -178,10 +222,10 @@ class PowerNorm(Affine):
         self.check_features(x)
         broad = upcast(x)
         psi = (self.running_square + self._eps).sqrt().to(broad.dtype)
-        if not self.training or x.numel() == 0:
+        if not self.training or (x.numel() == 0 and not self.synchronized):
             return self.affine(broad / psi, x)
         counted = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
-        square = _mean(broad.square(), counted)
+        square = self.mean(broad.square(), counted)
         if self.batches < self.warmup:
             y = broad / (square + self._eps).sqrt()
         else:
@@ -192,10 +236,16 @@ class PowerNorm(Affine):
         return self.affine(y, x)
 
     @torch.no_grad()
-    def move_projection(self, square: Tensor, product: Tensor) -> None:
+    def move_projection(self, square: Tensor, product: Tensor, counted: Tensor) -> None:
         """Move nu by the means of y^2 and of dl/dy * y over the rows that count."""
         new, dtype = 1 - self.alpha, self.projection.dtype
-        self.projection.mul_(1 - new * square.to(dtype)).add_(new * product.to(dtype))
+        square, product = (self.mean(x, counted).to(dtype) for x in (square, product))
+        self.projection.mul_(1 - new * square).add_(new * product)
+
+    def mean(self, x: Tensor, counted: Tensor) -> Tensor:
+        """Return the mean of each feature (H,) over the rows that count, 0 where none does."""
+        total = over_processes((x * counted).sum(tuple(range(x.dim() - 1))), self.synchronized)
+        return total / over_processes(counted.sum(), self.synchronized).clamp(min=1)
 
 
 class _Scale(torch.autograd.Function):
@@ -212,67 +262,20 @@ class _Scale(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         y, psi, counted = ctx.saved_tensors
         dx = (grad - ctx.norm.projection.to(y.dtype, copy=True) * y) / psi
-        with torch.no_grad():
-            ctx.norm.move_projection(_mean(y * y, counted), _mean(grad * y, counted))
+        ctx.norm.move_projection(y * y, grad * y, counted)
         return dx, None, None, None
 
 
-def _mean(x: Tensor, counted: Tensor) -> Tensor:
-    """Return the mean of each feature (H,) over the rows that count, 0 where none does."""
-    return (x * counted).sum(tuple(range(x.dim() - 1))) / counted.sum().clamp(min=1)
+def synchronize(model: nn.Module) -> None:
+    """Have every norm over the batch take its statistics over all processes of a run.
 
-
-class ByPosition(nn.Module):
-    """Return (x - mean)/sqrt(variance + eps) of x (B, ..., H), the statistics of a position over B examples.
-
-    The first `positions` have running values, which `new_share` of each batch moves. A position that
-    was not `seen` in training takes those of the last one before it that was, as Cooijmans et al. 2017 have
-    it behind their longest sequence: in evaluation and, with fewer than two examples, in training.
+    Raises ValueError for one that cannot: on its share of a batch it would be another norm.
     """
-
-    running_mean: Tensor
-    running_var: Tensor
-    seen: Tensor
-
-    def __init__(
-        self, dim: int, positions: int, *, eps: float, new_share: float, unbiased: bool, synchronized: bool
-    ) -> None:
-        super().__init__()
-        if positions != int(positions) or positions < 1:
-            raise ValueError(f"positions={positions}: must be a whole number above 0")
-        self.eps, self.new_share, self.unbiased, self.synchronized = eps, new_share, unbiased, synchronized
-        self.register_buffer("running_mean", torch.zeros(int(positions), dim))
-        self.register_buffer("running_var", torch.ones(int(positions), dim))
-        self.register_buffer("seen", torch.zeros(int(positions), dtype=torch.bool))
-
-    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return y (B, ..., H), in float32 at least; `rows` (B, ...) is true at what counts."""
-        if x.dim() < 3:
-            raise ValueError(f"over=examples: x {tuple(x.shape)} has no positions")
-        broad = upcast(x).flatten(1, -2)
-        taken = self._stand_in(broad.shape[1])
-        mean, variance = self.running_mean[taken].to(broad), self.running_var[taken].to(broad)
-        if self.training and len(x):
-            counted = None if rows is None else rows.flatten(1)
-            own = masked_moments(broad, (0,), counted, synchronized=self.synchronized)
-            own_mean, own_variance, count = (moment[0] for moment in own)
-            mean = torch.where(count >= 2, own_mean, mean)
-            variance = torch.where(count >= 2, own_variance, variance)
-            self._move(own_mean, own_variance, count)
-        return ((broad - mean) * (variance + self.eps).rsqrt()).view(x.shape)
-
-    def _stand_in(self, positions: int) -> Tensor:
-        """Return whose running values each of so many positions takes; before any was seen, the first's."""
-        kept = torch.arange(len(self.seen), device=self.seen.device)
-        last = torch.where(self.seen, kept, 0).cummax(0).values
-        return last[torch.arange(positions, device=kept.device).clamp(max=len(kept) - 1)]
-
-    @torch.no_grad()
-    def _move(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        kept = min(len(mean), len(self.seen))
-        if self.unbiased:
-            variance = variance * (count / (count - 1).clamp(min=1))
-        share = self.new_share * (count[:kept] >= 2).to(self.running_mean.dtype)
-        self.running_mean[:kept].lerp_(mean[:kept].to(share), share)
-        self.running_var[:kept].lerp_(variance[:kept].to(share), share)
-        self.seen[:kept] |= count[:kept, 0] >= 2
+    for name, module in model.named_modules():
+        if getattr(module, "depends_on_batch", False):
+            if getattr(module, "synchronized", None) is None:
+                raise ValueError(
+                    f"{name}: {type(module).__name__} is over the batch, and not over several processes'"
+                    " shares of it; train in one process"
+                )
+            module.synchronized = True

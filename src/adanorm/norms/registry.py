@@ -18,6 +18,11 @@ NORMS: dict[str, type[Norm]] = {
     "detach-mean": family.DetachMean,
     "detach-var": family.DetachVariance,
     "adanorm": family.AdaNorm,
+    "gradnorm": family.GradNorm,
+    "grad-only": family.GradOnly,
+    "grad-mean": family.GradMean,
+    "grad-variance": family.GradVariance,
+    "topk": family.TopK,
     "batchnorm": over_batch.BatchNorm,
     "batchnorm-noisy": over_batch.NoisyBatchNorm,
     "powernorm": over_batch.PowerNorm,
@@ -109,6 +114,11 @@ def norm_factory(norm: NormSettings) -> NormFactory:
     return NormFactory(cls, settings, _trial(norm.name, cls, settings))
 
 
+def reads(cls: type[Norm], setting: str) -> bool:
+    """Return whether a class of norms takes a setting: a parameter, `numerics` or `backend`."""
+    return setting in inspect.signature(cls).parameters
+
+
 def parameters_of(name: str) -> list[str]:
     """Return the names of the parameters that a norm of the suite takes."""
     return _parameters(NORMS[name])
@@ -130,10 +140,14 @@ def _settings(cls: type[Norm], norm: NormSettings, *, is_outside: bool) -> dict[
         if not is_outside or isinstance(default, bool | int | float | str):
             _check_type(key, value, default)
     for choice, value, default in (("numerics", norm.numerics, "paper"), ("backend", norm.backend, "auto")):
-        if choice in signature:
+        if reads(cls, choice):
             settings[choice] = value
-        elif is_outside and value not in (default, "eager"):  # it is no kernel of ours
-            raise ValueError(f"norm.{choice}={value}: {norm.name} has no choice of {choice}")
+        elif value != default and (choice == "numerics" or (is_outside and value != "eager")):
+            readers = ", ".join(name for name in NORMS if reads(NORMS[name], choice))
+            raise ValueError(
+                f"norm.{choice}={value}: {norm.name} has no choice of {choice}, so leave it {default};"
+                f" those that have one are {readers}"
+            )
     return settings
 
 

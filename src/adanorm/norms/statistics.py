@@ -10,7 +10,7 @@ from torch.distributed.nn import functional as joint
 
 
 def masked_moments(
-    x: Tensor, dims: Sequence[int], rows: Tensor | None = None, *, synchronized: bool = False
+    x: Tensor, dims: Sequence[int], rows: Tensor | None = None, *, synchronized: bool | None = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, biased variance and count over `dims` (kept, of size 1) of the rows that count.
 
@@ -19,14 +19,15 @@ def masked_moments(
     """
     counted = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
     counted, dims = counted.expand_as(x), list(dims)
-    count = _over_processes(counted.sum(dims, keepdim=True).to(x.dtype), synchronized)
-    total = _over_processes(x.masked_fill(~counted, 0).sum(dims, keepdim=True), synchronized)
+    count = over_processes(counted.sum(dims, keepdim=True).to(x.dtype), synchronized)
+    total = over_processes(x.masked_fill(~counted, 0).sum(dims, keepdim=True), synchronized)
     mean = total / count.clamp(min=1)
     squares = (x - mean).masked_fill(~counted, 0).square().sum(dims, keepdim=True)
-    return mean, _over_processes(squares, synchronized) / count.clamp(min=1), count
+    return mean, over_processes(squares, synchronized) / count.clamp(min=1), count
 
 
-def _over_processes(total: Tensor, synchronized: bool) -> Tensor:
+def over_processes(total: Tensor, synchronized: bool | None) -> Tensor:
+    """Return the sum of a tensor over the run's processes, with its gradients, or the tensor itself."""
     if not (synchronized and distributed.is_initialized()):
         return total
     if not total.requires_grad:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms.base import Norm
+from adanorm.norms.base import ORIGINAL, Norm
 from adanorm.norms.registry import NormChoice, NormFactory, norm_factory
 
-KINDS = ("layernorm", "rmsnorm")  # what a class's name ends with, in any library
-NAMES = {"weight", "bias"}
+KINDS = ("layernorm", "rmsnorm")  # what a class's name has in it, in any library
+NAMES = ("weight", "bias")
 CLOSE = 1e-3  # relative, of what a module gives to what its formula gives: an eps may differ
-# Where a norm keeps the module whose place it took: in its __dict__, in a tuple, where no state dict and no
-# optimizer sees it, and a copy of the model can be restored as well.
-ORIGINAL = "_adanorm_original"
+# A norm and the one whose place it took have these in common: a hook stays, wherever it was registered.
+HOOKS = [name for name, value in vars(nn.Module()).items() if "hook" in name and "state_dict" not in name]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class WithAffine(Norm):
 
 def swap(
     model: nn.Module,
-    norm: str | type[nn.Module],
+    norm: str | type[nn.Module] | partial[nn.Module],
     *,
     where: str | Sequence[str] = "*",
     params: Mapping[str, Any] | None = None,
@@ -53,22 +54,23 @@ def swap(
 ) -> Swapped:
     """Put a norm in the place of a model's LayerNorm and RMSNorm modules, and return at which sites.
 
-    `norm` is a name of the suite or a class that takes the number of features; `params` are its
-    settings, and `where` are globs over the names of modules. With `keep` the gains and biases that
-    were there stay, as the same parameters, behind the norm or in place of its own. A module counts
-    as a norm by what it computes: of a row, over its last axis; torch's over several axes are swapped for
-    norms that take several. `restore` undoes it. Raises ValueError
-    for an unknown norm or setting, where no site matches, or where none that does can be swapped.
+    `norm` is a name of the suite, or a class that takes the number of features, or a functools.partial
+    of one; `params` are its settings, and `where` are globs over the names of modules. With `keep` the
+    gains and biases that were there stay, as the same parameters, behind the norm or in place of its own.
+    A module counts as a norm by what it computes: of a row, over its last axis; torch's over several axes
+    are swapped for norms that take several. What is put in has the type, device, hooks and mode of what
+    was there, learns where that did, and shares parameters where those did. `restore` undoes it. Raises
+    ValueError for an unknown norm or setting, where a glob matches no site, or where no site that does can
+    be swapped.
     """
     globs = [where] if isinstance(where, str) else list(where)
     make = _factory(norm, params or {})
-    norms = {
-        name: module for name, module in model.named_modules(remove_duplicate=False) if _looks_like(module)
-    }
+    norms = {name: module for name, module in model.named_modules(remove_duplicate=False) if is_norm(module)}
+    for glob in globs or [""]:
+        if not any(fnmatchcase(name, glob) for name in norms):
+            known = ", ".join(norms) or "none"
+            raise ValueError(f"where={glob!r}: no LayerNorm or RMSNorm there; the model's are {known}")
     chosen = {name: module for name, module in norms.items() if any(fnmatchcase(name, g) for g in globs)}
-    if not chosen:
-        known = ", ".join(norms) or "none"
-        raise ValueError(f"where={where!r}: no LayerNorm or RMSNorm there; the model's are {known}")
     axes = make.trial.takes_axes
     left = {name: reason for name, module in chosen.items() if (reason := _why_not(name, module, axes=axes))}
     if len(left) == len(chosen):
@@ -76,84 +78,105 @@ def swap(
         others = f"; none of {len(left) - 1} others can be swapped either" if len(left) > 1 else ""
         raise ValueError(f"{first}: {reason}{others}")
     made: dict[int, nn.Module] = {}  # a module at several sites stays one
+    tied: dict[int, nn.Parameter] = {}
     for name, module in chosen.items():
         if name not in left:
             if id(module) not in made:
-                made[id(module)] = _in_place_of(module, make, name, keep=keep)
+                made[id(module)] = _in_place_of(module, make, model, name, keep=keep, tied=tied)
             model.set_submodule(name, made[id(module)])
     return Swapped(tuple(name for name in chosen if name not in left), left)
 
 
 def restore(model: nn.Module) -> tuple[str, ...]:
-    """Put back the norms that `swap` took out of a model, on the device it is on, and return at which sites.
+    """Put back the norms that `swap` took out of a model, as it is now, and return at which sites.
 
-    Raises ValueError where none was.
+    They have gone along where the model was moved or cast. Raises ValueError where none was swapped.
     """
     sites = {
-        name: module.__dict__[ORIGINAL][0]
+        name: module
         for name, module in model.named_modules(remove_duplicate=False)
         if ORIGINAL in module.__dict__
     }
     if not sites:
         raise ValueError("no norm of this model was swapped")
-    first = next(model.parameters(), None)
-    for name, original in sites.items():
-        now = model.get_submodule(name)
-        if first is not None:
-            original.to(first.device)
-        model.set_submodule(name, original.train(now.training))
+    for name, placed in sites.items():
+        original, kept = placed.__dict__[ORIGINAL]
+        for key, (owner, own) in kept.items():
+            original.register_parameter(key, getattr(placed.get_submodule(owner), own))
+        _share_hooks(placed, original)
+        model.set_submodule(name, original.train(placed.training))
     return tuple(sites)
 
 
-def _factory(norm: str | type[nn.Module], params: Mapping[str, Any]) -> NormFactory:
-    choice = (
-        NormChoice(norm, params) if isinstance(norm, str) else NormChoice(norm.__name__, params, outside=norm)
-    )
-    make = norm_factory(choice)
+def _factory(norm: str | type[nn.Module] | partial[nn.Module], params: Mapping[str, Any]) -> NormFactory:
+    if isinstance(norm, partial):
+        if norm.args:
+            raise ValueError(f"{norm}: give settings by name, the first argument is the number of features")
+        return _factory(norm.func, {**norm.keywords, **params})  # type: ignore[arg-type]
+    name = norm if isinstance(norm, str) else getattr(norm, "__name__", repr(norm))
+    make = norm_factory(NormChoice(name, params, outside=None if isinstance(norm, str) else norm))
     if make.trial.lives_in_layer:
-        raise ValueError(
-            f"norm {choice.name}: it works through the layer before it, which a model does not name"
-        )
+        raise ValueError(f"norm {name}: it works through the layer before it, which a model does not name")
     return make
 
 
-def _in_place_of(original: nn.Module, make: NormFactory, site: str, *, keep: bool) -> nn.Module:
-    shape = _shape(original)
+def _in_place_of(
+    original: nn.Module,
+    make: NormFactory,
+    model: nn.Module,
+    site: str,
+    *,
+    keep: bool,
+    tied: dict[int, nn.Parameter],
+) -> nn.Module:
+    shape = shape_of(original)
     assert shape is not None, "of a module that can be swapped"
     norm = make(shape[0] if len(shape) == 1 else shape, site=site)
-    own = next(original.parameters(), None)
-    if own is not None:
-        norm.to(own.device, own.dtype)
-    placed: nn.Module = norm
+    theirs = dict(original.named_parameters(recurse=False))
+    # A norm without parameters has the type and device of what is nearest around it.
+    around = [model.get_submodule(site.rsplit(".", count)[0]) for count in range(1, site.count(".") + 1)]
+    near = next((p for part in (original, *around, model) for p in part.parameters()), None)
+    if near is not None:
+        norm.to(near.device, near.dtype if near.is_floating_point() else None)
+    if theirs:
+        norm.requires_grad_(any(parameter.requires_grad for parameter in theirs.values()))
+    placed, kept = norm, {}
     if keep:
-        taken = {name for name in NAMES if _parameter(norm, name) is not None}
-        kept = {name: _parameter(original, name) for name in sorted(NAMES)}
-        for name in taken:
-            if kept[name] is not None:
-                norm.register_parameter(name, kept.pop(name))
-        behind = {name: kept.get(name) for name in ("weight", "bias")}
+        own = [name for name in NAMES if norm._parameters.get(name) is not None and name in theirs]
+        for name in own:
+            norm.register_parameter(name, theirs[name])
+        behind = {name: theirs[name] if name in theirs and name not in own else None for name in NAMES}
         if any(parameter is not None for parameter in behind.values()):
             placed = WithAffine(norm, **behind)
-    placed.__dict__[ORIGINAL] = (original,)
+        inner = "" if placed is norm else "norm"
+        kept = {name: (inner if name in own else "", name) for name in theirs}
+    else:
+        for name, parameter in norm.named_parameters():
+            if name in theirs:
+                parameter.requires_grad_(theirs[name].requires_grad)
+                norm.register_parameter(name, tied.setdefault(id(theirs[name]), parameter))
+    placed.__dict__[ORIGINAL] = (original, kept)
+    _share_hooks(original, placed)
     return placed.train(original.training)
 
 
-def _parameter(module: nn.Module, name: str) -> nn.Parameter | None:
-    return module._parameters.get(name)
+def _share_hooks(one: nn.Module, other: nn.Module) -> None:
+    other.__dict__.update({name: one.__dict__[name] for name in HOOKS})
 
 
-def _looks_like(module: nn.Module) -> bool:
-    is_torchs = isinstance(module, nn.LayerNorm | nn.RMSNorm)
+def is_norm(module: nn.Module) -> bool:
+    """Return whether a module looks like a LayerNorm or an RMSNorm, of any library, that was not swapped."""
     named = type(module).__name__.lower().replace("_", "")
-    return ORIGINAL not in module.__dict__ and (is_torchs or named.endswith(KINDS))
+    is_torchs = isinstance(module, nn.LayerNorm | nn.RMSNorm)
+    return ORIGINAL not in module.__dict__ and (is_torchs or any(kind in named for kind in KINDS))
 
 
 def _why_not(site: str, module: nn.Module, *, axes: bool) -> str | None:
     """Return why a module that is called a norm cannot be swapped, or None. `axes`: over several, it can."""
-    kind, shape = type(module), _shape(module)
+    kind, shape = type(module), shape_of(module)
     if not site:
         return "the model itself is a norm: put another in its place"
-    if {name for name, _ in module.named_parameters()} - NAMES:
+    if {name for name, _ in module.named_parameters()} - {*NAMES}:
         return f"{kind.__name__} has parameters beside a gain and a bias"
     if shape is None or (len(shape) != 1 and not axes):
         over = "unknown" if shape is None else len(shape)
@@ -163,9 +186,10 @@ def _why_not(site: str, module: nn.Module, *, axes: bool) -> str | None:
     return f"{kind.__name__} is no norm of rows over the last axis"
 
 
-def _shape(module: nn.Module) -> tuple[int, ...] | None:
+def shape_of(module: nn.Module) -> tuple[int, ...] | None:
+    """Return the sizes of the last axes that a norm is over, None where nothing in it says so."""
     shape = getattr(module, "normalized_shape", None)
-    weight = _parameter(module, "weight")
+    weight = module._parameters.get("weight")
     if shape is None and weight is not None:
         shape = weight.shape
     return None if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
@@ -173,15 +197,23 @@ def _shape(module: nn.Module) -> tuple[int, ...] | None:
 
 @torch.no_grad()
 def _is_over_rows(module: nn.Module, features: int) -> bool:
-    """Return whether a module standardizes rows, or divides them by their root mean square, with its gain."""
-    own = next(module.parameters(), torch.empty(0))
+    """Return whether a module standardizes rows, or divides them by their root mean square, with its gain.
+
+    A copy is asked, with a gain and a bias of its own: the module's may be 0, or have no numbers on `meta`.
+    """
     generator = torch.Generator().manual_seed(0)
-    x = (3 * torch.randn(2, 3, features, generator=generator) + 1).to(own.device, own.dtype)
-    gain, bias = _parameter(module, "weight"), _parameter(module, "bias")
     try:
-        z = module(x).double()
+        probe = copy.deepcopy(module)
+        own = next(probe.parameters(), torch.empty(0))
+        if own.is_meta:
+            own = next(probe.to_empty(device="cpu").parameters())
+        for parameter in probe.parameters():
+            parameter.copy_(torch.rand(parameter.shape, generator=generator) + 0.5)
+        x = (3 * torch.randn(2, 3, features, generator=generator) + 1).to(own.device, own.dtype)
+        z = probe.forward(x).double()  # past its hooks
     except (RuntimeError, ValueError, TypeError, IndexError):
         return False
+    gain, bias = (probe._parameters.get(name) for name in NAMES)
     x = x.double()
     centred = x - x.mean(-1, keepdim=True)
     bases: list[Tensor] = [part / part.square().mean(-1, keepdim=True).sqrt() for part in (centred, x)]

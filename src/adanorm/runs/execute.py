@@ -14,6 +14,7 @@ from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
 from adanorm.config.user_files import SPLITS
 from adanorm.data.inspection import Inspection
+from adanorm.norms.over_batch import synchronize
 from adanorm.records import loggers
 from adanorm.records.environment import origin, peak_memory
 from adanorm.records.folder import Recording, RunFolder
@@ -39,6 +40,8 @@ def execute(experiment: Experiment) -> None:
     _check_disk(folder, prepared.model)
     inspection = _inspected(experiment, prepared.task)
     with init_distributed(prepared.device) as world:
+        if world.size > 1:
+            synchronize(prepared.model)
         if world.is_main:
             if experiment.own_data:
                 print(_own_data(experiment, prepared.task))

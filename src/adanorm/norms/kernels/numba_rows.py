@@ -47,6 +47,8 @@ def _scales(variance: Number, features: int, eps: Number, released: bool) -> tup
     With released numerics y = c/(s + eps) for c = x - mean and s the unbiased deviation; ds/dx =
     c/((H-1) s) then brings the factor H/(H-1) * (s + eps)/s.
     """
+    if variance == np.inf:
+        variance -= variance  # NaN, as torch's LayerNorm has it, and not the zeros of 1/inf
     one, unbiased = type(variance)(1), type(variance)(features) / type(variance)(features - 1)
     if not released:
         return one / np.sqrt(variance + eps), one

@@ -35,6 +35,7 @@ def _shifted(x, at, inside, features):
 @triton.jit
 def _scales(variance, eps: tl.constexpr, unbiased: tl.constexpr):
     """Return 1/std and the factor of the variance's term: see numba_rows."""
+    variance = tl.where(variance == float("inf"), float("nan"), variance)  # see numba_rows
     share = tl.full(variance.shape, 1.0, variance.dtype)
     std = tl.sqrt(variance + eps)
     if unbiased > 0:
