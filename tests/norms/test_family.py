@@ -10,12 +10,31 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
-from adanorm.norms import AdaNorm, DetachMean, DetachNorm, DetachVariance, LayerNorm, LayerNormSimple, NoNorm
+from adanorm.norms import (
+    AdaNorm,
+    DetachMean,
+    DetachNorm,
+    DetachVariance,
+    GradMean,
+    GradNorm,
+    GradOnly,
+    GradVariance,
+    LayerNorm,
+    LayerNormSimple,
+    NoNorm,
+    TopK,
+)
+from tests.norms.cases import assert_same
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 SIMPLE = (LayerNormSimple, DetachNorm, DetachMean, DetachVariance)
+BY_GRADIENT = (GradNorm, GradOnly, GradMean, GradVariance)
+MEAN_STOPPED, VARIANCE_STOPPED = (
+    (DetachNorm, DetachMean, GradVariance),
+    (DetachNorm, DetachVariance, GradMean),
+)
 EPS = 1e-5
 
 
@@ -27,13 +46,15 @@ def standard_deviation(x: Array, numerics: str) -> float:
 
 def frozen_forward(cls: type[nn.Module], x: Array, at: Array, numerics: str, k: float, C: float) -> Any:
     """The paper's definition at x, with whatever is detached held at its value for `at`."""
-    mean = at.mean() if cls in (DetachNorm, DetachMean) else x.mean()
-    std = standard_deviation(at if cls in (DetachNorm, DetachVariance) else x, numerics)
+    mean = at.mean() if cls in MEAN_STOPPED else x.mean()
+    std = standard_deviation(at if cls in VARIANCE_STOPPED else x, numerics)
     y = (x - mean) / std
-    if cls is not AdaNorm:
-        return y
     y_at = (at - at.mean()) / standard_deviation(at, numerics)
-    return C * (1 - k * y_at) * y
+    if cls is AdaNorm:
+        return C * (1 - k * y_at) * y
+    if cls is GradNorm:
+        return at + y
+    return at + y - y_at if cls in BY_GRADIENT else y
 
 
 def gradient_by_differences(cls: type[nn.Module], x: Array, weights: Array, *rest: Any) -> Array:
@@ -57,7 +78,7 @@ def forward_and_gradient(norm: nn.Module, x: Array, weights: Array) -> tuple[Arr
 
 
 @pytest.mark.parametrize("numerics", ["paper", "released"])
-@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
+@pytest.mark.parametrize("cls", [*SIMPLE, *BY_GRADIENT, AdaNorm])
 @pytest.mark.parametrize("shape", [(2,), (7,), (64,), (3, 4)])
 def test_forward_and_gradient_follow_the_definition(
     cls: type[nn.Module], numerics: str, shape: tuple[int, ...]
@@ -93,6 +114,54 @@ def test_layernorm_simple_is_torchs_layernorm_without_affine() -> None:
     assert torch.equal(LayerNormSimple(33, backend="eager")(x), expected)
 
 
+@pytest.mark.parametrize("zero_centered", [False, True])
+@pytest.mark.parametrize("shape", [(6,), (2, 3)])
+def test_layernorm_in_released_numerics_has_gain_and_bias(
+    shape: tuple[int, ...], zero_centered: bool
+) -> None:
+    """The unbiased deviation with eps added to it, as a well-known tutorial has it."""
+    norm: Any = LayerNorm(shape, numerics="released", zero_centered=zero_centered).double()
+    gain = norm.gain_less_one if zero_centered else norm.weight
+    for parameter in norm.parameters():
+        nn.init.normal_(parameter)
+
+    def written_out(x: Tensor) -> Tensor:
+        axes = tuple(range(1, 1 + len(shape)))
+        std = x.var(axes, correction=1, keepdim=True).sqrt()
+        return (gain + zero_centered) * (x - x.mean(axes, keepdim=True)) / (std + EPS) + norm.bias
+
+    assert_same(norm, written_out, torch.randn(5, *shape, dtype=torch.float64))
+
+
+def test_topk_is_layernorm_of_rows_whose_extremes_are_cut() -> None:
+    norm, x = TopK(10, sigma=0.25).double(), torch.randn(50, 10, dtype=torch.float64)
+
+    def written_out(x: Tensor) -> Tensor:
+        ordered = x.sort(-1).values
+        return norm_of_rows(x.clamp(ordered[:, 1:2], ordered[:, -2:-1]))  # k = 2
+
+    norm_of_rows = nn.LayerNorm(10).double()
+    for ours, theirs in zip(norm.parameters(), norm_of_rows.parameters(), strict=True):
+        theirs.data.copy_(nn.init.normal_(ours))
+    assert_same(norm, written_out, x)
+    assert torch.autograd.gradgradcheck(norm, (x[:3].requires_grad_(),))
+    assert TopK(128).k == 1
+    assert TopK(512).k == 2
+
+
+@pytest.mark.parametrize("cls", BY_GRADIENT)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_value_is_x_itself_and_the_gradient_a_member_of_the_familys(cls: Any, dtype: torch.dtype) -> None:
+    """To the bit; gradnorm's value is x and the member's."""
+    x, inner = torch.randn(5, 33, dtype=dtype), LayerNormSimple(33)
+    inner._set(cls(33).member)
+    leaves = x.clone().requires_grad_(), x.clone().requires_grad_()
+    z, y = cls(33)(leaves[0]), inner(leaves[1])
+    assert torch.equal(z, x + y if cls is GradNorm else x)
+    weights = torch.randn(5, 33).to(dtype)
+    assert torch.equal(*(torch.autograd.grad(*pair, weights)[0] for pair in zip((z, y), leaves, strict=True)))
+
+
 def test_without_norm_nothing_happens() -> None:
     x = torch.randn(5, 33)
     assert NoNorm(33)(x) is x
@@ -112,12 +181,12 @@ def test_theorem_1(seed: int, features: int, spread: float, offset: float) -> No
     g = random.normal(size=features)
     tiny = 1e-12  # eps, which the theorem does not have, must not show
     sigma = np.sqrt(np.mean((x - x.mean()) ** 2) + tiny)
-    gradients = {cls: forward_and_gradient(cls(features, eps=tiny), x, g)[1] for cls in SIMPLE}
-    for cls, gradient in gradients.items():
-        mean = g.mean() / sigma if cls in (DetachNorm, DetachMean) else 0.0
+    for cls in (*SIMPLE, *BY_GRADIENT):
+        gradient = forward_and_gradient(cls(features, eps=tiny), x, g)[1]
+        mean = g.mean() / sigma if cls in MEAN_STOPPED else 0.0
         assert gradient.mean() == pytest.approx(mean, abs=1e-9 / sigma)
         variance = g.var() / sigma**2
-        if cls in (DetachNorm, DetachVariance):
+        if cls in VARIANCE_STOPPED:
             assert gradient.var() == pytest.approx(variance, rel=1e-9)
         else:
             assert gradient.var() <= variance * (1 + 1e-9)

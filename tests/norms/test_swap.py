@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import re
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -157,13 +158,97 @@ def test_where_nothing_can_be_swapped_the_reason_is_told(
         adanorm.swap(nn.Sequential(*parts), "rmsnorm", where=where)
 
 
+MOVES: dict[str, Callable[[nn.Module], Any]] = {
+    "to a device": lambda model: model.to("meta"),
+    "to float64": lambda model: model.double(),
+    "to half": lambda model: model.half(),
+    "to meta and to_empty": lambda model: model.to("meta").to_empty(device="cpu"),
+}
+
+
+@pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("affine", [True, False])
-def test_restored_norms_are_on_the_device_where_the_model_has_moved(affine: bool) -> None:
-    model = nn.Sequential(nn.LayerNorm(4, elementwise_affine=affine), *[nn.Linear(4, 4)] * affine)
-    adanorm.swap(model, "adanorm")
-    model.to("meta")
-    assert adanorm.restore(model) == ("0",)
-    assert all(parameter.is_meta for parameter in model.parameters())
+@pytest.mark.parametrize("move", MOVES.values(), ids=list(MOVES))
+def test_swapped_and_restored_norms_go_where_the_model_goes(
+    move: Callable[[nn.Module], Any], affine: bool, keep: bool
+) -> None:
+    def made() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4, elementwise_affine=affine))
+
+    def kinds(model: nn.Module) -> list[Any]:
+        return [(name, p.device, p.dtype) for name, p in model.named_parameters()]
+
+    model, plain, after = made(), made(), made()
+    adanorm.swap(model, "layernorm", keep=keep)
+    for one in (model, plain, after):
+        move(one)
+    adanorm.swap(after, "layernorm", keep=keep)
+    own = next(plain.parameters())
+    for one in (model, after):
+        assert {(p.device, p.dtype) for p in one.parameters()} == {(own.device, own.dtype)}
+        before = dict(one.named_parameters())
+        adanorm.restore(one)
+        assert kinds(one) == kinds(plain)
+        assert not keep or not affine or one.get_parameter("1.weight") is before["1.weight"]
+
+
+def test_hooks_mode_frozen_and_tied_parameters_stay_what_they_are() -> None:
+    model, calls = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4), FamilyRMSNorm(4)).eval(), []
+    first, second, third = model
+    second.weight = first.weight
+    first.bias.requires_grad_(False)
+    third.requires_grad_(False)
+    early = third.register_forward_hook(lambda *_: calls.append("early"))
+    adanorm.swap(model, "layernorm")
+    assert calls == [], "a norm is tried without its hooks"
+    late = model[2].register_forward_pre_hook(lambda *_: calls.append("late"))
+    assert model[0].weight is model[1].weight
+    assert [p.requires_grad for p in model.parameters()] == [True, False, True, False, False]
+    assert not any(part.training for part in model.modules())
+    model(torch.randn(2, 4))
+    assert calls == ["late", "early"]
+    early.remove()
+    adanorm.restore(model)
+    model(torch.randn(2, 4))
+    assert calls == ["late", "early", "late"]
+    late.remove()
+    model(torch.randn(2, 4))
+    assert len(calls) == 3
+    assert [p.requires_grad for p in model.parameters()] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("where", ["cpu", "meta"])
+def test_a_norm_is_known_on_meta_and_whatever_its_gain_is(where: str) -> None:
+    with torch.device(where):
+        parts = {"rms": FamilyRMSNorm(4), "less": LessRMSNorm(4), "shift": NamedSoLayerNorm(4)}
+    for part in parts.values():
+        nn.init.zeros_(part.weight)
+    model = nn.ModuleDict(parts)
+    assert adanorm.swap(model, "rmsnorm").sites == ("rms",)
+    assert model["rms"].weight.device.type == where
+
+
+class TritonRMSNormFast(FamilyRMSNorm):
+    """What is around the words LayerNorm and RMSNorm does not matter."""
+
+
+def test_every_glob_must_match_and_a_name_may_say_more() -> None:
+    model = nn.Sequential(TritonRMSNormFast(4), nn.LayerNorm(4))
+    with pytest.raises(ValueError, match=r"where='encoder\.\*': .*; the model's are 0, 1$"):
+        adanorm.swap(model, "adanorm", where=["0", "encoder.*"])
+    with pytest.raises(ValueError, match="where=''"):
+        adanorm.swap(model, "adanorm", where=[])
+    assert adanorm.swap(model, "adanorm").sites == ("0", "1")
+
+
+def test_a_partial_of_a_class_is_a_norm() -> None:
+    model = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4))
+    adanorm.swap(model, partial(AdaNorm, k=0.2, C=2.0), params={"C": 3.0})
+    assert (model[0].member.k, model[0].member.C) == (0.2, 3.0)
+    adanorm.restore(model)
+    for mistake in (partial(AdaNorm, 4), partial(torch.softmax, dim=0), torch.softmax):
+        with pytest.raises(ValueError, match=r"give settings by name|a class of torch\.nn\.Module"):
+            adanorm.swap(model, mistake)  # type: ignore[arg-type]
 
 
 def test_kept_gains_and_biases_are_the_same_parameters_behind_the_norm() -> None:

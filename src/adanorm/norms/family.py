@@ -89,6 +89,9 @@ class TopK(nn.LayerNorm, Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
+        return _by_row(self, x, self._of_cut_rows)
+
+    def _of_cut_rows(self, x: Tensor) -> Tensor:
         high = x.topk(self.k).values[..., -1:]
         low = x.topk(self.k, largest=False).values[..., -1:]
         cut = x.minimum(high).maximum(low)

@@ -125,8 +125,27 @@ def test_statistics_are_of_the_updates_mean_loss(record: Records) -> None:
         assert row is not None
         found.append(row["values"])
     assert list(found[0]) == ["norms.0", "norms.1"]
+    trainer, _ = begin(one.experiment)
+    seen: dict[str, tuple[Tensor, Tensor]] = {}
+    for site in found[0]:
+        norm = trainer.model.get_submodule(site)
+        norm.register_full_backward_hook(lambda _, dx, dz, site=site: seen.update({site: (dx[0], dz[0])}))
+    batches = [batch.to(torch.device("cpu")) for batch in next(trainer.batches())]
+    whole = type(batches[0])(
+        *(torch.cat([getattr(b, name) for b in batches]) for name in ("inputs", "targets"))
+    )
+    loss = trainer.task.loss(trainer.model, whole, ())
+    torch.autograd.backward(loss.total / loss.units)
     for site, values in found[0].items():
         assert found[1][site] == pytest.approx(values, rel=1e-3)
+        for at, gradient in zip(("before", "after"), seen[site], strict=True):
+            rows = gradient.reshape(-1, gradient.shape[-1])[seen[site][1].flatten(0, -2).any(-1)]
+            assert values[f"mean_{at}"] == pytest.approx(
+                rows.mean(-1).abs().mean().item(), rel=1e-3, abs=1e-9
+            )
+            assert values[f"variance_{at}"] == pytest.approx(
+                rows.var(-1, correction=0).mean().item(), rel=1e-3
+            )
 
 
 @pytest.mark.parametrize("task", ["rt", "mnist", "ptb", "enwik8", "de-en"])
