@@ -8,4 +8,5 @@ from pathlib import Path
 from tests.norms.test_over_batch import share_of_synchronized_norms
 
 if __name__ == "__main__":
-    share_of_synchronized_norms(*map(int, sys.argv[1:4]), Path(sys.argv[4]))
+    rank, world, port = (int(argument) for argument in sys.argv[1:4])
+    share_of_synchronized_norms(rank, world, port, Path(sys.argv[4]))

@@ -173,7 +173,7 @@ def test_both_exporters_write_onnx_that_computes_the_norms_or_refuse(dynamo: boo
     for names in [[*NORMS]] if dynamo else [[name] for name in NORMS]:
         module = Each(names).eval()
         try:
-            torch.onnx.export(module, (x,), path, dynamo=dynamo, verbose=False, input_names=["x"])  # type: ignore[arg-type]
+            torch.onnx.export(module, (x,), path, dynamo=dynamo, verbose=False, input_names=["x"])
         except (AssertionError, torch.onnx.errors.UnsupportedOperatorError):
             refused |= {*names}
             continue

@@ -125,7 +125,7 @@ def test_layernorm_in_released_numerics_has_gain_and_bias(
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
 
-    def written_out(x: Tensor) -> Tensor:
+    def written_out(x: Tensor) -> Any:
         axes = tuple(range(1, 1 + len(shape)))
         std = x.var(axes, correction=1, keepdim=True).sqrt()
         return (gain + zero_centered) * (x - x.mean(axes, keepdim=True)) / (std + EPS) + norm.bias
@@ -136,7 +136,7 @@ def test_layernorm_in_released_numerics_has_gain_and_bias(
 def test_topk_is_layernorm_of_rows_whose_extremes_are_cut() -> None:
     norm, x = TopK(10, sigma=0.25).double(), torch.randn(50, 10, dtype=torch.float64)
 
-    def written_out(x: Tensor) -> Tensor:
+    def written_out(x: Tensor) -> Any:
         ordered = x.sort(-1).values
         return norm_of_rows(x.clamp(ordered[:, 1:2], ordered[:, -2:-1]))  # k = 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_a_batch_of_one_row_is_normalized_by_the_running_values_and_leaves_them(
     torch.testing.assert_close(z, norm.eval()(x))
 
 
-SHARED = {
+SHARED: dict[str, Callable[[], nn.Module]] = {
     "over rows": lambda: BatchNorm(H),
     "over examples": lambda: BatchNorm(H, over="examples", positions=3),
     "powernorm": lambda: PowerNorm(H, warmup=10),

@@ -222,7 +222,7 @@ def test_a_norm_is_known_on_meta_and_whatever_its_gain_is(where: str) -> None:
     with torch.device(where):
         parts = {"rms": FamilyRMSNorm(4), "less": LessRMSNorm(4), "shift": NamedSoLayerNorm(4)}
     for part in parts.values():
-        nn.init.zeros_(part.weight)
+        nn.init.zeros_(part.get_parameter("weight"))
     model = nn.ModuleDict(parts)
     assert adanorm.swap(model, "rmsnorm").sites == ("rms",)
     assert model["rms"].weight.device.type == where
@@ -242,9 +242,11 @@ def test_every_glob_must_match_and_a_name_may_say_more() -> None:
 
 
 def test_a_partial_of_a_class_is_a_norm() -> None:
-    model = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4))
-    adanorm.swap(model, partial(AdaNorm, k=0.2, C=2.0), params={"C": 3.0})
-    assert (model[0].member.k, model[0].member.C) == (0.2, 3.0)
+    model, settings = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4)), {"k": 0.2, "C": 2.0}
+    norm: Any = partial(AdaNorm, **settings)
+    adanorm.swap(model, norm, params={"C": 3.0})
+    swapped: Any = model[0]
+    assert (swapped.member.k, swapped.member.C) == (0.2, 3.0)
     adanorm.restore(model)
     for mistake in (partial(AdaNorm, 4), partial(torch.softmax, dim=0), torch.softmax):
         with pytest.raises(ValueError, match=r"give settings by name|a class of torch\.nn\.Module"):

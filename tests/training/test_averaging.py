@@ -45,7 +45,7 @@ def test_what_was_seen_in_any_of_the_evaluations_is_seen_in_their_average(tmp_pa
         held.append((1.0, update))
         keep_weights(norm, held, average, SelectionMetric("accuracy", True), tmp_path, write=True)
     norm.load_state_dict(mean_weights(held, tmp_path, torch.device("cpu")))
-    assert norm.by_position.seen.tolist() == [True, True, True, False]
+    assert norm.seen.tolist() == [True, True, True, False]
 
 
 def test_the_optimizer_has_the_settings_of_training_weight_decay_among_them() -> None:

@@ -38,15 +38,13 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
 
 def _geometric_means(cell: Sequence[AnalysisRecord], name: str) -> list[float]:
     """Return the geometric mean of a quantity's observations, of each record that has ended and has it."""
-    found: list[float] = []
+    means: list[float] = []
     for record in cell:
         if analysis_results([record]):
-            rows = [
-                {"values": {place: {name: values.get(name)} for place, values in row["values"].items()}}
-                for row in reader.record(record.folder()).rows("rows.jsonl")
-            ]
-            found += averages(rows, geometric_mean).summary.values()
-    return found
+            rows = reader.record(record.folder()).rows("rows.jsonl")
+            summary = averages(rows, geometric_mean, only=name).summary
+            means += summary.values()
+    return means
 
 
 def unchanged_with(analysis: Analysis, grid: AnalysisGrid) -> dict[str, list[str]]:
@@ -81,17 +79,18 @@ def geometric_mean(numbers: Iterable[float]) -> float:
     return math.exp(fmean(logarithms))
 
 
-def averages(rows: Sequence[dict[str, Any]], mean: Mean = fmean) -> Averages:
+def averages(rows: Sequence[dict[str, Any]], mean: Mean = fmean, *, only: str | None = None) -> Averages:
     """Return each quantity's mean over observations, at each place and over the places it is known at."""
     seen: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         for place, values in row["values"].items():
             for name, value in values.items():
-                if value is not None:
+                if value is not None and only in (None, name):
                     seen.setdefault(place, {}).setdefault(name, []).append(value)
     places = {
-        place: {name: mean(numbers) for name, numbers in found.items()} for place, found in seen.items()
+        place: {name: mean(numbers) for name, numbers in quantities.items()}
+        for place, quantities in seen.items()
     }
-    names = dict.fromkeys(name for found in places.values() for name in found)
-    summary = {name: mean(found[name] for found in places.values() if name in found) for name in names}
+    names = dict.fromkeys(name for means in places.values() for name in means)
+    summary = {name: mean(means[name] for means in places.values() if name in means) for name in names}
     return Averages(summary, places)

@@ -30,13 +30,11 @@ class Call:
 
         In float32 at least; asked once the gradients are known.
         """
-        found = []
-        for tensor in (self.x, self.z, self.dx, self.dz):
-            assert tensor is not None, "asked once the gradients are known"
-            found.append(upcast(tensor).reshape(-1, tensor.shape[-1]))
-        dz = found[-1]
+        known = [tensor for tensor in (self.x, self.z, self.dx, self.dz) if tensor is not None]
+        assert len(known) == 4, "asked once the gradients are known"
+        x, z, dx, dz = (upcast(tensor).reshape(-1, tensor.shape[-1]) for tensor in known)
         reached = (dz.amax(-1) != 0) | (dz.amin(-1) != 0)  # ten times as fast as any()
-        return found if reached.all() else [rows[reached] for rows in found]
+        return [x, z, dx, dz] if reached.all() else [rows[reached] for rows in (x, z, dx, dz)]
 
 
 def row_moments(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,11 +56,7 @@ def record_norm_calls(sites: Mapping[str, nn.Module], seen: OnCall, *, gradients
     comes through the norm alone: a residual's gradient of the same x is none of it. The numbers of
     the pass stay what they are.
     """
-    hooks = []
-    for site, norm in sites.items():
-        calls: list[Call] = []
-        before, after = _hooks(site, calls, seen, gradients=gradients)
-        hooks += [norm.register_forward_pre_hook(before), norm.register_forward_hook(after)]
+    hooks = [hook for site, norm in sites.items() for hook in _hooks(site, norm, seen, gradients=gradients)]
     try:
         yield
     finally:
@@ -70,41 +64,38 @@ def record_norm_calls(sites: Mapping[str, nn.Module], seen: OnCall, *, gradients
             hook.remove()
 
 
-def _hooks(site: str, calls: list[Call], seen: OnCall, *, gradients: bool) -> tuple[Any, Any]:
+def _hooks(site: str, norm: nn.Module, seen: OnCall, *, gradients: bool) -> tuple[Any, Any]:
+    """Register what hands on the calls of one norm, and return the hooks."""
+    calls: list[Call] = []
+
     def before(norm: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         x = arguments[0]
-        calls.append(Call(norm, x.detach(), counted=arguments[1] if len(arguments) > 1 else None))
+        call = Call(norm, x.detach(), counted=arguments[1] if len(arguments) > 1 else None)
+        calls.append(call)
         if not gradients or not x.requires_grad:
             return None
-        alias = x.view_as(x)  # a name of its own for x as the norm's input
-        alias.register_hook(_arrived(calls[-1]))
-        return (alias, *arguments[1:])
 
-    def _arrived(call: Call) -> Callable[[Tensor], None]:
-        def hook(gradient: Tensor) -> None:
+        def arrived(gradient: Tensor) -> None:
             call.dx = gradient.detach()
             seen(site, call)
 
-        return hook
+        alias = x.view_as(x)  # a name of its own for x as the norm's input
+        alias.register_hook(arrived)
+        return (alias, *arguments[1:])
 
     def after(norm: nn.Module, arguments: tuple[Any, ...], z: Tensor) -> Tensor | None:
         call = calls.pop()
         call.z = z.detach()
         if not gradients:
             seen(site, call)
-            return None
-        if not z.requires_grad:
+        if not (gradients and z.requires_grad):
             return None
         if z is arguments[0]:
             z = z.view_as(z)  # w/o Norm: so that its hook is called before x's
-
-        def left(gradient: Tensor) -> None:
-            call.dz = gradient.detach()
-
-        z.register_hook(left)  # type: ignore[no-untyped-call]
+        z.register_hook(lambda gradient: setattr(call, "dz", gradient.detach()))  # type: ignore[no-untyped-call]
         return z
 
-    return before, after
+    return norm.register_forward_pre_hook(before), norm.register_forward_hook(after)
 
 
 def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple[int, Values]:

@@ -57,40 +57,36 @@ class Analysis(Config):
     @field_validator("norms", mode="before")
     @classmethod
     def _all_are_the_others(cls, norms: Any) -> Any:
-        norms = ["all"] if norms == "all" else norms
-        if not isinstance(norms, list) or "all" not in norms:
+        if norms != "all" and not (isinstance(norms, list) and "all" in norms):
             return norms
-        place = norms.index("all")
-        return [*norms[:place], *(n for n in choices("norm") if n not in norms), *norms[place + 1 :]]
+        named = ["all"] if norms == "all" else norms
+        others = [norm for norm in choices("norm") if norm not in named]
+        return [norm for entry in named for norm in (others if entry == "all" else [entry])]
 
     @model_validator(mode="after")
     def _observes_something(self) -> Analysis:
         for option, value in self.options.items():
             if not isinstance(value, str) and value <= 0:
-                raise ValueError(f"{option}={value}: must be above 0")
+                raise ValueError(f"{option}={value:g}: must be above 0")
         if self.steps is None or self.every is None:
             if self.tasks:
                 raise ValueError("steps and every must be set")
             return self
         if self.every > self.steps:
             raise ValueError(f"every={self.every}: nothing is observed in steps={self.steps}")
-        probes = self.options.get("probes", 0)
-        if isinstance(probes, int) and probes > self.steps:
-            raise ValueError(f"probes={probes}: more than steps={self.steps}")
-        smallest, largest = (self.options.get(end) for end in ("smallest", "largest"))
-        if isinstance(smallest, int | float) and isinstance(largest, int | float):
-            if smallest >= largest:
-                raise ValueError(f"smallest={smallest}: must be below largest={largest}")
-            if probes == 1:
-                raise ValueError("probes=1: a range needs two")
+        probes, smallest, largest = (self.options.get(key) for key in ("probes", "smallest", "largest"))
+        if isinstance(probes, int) and not 1 < probes <= self.steps:
+            reason = "a range needs two" if probes == 1 else f"more than steps={self.steps}"
+            raise ValueError(f"probes={probes}: {reason}")
+        if isinstance(smallest, float) and isinstance(largest, float) and smallest >= largest:
+            raise ValueError(f"smallest={smallest:g}: must be below largest={largest:g}")
         return self
 
     def settings(self) -> dict[str, Any]:
         """Return what makes its observations what they are, as plain values."""
-        found: dict[str, Any] = {"name": self.name, "steps": self.steps, "every": self.every, **self.options}
-        if self.evaluate:
-            found["evaluate"] = True
-        return {key: value for key, value in found.items() if value is not None}
+        settings = {"name": self.name, "steps": self.steps, "every": self.every, **self.options}
+        settings["evaluate"] = self.evaluate or None
+        return {key: value for key, value in settings.items() if value is not None}
 
 
 def analysis_names() -> list[str]:
@@ -114,40 +110,24 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
         analysis = Analysis.model_validate(values)
     except ValidationError as error:
         raise ValueError(f"analysis {name}: {first_problem(error)}") from None
-    _check("task", [*analysis.tasks, *analysis.task_overrides], choices("task"))
-    named = [norm for norm in analysis.norms if ":" not in norm]  # package.module:Class is looked for later
-    _check("norm", named, [*choices("norm"), *outside_norms()])
+    norms = [norm for norm in analysis.norms if ":" not in norm]  # package.module:Class is looked for later
+    known = {"task": choices("task"), "norm": [*choices("norm"), *outside_norms()]}
+    for kind, entries in (("task", [*analysis.tasks, *analysis.task_overrides]), ("norm", norms)):
+        for entry in entries:
+            if entry not in known[kind]:
+                raise ValueError(f"unknown {kind} {entry!r}: choose from {', '.join(known[kind])}")
     return analysis
 
 
 def _typed(key: str, text: str, default: Param | None) -> Any:
+    """Return a user's value for a key, of the type that an option has; raises ValueError for another."""
     if not text:
         raise ValueError(f"{key}=: needs a value")
     try:
-        value = read_yaml(text) if default is None else _number_or_text(text)
+        return read_yaml(text) if default is None else type(default)(text)
     except ValueError:
-        raise ValueError(f"{key}={text}: cannot be read") from None
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if isinstance(default, int) and not isinstance(value, int):
-        raise ValueError(f"{key}={text}: must be a whole number")
-    if isinstance(default, float) and not number:
-        raise ValueError(f"{key}={text}: must be a number")
-    return value
-
-
-def _number_or_text(text: str) -> Param:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _check(kind: str, entries: Sequence[str], known: Sequence[str]) -> None:
-    for entry in entries:
-        if entry not in known:
-            raise ValueError(f"unknown {kind} {entry!r}: choose from {', '.join(known)}")
+        kinds = {int: "must be a whole number", float: "must be a number"}
+        raise ValueError(f"{key}={text}: {kinds.get(type(default), 'cannot be read')}") from None
 
 
 class AnalysisRecord(NamedTuple):
@@ -191,18 +171,13 @@ def analysis_grid(
     `runs` is the folder of the runs' records, and `overrides` are of every run. Raises ValueError
     as composing does.
     """
-    changes = {
-        task: [*analysis.overrides, *analysis.task_overrides.get(task, ()), *overrides]
-        for task in analysis.tasks or [""]
-    }
-    for given in changes.values():
-        check_fixed(given)
-
-    def records(norm: str, task: str) -> list[AnalysisRecord]:
+    grid: AnalysisGrid = {}
+    for task in analysis.tasks or [""]:
+        changes = [*analysis.overrides, *analysis.task_overrides.get(task, ()), *overrides]
+        check_fixed(changes)
         named = f"task={task}" if task else UNTUNED
-        first = cached_experiment(
-            [named, f"norm={norm}", f"scale={analysis.scale}", *changes[task]], runs=runs
-        )
-        return [AnalysisRecord(analysis, first.model_copy(update={"seed": seed})) for seed in analysis.seeds]
-
-    return {(norm, task): records(norm, task) for task in changes for norm in analysis.norms}
+        for norm in analysis.norms:
+            run = cached_experiment([named, f"norm={norm}", f"scale={analysis.scale}", *changes], runs=runs)
+            runs_by_seed = [run.model_copy(update={"seed": seed}) for seed in analysis.seeds]
+            grid[norm, task] = [AnalysisRecord(analysis, one) for one in runs_by_seed]
+    return grid

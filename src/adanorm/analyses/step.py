@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -97,26 +97,20 @@ def _put_back(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None:
 Tensors = dict[str, Tensor]  # by a parameter's name
 
 
-class UpdateStart(NamedTuple):
-    """What an update started from: the weights, and at them the gradient of the batch's mean loss.
+def update_and_gradient(step: Step) -> tuple[Tensors, Tensors]:
+    """Make the update of a step; return the weights before it, and there the gradient of the mean loss.
 
-    The gradient is the loss's own, not clipped, of the parameters that it reaches.
+    The gradient is the loss's own, not clipped, of the parameters that it reaches. It costs nothing more,
+    unless the update clips it: then a pass.
     """
-
-    weights: Tensors
-    gradient: Tensors
-
-
-def update_and_gradient(step: Step) -> UpdateStart:
-    """Make the update of a step. Its gradient costs nothing more, unless it is clipped: then a pass."""
     weights = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
     if step.trainer.settings.clip_norm is None:
         step.update()
-        return UpdateStart(weights, _gradients(step))
+        return weights, _gradients(step)
     with step.preserved_state():
         _, gradient = loss_and_gradient(step)
     step.update()
-    return UpdateStart(weights, gradient)
+    return weights, gradient
 
 
 def set_parameters(step: Step, values: Mapping[str, Tensor], *, names: Collection[str] | None = None) -> None:

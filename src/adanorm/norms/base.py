@@ -122,8 +122,8 @@ def as_norm(cls: Any) -> type[Norm]:
 class Gained(Norm):
     """What a norm does with its gain and bias, whatever made them."""
 
-    weight: nn.Parameter | None
-    bias: nn.Parameter | None
+    weight: Any  # a parameter of gains, or None; so are the others
+    bias: Any
     gain_less_one: nn.Parameter | None
 
     @property

@@ -134,17 +134,13 @@ class ClosedFormNorm(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
-        return _by_row(self, x, self._rows)
+        return _by_row(
+            self, x, lambda x: self._placed(x, closed_form(x, self.computed, backend=self.backend))
+        )
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the definition: (..., H)."""
-        return _by_row(self, x, self._reference_rows)
-
-    def _rows(self, rows: Tensor) -> Tensor:
-        return self._placed(rows, closed_form(rows, self.computed, backend=self.backend))
-
-    def _reference_rows(self, rows: Tensor) -> Tensor:
-        return self._placed(rows, definition(rows, self.computed))
+        return _by_row(self, x, lambda x: self._placed(x, definition(x, self.computed)))
 
     def _placed(self, x: Tensor, y: Tensor) -> Tensor:
         """Return z of rows x and of what the computed member makes of them."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -127,9 +129,13 @@ def test_statistics_are_of_the_updates_mean_loss(record: Records) -> None:
     assert list(found[0]) == ["norms.0", "norms.1"]
     trainer, _ = begin(one.experiment)
     seen: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def keep(site: str) -> Any:
+        return lambda _, dx, dz: seen.update({site: (dx[0], dz[0])})
+
     for site in found[0]:
         norm = trainer.model.get_submodule(site)
-        norm.register_full_backward_hook(lambda _, dx, dz, site=site: seen.update({site: (dx[0], dz[0])}))
+        norm.register_full_backward_hook(keep(site))
     batches = [batch.to(torch.device("cpu")) for batch in next(trainer.batches())]
     whole = type(batches[0])(
         *(torch.cat([getattr(b, name) for b in batches]) for name in ("inputs", "targets"))

@@ -73,19 +73,19 @@ class _Case(NamedTuple):
 
 def _case(norm: nn.Module, x: Tensor, dz: Tensor) -> _Case | None:
     """Return the theorem's case of a norm: one of the family, or LayerNorm with g = gain * dl/dz."""
-    if isinstance(norm, LayerNorm) and len(norm.normalized_shape) == 1:
-        sigma = (row_moments(x)[1] + norm.eps).sqrt()
-        gain = norm.weight
-        return _Case(dz if gain is None else dz * gain.detach(), sigma, mean_detached=False, equality=False)
-    if not isinstance(norm, ClosedFormNorm) or getattr(norm, "phi_gradient", False):
+    if not isinstance(norm, LayerNorm | ClosedFormNorm) or len(norm.normalized_shape) > 1:
+        return None
+    if getattr(norm, "phi_gradient", False):
         return None
     member = norm.member
     mean, variance = row_moments(x)
     sigma = deviation(variance, x.shape[-1], member)
     g = dz
-    if isinstance(norm, AdaNorm):
-        C = getattr(norm, "C", None)  # a learned one
-        scale = member.C if C is None else C.detach()
+    if isinstance(norm, LayerNorm):
+        gain = norm.learned_gain
+        g = dz if gain is None else dz * gain.detach()
+    elif isinstance(norm, AdaNorm):
+        scale = member.C if norm.C is None else norm.C.detach()
         y = (x - mean[:, None]).div_(sigma[:, None])
         g = y.mul_(-scale * member.k).add_(scale).mul_(dz)
     return _Case(g, sigma, member.detach_mean, equality=member.detach_variance)
