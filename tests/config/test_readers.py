@@ -19,7 +19,7 @@ from adanorm.norms.registry import NORMS
 from adanorm.runs.execute import execute
 
 UNREAD = [
-    ("norm=layernorm norm.numerics=released", "read by norm=layernorm-simple, detachnorm"),
+    ("norm=rmsnorm norm.numerics=released", "read by norm=layernorm, layernorm-simple"),
     ("norm=none norm.numerics=released", "read by norm="),
     ("norm=layernorm norm.placement=final", "read by every norm but layernorm as it is"),
     ("task=enwik8 +training.label_smoothing=0.1", "read by classification and translation"),

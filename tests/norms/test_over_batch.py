@@ -269,8 +269,6 @@ def test_what_shows_it_no_positions_is_refused_with_the_reason() -> None:
     for positions in (0, 2.5):
         with pytest.raises(ValueError, match=f"positions={positions}: must be a whole number above 0"):
             by_position(positions=positions)
-    with pytest.raises(ValueError, match="positions=9: only over=examples reads it"):
-        by_position(over="rows", positions=9)
     assert compatible_norm(compose_experiment(["task=rt", "norm=batchnorm", "norm.params.over=examples"]))
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
+from adanorm.config.readers import NUMERICS
 from adanorm.norms import NORMS, Norm, NormChoice, norm_factory
 
 OUTSIDE = """
@@ -82,11 +83,15 @@ def test_a_norm_is_found_by_its_path(overrides: list[str]) -> None:
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 2.0))
 
 
+@pytest.mark.parametrize("name", [*NORMS, "doubled"])
 @pytest.mark.usefixtures("outside_package")
-def test_released_numerics_of_a_norm_without_them_are_refused() -> None:
-    norm = compose_experiment(["norm=doubled", "norm.numerics=released"]).norm
-    with pytest.raises(ValueError, match="has no choice of numerics"):
-        norm_factory(norm)
+def test_released_numerics_of_a_norm_without_them_are_refused(name: str) -> None:
+    if name in NUMERICS:
+        norm_factory(NormChoice(name, numerics="released"))(8, site="a")
+        return
+    outside = None if name in NORMS else compose_experiment(["norm=doubled"]).norm.outside
+    with pytest.raises(ValueError, match=r"has no choice of numerics, so leave it paper; .* are layernorm, "):
+        norm_factory(NormChoice(name, numerics="released", outside=outside))
 
 
 class Plain(nn.Module):

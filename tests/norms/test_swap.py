@@ -242,8 +242,8 @@ def test_every_glob_must_match_and_a_name_may_say_more() -> None:
 
 
 def test_a_partial_of_a_class_is_a_norm() -> None:
-    model, settings = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4)), {"k": 0.2, "C": 2.0}
-    norm: Any = partial(AdaNorm, **settings)
+    model = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4))
+    norm: Any = partial(AdaNorm, k=0.2, C=2.0)
     adanorm.swap(model, norm, params={"C": 3.0})
     swapped: Any = model[0]
     assert (swapped.member.k, swapped.member.C) == (0.2, 3.0)

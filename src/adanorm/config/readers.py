@@ -12,7 +12,10 @@ from adanorm.config.paths import choices
 from adanorm.config.user_files import SPLITS
 
 MADE_UP = ("synthetic", FULL_SIZE)  # sources of data that are drawn
-NUMERICS = ("layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm")  # norms with a choice
+NUMERICS = (  # norms with a choice
+    "layernorm", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm", "gradnorm",
+    "grad-only", "grad-mean", "grad-variance",
+)  # fmt: skip
 # What a norm of the suite takes for a parameter that its YAML leaves out or leaves null.
 DEFAULTS = {
     "eps": 1e-5, "gain": True, "bias": True, "zero_centered": False, "phi_gradient": False, "learn_C": False,
@@ -83,7 +86,7 @@ BUILT = (
     Reader("norm.numerics", f"norm={', '.join(NUMERICS)}",
            lambda run: _is_outside(run) or run.norm.name in NUMERICS),
     Reader("norm.placement", "every norm but layernorm as it is, which all other sites have",
-           lambda run: run.norm.name != "layernorm" or bool(run.norm.params)),
+           lambda run: run.norm.name != "layernorm" or bool(run.norm.params) or run.norm.numerics != "paper"),
     Reader("norm.params.positions", "norm.params.over=examples",
            lambda run: _is_outside(run) or run.norm.params.get("over") == "examples"),
     Reader("norm.params.zero_centered", "norm.params.gain=true",

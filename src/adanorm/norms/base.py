@@ -152,6 +152,9 @@ class Affine(Gained):
     takes it for a gain.
     """
 
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
+
     def __init__(self, dim: int, *, gain: bool, bias: bool, zero_centered: bool = False) -> None:
         super().__init__()
         self.dim = dim

@@ -46,7 +46,7 @@ class BatchNorm(Affine):
         gain: bool = True,
         bias: bool = True,
         over: str = "rows",
-        positions: int | None = None,
+        positions: int = 256,
     ) -> None:
         super().__init__(dim, gain=gain, bias=bias)
         check_positive(eps=eps)
@@ -60,15 +60,12 @@ class BatchNorm(Affine):
         self.new_share = momentum if convention == "new" else 1 - momentum
         self.unbiased = running_variance == "unbiased"
         self.needs_positions = over == "examples"
-        if positions is not None and not self.needs_positions:
-            raise ValueError(f"positions={positions}: only over=examples reads it")
         shape: tuple[int, ...] = (dim,)
         if self.needs_positions:
-            kept = 256 if positions is None else positions
-            if kept != int(kept) or kept < 1:
+            if positions != int(positions) or positions < 1:
                 raise ValueError(f"positions={positions}: must be a whole number above 0")
-            shape = (int(kept), dim)
-            self.register_buffer("seen", torch.zeros(int(kept), dtype=torch.bool))
+            shape = (int(positions), dim)
+            self.register_buffer("seen", torch.zeros(int(positions), dtype=torch.bool))
         self.register_buffer("running_mean", torch.zeros(shape))
         self.register_buffer("running_var", torch.ones(shape))
 
