@@ -136,14 +136,18 @@ def test_code_that_was_edited_between_start_and_resumption_is_on_record(
         path = os.pathsep.join([str(tmp_path / "src"), str(PROJECT)])
         command = [sys.executable, "-m", "tests.faults.command", given, "run", *settings]
         return subprocess.run(
-            command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, check=False
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            check=False,
         ).returncode
 
     (tmp_path / ".gitignore").write_text("runs\nwrites\n__pycache__\n")
     git("init", "-q")
     git("add", "-A")
     git("commit", "-qm", "first")
-    assert start(kill_at=40) == -signal.SIGKILL
+    assert start(kill_at=80) == -signal.SIGKILL
+    assert [*tmp_path.rglob("checkpoint.pt")], "killed between two updates"
     with (tmp_path / "src" / name).open("a") as file:
         file.write(EDITS[name])
     if committed:

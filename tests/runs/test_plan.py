@@ -39,7 +39,9 @@ def test_a_plan_times_an_update_and_prints_lines_of_80_columns(capsys: pytest.Ca
     command.main(parse_arguments("plan", command.USAGE, settings))
     printed = capsys.readouterr().out
     assert "nothing to download" in printed
-    assert re.search(r"time +\d+ epochs of the data, \d+ updates of \S+ s: 1 min on one process", printed)
+    assert re.search(
+        r"time +\d+ epochs of the data, \d+ updates of \S+ s: 1 min on one process", " ".join(printed.split())
+    )
     assert all(len(line) <= 80 for line in printed.splitlines())
     probe = measure(compose_experiment([*settings, "updates=1"]))
     assert probe.parameters > 1000
