@@ -304,10 +304,16 @@ def two(*arguments: str, **files: Any) -> list[commands.Process]:
 
 
 @pytest.mark.usefixtures("_quick_start")
-@pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-gru", "ptb", "gaussian"])
-def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str) -> None:
+@pytest.mark.parametrize(
+    ("task", "norm"),
+    [
+        *((task, "adanorm") for task in ("mnist", "rt", "de-en", "enwik8", "enwik8-gru", "ptb", "gaussian")),
+        ("rt", "batchnorm"), ("ptb", "powernorm"),
+    ],
+)  # fmt: skip
+def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str, norm: str) -> None:
     """Each process takes half of every batch: the order and, to rounding, the losses of one."""
-    arguments = [f"task={task}", "norm=adanorm", "scale=smoke", "training.max_epochs=3"]
+    arguments = [f"task={task}", f"norm={norm}", "scale=smoke", "training.max_epochs=3"]
     # Of 30 images a batch the last one has 16; translation's smoke scale has no dropout already.
     # Accumulated batches go to the processes whole, but for an odd last one and where memory is carried.
     arguments += {
@@ -327,6 +333,13 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str)
         assert other == pytest.approx(row, rel=2e-4)
     environment = json.loads((only_folder(tmp_path / "two") / "environment.json").read_text())
     assert environment["processes"] == 2
+
+
+def test_two_processes_do_not_train_a_norm_that_they_would_change(tmp_path: Path) -> None:
+    (said,) = by_forks("task=mnist", "norm=batchnorm-noisy", "scale=smoke", f"runs={tmp_path}")
+    assert "NoisyBatchNorm is over the batch, and not over several processes' shares of it" in said
+    assert "Traceback" not in said
+    assert not [*tmp_path.rglob("*.json")]
 
 
 def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ class TopK(nn.LayerNorm, Norm):
     """Return LayerNorm's z of x with its extremes cut: `topk` of the released code.
 
     Of each row the k largest features are set to the k-th largest, the k smallest to the k-th smallest,
-    with k = max(int(sigma * H), 1); under k = 1 that is LayerNorm. Theirs writes that into x itself, and so into the residual stream; this
-    does not. Raises ValueError unless 0 < sigma <= 0.5, beyond which the two would meet.
+    with k = max(int(sigma * H), 1); k = 1 cuts nothing. Theirs writes that into x itself, and so into the
+    residual stream; this does not. Raises ValueError unless 0 < sigma <= 0.5: they would meet.
     """
 
     def __init__(self, dim: int, *, sigma: float = 0.005, eps: float = 1e-5) -> None:
