@@ -33,8 +33,9 @@ def no_cuda() -> str:
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         remedy = "unset CUDA_VISIBLE_DEVICES, which hides them"
     elif driver is None or built is None:
-        missing = {"NVIDIA's driver": driver, "a CUDA build of torch": built}
-        remedy = f"install {' and '.join(name for name, version in missing.items() if version is None)}, see docs/howto/gpus.md"
+        needed = {"NVIDIA's driver": driver, "a CUDA build of torch": built}
+        missing = " and ".join(name for name, version in needed.items() if version is None)
+        remedy = f"install {missing}, see docs/howto/gpus.md"
     else:
         remedy = f"install a driver for CUDA {built}, or torch built for this driver: docs/howto/gpus.md"
     return (
