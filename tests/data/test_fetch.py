@@ -125,7 +125,7 @@ def test_which_mirror_was_used_is_said_and_the_cache_is_none(
     (folder / "numbers" / "numbers.bin").write_bytes(CONTENT)
     (path,) = fetch.fetch("numbers", places(tmp_path, folder)).values()
     assert path == folder / "numbers" / "numbers.bin", "it is used in place"
-    line = f"numbers: 1 file(s) from the mirror {folder}, 1 with a published checksum\n"
+    line = f"numbers: 1 file from the mirror {folder}, 1 with a published checksum\n"
     for mirror, said in (
         (folder, line),
         (server.url, line.replace(str(folder), server.url)),
