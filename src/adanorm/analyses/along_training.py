@@ -1,4 +1,4 @@
-"""Observing a run as it trains: its first `steps` updates, of which every `every`-th is observed."""
+"""Observing a run as it trains: every `every`-th of its first `steps` updates."""
 
 from __future__ import annotations
 

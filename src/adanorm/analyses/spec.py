@@ -1,4 +1,4 @@
-"""Analyses: what is observed of which runs, written once in conf/analysis, and where its records lie."""
+"""Analyses: what is observed and in what runs, written once in conf/analysis, and where its records lie."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Observe what a norm does as runs train, or on its own; write the table and the figures of it.
 
-Each analysis is a file in conf/analysis that says what is observed, of which tasks and norms, how
+Each analysis is a file in conf/analysis that says what is observed, on what tasks and norms, how
 often. Completed records are skipped.
 """
 

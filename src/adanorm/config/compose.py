@@ -20,7 +20,7 @@ from adanorm.config.readers import check_readers, with_defaults
 from adanorm.config.yaml_file import dotted, read_yaml_file
 
 Values = dict[str, Any]
-UNTUNED = "task=gaussian"  # a task of which no norm has settings of its own: norms as they come
+UNTUNED = "task=gaussian"  # no norm has settings of its own on this task: norms as they come
 MOST_UPDATES = 2  # of a dry run, in every task
 MOST_VALID = 256  # images that a dry run validates on
 LONGEST = 20  # subwords of a dry run's translation: an untrained model never ends one
@@ -95,7 +95,7 @@ def _with_settings(overrides: Sequence[str]) -> Values:
                 raise LookupError(key)
         if isinstance(section.get(last), dict) or (last not in section and not key.startswith("++")):
             raise LookupError(key)
-        section[last] = deepcopy(value)  # of which plain_value keeps its own
+        section[last] = deepcopy(value)  # plain_value keeps its own
     return values
 
 

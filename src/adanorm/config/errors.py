@@ -42,7 +42,7 @@ def mistake(error: Exception) -> str | None:
 
 
 def is_of_hydra(error: BaseException) -> bool:
-    """Return whether an error is one of Hydra's or OmegaConf's, neither of which is imported here."""
+    """Return whether an error is Hydra's or OmegaConf's; neither is imported here."""
     return any(kind.__module__.partition(".")[0] in ("hydra", "omegaconf") for kind in type(error).__mro__)
 
 

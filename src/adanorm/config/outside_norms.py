@@ -164,7 +164,7 @@ def _file_of(root: Path, name: str) -> Path | None:
 
 
 def _imports(path: Path, name: str) -> Iterator[str]:
-    """Yield the names that a module imports, some of which may be of no module."""
+    """Yield the names that a module imports; some may name no module."""
     if path.suffix != ".py":
         return
     try:

@@ -30,7 +30,7 @@ class _Loader(SafeLoader):
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 continue
-            is_merge = key.tag == "tag:yaml.org,2002:merge"  # <<, of which there is no value
+            is_merge = key.tag == "tag:yaml.org,2002:merge"  # <<, which has no value
             value = key.value if is_merge else self.construct_object(key)  # 0.1 and 0.10 are one key
             if value in seen:
                 raise ValueError(f"{key.value!r} is given twice, again in line {key.start_mark.line + 1}")

@@ -132,7 +132,7 @@ BatchT_co = TypeVar("BatchT_co", covariant=True)
 
 
 class Batchable(Protocol[BatchT_co]):
-    """Examples of which some make a batch."""
+    """Examples, some at a time a batch."""
 
     def batch(self, indices: Indices) -> BatchT_co:
         """Return these examples as a batch."""

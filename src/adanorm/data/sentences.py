@@ -102,7 +102,7 @@ def _plain(leaves: list[str]) -> list[str]:
 def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]) -> Splits:
     """Return the sentences as token ids; labels are sorted, words by falling count, then by name.
 
-    A sentence of which no word is left keeps its own.
+    A sentence that would lose all its words keeps them.
     """
     if data.words == "alphanumeric":
         corpora = {

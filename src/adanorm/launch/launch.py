@@ -97,7 +97,7 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
     path = folder / "launcher.log"
     with path.open("a", encoding="utf-8") as log, _group(command, None if launch.aloud else log) as process:
         while waited:
-            is_over = process.poll() is not None  # asked before the jobs, the last of which may just end
+            is_over = process.poll() is not None  # asked before the jobs: the last may just end
             for index in [i for i in waited if is_over or (folder / f"{i}.ended").exists()]:
                 waited.remove(index)
                 _report(runs, index, folder)

@@ -126,7 +126,7 @@ def _gradient(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) 
         return (member.C / std * grad).to(grad.dtype)
     is_differentiable = torch.is_grad_enabled()
     with torch.enable_grad():
-        leaf = x.view_as(x)  # of which x's own graph is no part
+        leaf = x.view_as(x)  # outside x's own graph
         z = definition(leaf, member)
         dx: Tensor = torch.autograd.grad(z, leaf, grad, create_graph=is_differentiable)[0]
     return dx

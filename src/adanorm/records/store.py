@@ -99,7 +99,7 @@ def _texts(file: Path, key: str, state: object) -> dict[str, list[str]]:
 
 
 def _read(file: Path, make: Callable[[Path, Any], Made]) -> Iterator[Made]:
-    """Yield what is made of each line of a file; one of which nothing can be made is warned of."""
+    """Yield what is made of each line of a file; warn of a line that cannot be read."""
     for number, text in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
         try:
             made = make(file, json.loads(_text(text)))

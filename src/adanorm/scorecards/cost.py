@@ -17,7 +17,7 @@ from adanorm.norms import LayerNorm, norm_factory
 SHAPES = ((4096, 128), (1024, 512), (1024, 1024))  # what RT, translation and a wide encoder have a batch
 EXAMPLES = 4  # that the rows are of, for a norm over positions
 ROUNDS, WARM_UP = 11, 1
-TURN = 4  # calls in a turn, the fastest of which counts: the others waited for memory
+TURN = 4  # calls in a turn; the fastest counts: the others waited for memory
 BESIDE = "torch's LayerNorm"
 
 

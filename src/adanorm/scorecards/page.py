@@ -44,7 +44,7 @@ class Card(NamedTuple):
     norm: str
     against: Sequence[str]
     identity: str  # digest of the norms' settings and code
-    checks: Sequence[str]  # of the contract, all of which hold
+    checks: Sequence[str]  # of the contract; all hold
     observed: Observed
     scores: Sequence[Score]
     not_run: Sequence[str]  # what the budget has no room for, or no data, and why

@@ -139,7 +139,7 @@ class Study(Config):
 
     @property
     def undefined(self) -> set[str]:
-        """The labels of rows of which there can be no runs."""
+        """The labels of rows that can have no runs."""
         return {label for label, row in self.rows.items() if row.undefined}
 
     @property
@@ -153,7 +153,7 @@ def load_study(name: str) -> Study:
     """Return the study conf/study/<name>.yaml, or that of a path that ends in .yaml.
 
     Raises ValueError for an unknown study, for a key or value it cannot have, and for a column
-    that is neither a task of conf/task nor one of the paper's, not all of which need be built.
+    that is neither a task of conf/task nor one of the paper's, built or not.
     """
     file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
     if not file.is_file():

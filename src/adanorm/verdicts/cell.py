@@ -297,7 +297,7 @@ def evidence(
 
 
 def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:
-    """Return the variance of the scores of norms that share a task and a scale, of which all runs learned."""
+    """Return the variance of the scores of norms that share a task and a scale and whose runs all learned."""
     scores = {norm: cell.by_seed for norm, cell in norms.items() if cell.by_seed and not cell.setback}
     first = next((norms[norm].runs[0] for norm in scores), None)
     is_accuracy = first is not None and quantity == "test" and first.task.metric == "accuracy"
