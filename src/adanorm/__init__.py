@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
+# `python -m adanorm` has the current folder first: it goes before what follows is imported from there.
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+    del sys.path[0]
+
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ import pytest
 from adanorm.config.paths import install_command
 
 PACKAGES = (
+    "typing",
+    "pathlib",
     "tqdm",
     "yaml",
     "numpy",
