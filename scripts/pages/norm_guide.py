@@ -88,7 +88,7 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         answer, why = both.answer, both.why
         if task in decided and (comparison := decided[task].comparison):  # by the study's own rule
             answer, why = comparison.answer, comparison.why
-        sign = 1 if table.metric_of(task).higher_is_better else -1
+        sign = table.metric_of(task).sign
         gap = (
             f"{sign * fmean(both.gaps):+.2f} to LayerNorm on {len(both.gaps)} shared seeds"
             if both.gaps

@@ -59,13 +59,10 @@ def baselines(run: Experiment, split: str = "test") -> dict[str, dict[str, float
 def best_baseline(run: Experiment, metric: str, split: str = "test") -> Baseline | None:
     """Return the best recorded baseline of a run's data set; None where none has the metric."""
     known = [Baseline(name, of[metric]) for name, of in baselines(run, split).items() if metric in of]
-    best = max if METRICS[metric].higher_is_better else min
-    return best(known, key=lambda baseline: baseline.score, default=None)
+    return max(known, key=lambda baseline: METRICS[metric].sign * baseline.score, default=None)
 
 
 def has_learned(run: Experiment, score: float) -> bool:
     """Return whether a test score is better than every recorded baseline of the run's data set."""
-    if (baseline := best_baseline(run, run.task.metric)) is None:
-        return True
-    higher = METRICS[run.task.metric].higher_is_better
-    return score > baseline.score if higher else score < baseline.score
+    baseline, sign = best_baseline(run, run.task.metric), METRICS[run.task.metric].sign
+    return baseline is None or sign * score > sign * baseline.score

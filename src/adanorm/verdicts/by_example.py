@@ -50,7 +50,6 @@ def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> B
     scores = [np.array([_scores(record, metric) for record in side]) for side in records]
     if len({side.shape for side in scores}) > 1:
         return None
-    sign = 1 if METRICS[metric].higher_is_better else -1
     pairs = [
         tuple(factors(metric, record.counts[metric]) for record in pair)
         for pair in zip(*records, strict=True)
@@ -59,7 +58,7 @@ def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> B
         seeds,
         reader.seed_series(seeds[0]),
         digest_of({"outputs": [record.outputs_digest for side in records for record in side]}),
-        tuple(sign * float(gap) + 0.0 for gap in (scores[1] - scores[0]).mean(1)),
+        tuple(METRICS[metric].sign * float(gap) + 0.0 for gap in (scores[1] - scores[0]).mean(1)),
         components(scores[1] - scores[0]),
         factor_gaps(pairs),
         tuple(map(seed_split, scores)),

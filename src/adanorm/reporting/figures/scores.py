@@ -185,7 +185,7 @@ def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
     leaders: set[str] = set()
     moves: dict[tuple[str, str], tuple[float, float]] = {}
     for (task, _), by_norm in shown.items():
-        sign = 1 if table.metric_of(task).higher_is_better else -1
+        sign = table.metric_of(task).sign
         means: dict[float, dict[str, float]] = {}
         for norm, points in by_norm.items():
             for at, (_, cell) in points.items():

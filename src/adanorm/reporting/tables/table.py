@@ -198,9 +198,7 @@ class Table:
             len(number.text.partition(".")[2]) for number in paper if number is not None and number.value
         ]
         ours, theirs = (
-            f"{(1 if metric.higher_is_better else -1) * (pair[1] - pair[0]) + 0:+.{decimals}f}"
-            if len(pair) == 2
-            else "-"
+            f"{metric.sign * (pair[1] - pair[0]) + 0:+.{decimals}f}" if len(pair) == 2 else "-"
             for pair, decimals in (
                 (means, metric.decimals(means[0]) if means else 2),
                 (values, max(digits, default=2)),
