@@ -1,4 +1,4 @@
-"""The runs of a task under a norm, over seeds, and of all its norms: their scores, signed here alone."""
+"""The runs of a task under a norm, over seeds, and of all its norms; of their scores the larger is better."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from adanorm.config.paths import choices
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
-from adanorm.records.check import OUTPUTS
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
 from adanorm.studies.grid import Candidate
@@ -308,7 +307,7 @@ def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskV
 @cache
 def _step(folder: Path) -> float:
     """Return the step of an accuracy in percent: a hundred over the test examples; 0 without outputs."""
-    return 100 / len(reader.outputs(folder)) if reader.record(folder).has(OUTPUTS) else 0.0
+    return 100 / len(reader.outputs(folder)) if reader.has_outputs(folder) else 0.0
 
 
 @dataclass(frozen=True)
