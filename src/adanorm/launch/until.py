@@ -8,12 +8,13 @@ from typing import NamedTuple, TypeAlias
 
 from adanorm.config.titles import quantity_title, title
 from adanorm.studies.grid import Planned
-from adanorm.verdicts.cell import Evidence, Quantity, evidence
+from adanorm.studies.rule import Compares
+from adanorm.verdicts.cell import Evidence, evidence
 from adanorm.verdicts.pair import Pair, pair, paper_gap
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import listed
 
-Records: TypeAlias = Mapping[tuple[str, Quantity], Evidence]
+Records: TypeAlias = Mapping[tuple[str, Compares], Evidence]
 
 
 class Followed(NamedTuple):
@@ -22,7 +23,7 @@ class Followed(NamedTuple):
     task: str
     better: str
     worse: str
-    quantity: Quantity = "test"
+    quantity: Compares = "test"
     no_worse: bool = False
 
 
@@ -105,16 +106,15 @@ def on_record(
     records = {}
     for task, quantity in dict.fromkeys((c.task, c.quantity) for c in comparisons):
         plan = (plans or {}).get(task)
-        read_out = preregistration().plans[plan].quantity if plan and quantity == "test" else quantity
-        records[task, quantity] = evidence(task, scales[task], read_out, runs=runs, norms=norms, plan=plan)
+        own = preregistration().quantity_read(quantity, plan)
+        records[task, quantity] = evidence(task, scales[task], own, runs=runs, norms=norms, plan=plan)
     return records
 
 
 def pair_of(record: Evidence, comparison: Followed) -> Pair:
     """Return two norms of a task with a registered margin, as a plan that goes on looks at them."""
-    registered, (task, better, worse, quantity, _) = preregistration(), comparison
-    own = registered.plans[record.plan].margins.get(task) if record.plan and quantity == "test" else None
-    margin = own or registered.margin(task, quantity)
+    task, better, worse, quantity, _ = comparison
+    margin = preregistration().margin(task, quantity, record.plan)
     assert margin is not None, "of every task that is compared"
     norms = pair(record, better, worse, margin=margin, paper=paper_gap(record, better, worse), goes_on=True)
     assert norms is not None, "the task is there"

@@ -171,11 +171,10 @@ def _evidence(
     quantity: Quantity | None = None,
 ) -> Evidence:
     registered = preregistration()
-    own = registered.plans[plan].quantity if plan and claim.quantity == "test" else claim.quantity
     return evidence_of(
         task,
         scale=registered.scale_of(task, scale),
-        quantity=quantity or own,
+        quantity=quantity or registered.quantity_read(claim.quantity, plan),
         norms=tuple(norm for norm in claim.norms(task) if norm not in registered.norms),
         overrides=claim.overrides(scale, task),
         plan=plan,
@@ -184,8 +183,7 @@ def _evidence(
 
 def claim_margin(claim: Claim, task: str, plan: str | None) -> float:
     """Return the smallest difference that matters to a claim on a task, by the plan that reads it."""
-    own = preregistration().plans[plan].margins if plan and claim.quantity == "test" else {}
-    margin = own.get(task) or preregistration().margin(task, claim.quantity)
+    margin = preregistration().margin(task, claim.quantity, plan)
     assert margin is not None, "checked with the file"
     return margin
 

@@ -146,10 +146,18 @@ class Preregistration(Config):
         plans = self.plans.items() if scale == "small" else ()
         return next((name for name, plan in plans if task in plan.tasks), None)
 
-    def margin(self, task: str, quantity: str) -> float | None:
-        """Return the smallest difference that matters, or None where the task has none."""
+    def margin(self, task: str, quantity: str, plan: str | None = None) -> float | None:
+        """Return the smallest difference that matters, or None where the task has none.
+
+        A plan may have a margin of its own for the test score.
+        """
+        own = self.plans[plan].margins.get(task) if plan and quantity == "test" else None
         margin = self.margins.get(task)
-        return None if margin is None else margin.of(quantity)
+        return own or (None if margin is None else margin.of(quantity))
+
+    def quantity_read(self, quantity: Compares, plan: str | None) -> Compares:
+        """Return what a plan reads for a quantity that is compared; for the test score it has its own."""
+        return self.plans[plan].quantity if plan and quantity == "test" else quantity
 
     def scale_of(self, task: str, scale: str) -> str:
         """Return the scale of the runs of a task that claims at a scale are read of.
