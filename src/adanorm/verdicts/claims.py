@@ -116,7 +116,7 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
 
 def _results(claim: Claim, scale: str, evidence_of: Callable[..., Evidence]) -> Iterator[TaskResult]:
     for task in claim.tasks_at(scale):
-        records = deciding_evidence(claim, task, scale, evidence_of)
+        records, both = decided(claim, task, scale, evidence_of)
         margin = claim_margin(claim, task, records.plan)
         seen = (
             pair(
@@ -126,15 +126,14 @@ def _results(claim: Claim, scale: str, evidence_of: Callable[..., Evidence]) -> 
             )
             for quantity in (SEEN if claim.quantity == "test" else ())
         )
-        yield TaskResult(claim, task, claimed_pair(claim, records), *seen)
+        yield TaskResult(claim, task, both, *seen)
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
     by_task = {}
     for task in claim.tasks_at(scale):
-        records = deciding_evidence(claim, task, scale, partial(evidence, runs=runs))
-        both = claimed_pair(claim, records)
+        records, both = decided(claim, task, scale, partial(evidence, runs=runs))
         if both is not None and both.answer != "not run":
             by_task[task] = records
     return by_task
@@ -148,18 +147,22 @@ def claimed_pair(claim: Claim, records: Evidence) -> Pair | None:
     return pair(records, better, worse, margin=claim_margin(claim, records.task, records.plan), paper=paper)
 
 
-def deciding_evidence(claim: Claim, task: str, scale: str, evidence_of: Callable[..., Evidence]) -> Evidence:
-    """Return the records that decide a claim on a task: those of the plan that reads it at the scale.
+def decided(
+    claim: Claim, task: str, scale: str, evidence_of: Callable[..., Evidence]
+) -> tuple[Evidence, Pair | None]:
+    """Return the records that decide a claim on a task, and its two norms by them; None where nothing is.
 
-    At the paper's size those of the first plan until the later one's first look.
+    The records are those of the plan that reads the task at the scale. At the paper's size they are those of
+    the first plan until the later one's first look.
     """
     plan = preregistration().plan_of(task, scale)
     records = _evidence(claim, task, scale, evidence_of, plan)
     both = claimed_pair(claim, records)
     has_looked = both is not None and (both.comparison is not None or both.divergence_p is not None)
     if plan is None or has_looked or records.scale != "paper":
-        return records
-    return _evidence(claim, task, scale, evidence_of, None)
+        return records, both
+    records = _evidence(claim, task, scale, evidence_of, None)
+    return records, claimed_pair(claim, records)
 
 
 def _evidence(
@@ -223,8 +226,7 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
     if name and registered.plans[name].folds:
         comparison, pairs = _over_folds(name, claim, task, runs)
     else:
-        records = deciding_evidence(claim, task, "small", partial(evidence, runs=runs))
-        both = claimed_pair(claim, records)
+        records, both = decided(claim, task, "small", partial(evidence, runs=runs))
         name, comparison = records.plan, None if both is None else both.comparison
         pairs = len(records.variance.shared(*claim.norms(task)))
     looks = registered.plans[name].looks if name else ()
