@@ -162,14 +162,10 @@ def pair(
         scores = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
         variance = replace(variance, scores=scores)
     noise = _example_noise(records, better, worse, seeds, goes_on) if seeds else NO_NOISE
-    facts: dict[str, Any] = {
-        "margin": margin,
-        "paper": paper,
-        "noise": noise,
-        "goes_on": goes_on,
-        "plan": plan,
-    }
-    comparison = compared(variance, better, worse, variance.gaps(worse, better), **facts)
+    gaps = variance.gaps(worse, better)
+    comparison = compared(
+        variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on, plan=plan
+    )
     spread = variance.of_difference(worse, better)
     sides, sd = (records.norms[better], records.norms[worse]), spread.sd if spread else None
     return Pair(records.task, records.scale, (better, worse), sides, tuple(seeds), comparison, sd, looks)
