@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import warnings
@@ -21,7 +22,7 @@ from adanorm.records import reader, store
 from adanorm.records.folder import RunFolder
 from adanorm.records.keep import keep, kept, lay_out
 from adanorm.records.result import Ended, Result
-from tests.reporting.records import record, record_analysis
+from tests.reporting.records import record, record_analysis, said, seal
 
 PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # of a file that is not UTF-8, with what ends a line elsewhere
 
@@ -121,7 +122,14 @@ def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:
         assert contents(lay_out(reader.record(kept_folder), tmp_path / "opened")) == before
 
 
+def seal_outputs(folder: Path, content: bytes) -> None:
+    (folder / "predictions.txt.gz").write_bytes(content)
+    seal(folder, said(folder))
+
+
 REFUSED: dict[str, Callable[[Path], object]] = {
+    "predictions.txt.gz: cannot be read": lambda folder: seal_outputs(folder, b"no gzip"),
+    "not packed as Python's gzip does": lambda folder: seal_outputs(folder, gzip.compress(b"0\n", mtime=1)),
     "it has not ended": lambda folder: (folder / "result.json").unlink(),
     "metrics.jsonl is not what was written": lambda folder: (folder / "metrics.jsonl").write_text("{}"),
     "it is not what was written": lambda folder: (folder / "result.json").write_text(

@@ -103,6 +103,11 @@ def environment_of(content: bytes) -> dict[str, Any]:
     return values
 
 
+def packed(text: bytes) -> bytes:
+    """Return the test set's outputs as a record has them; the same text gives the same bytes."""
+    return gzip.compress(text, mtime=0)
+
+
 def unpacked(content: bytes) -> bytes:
     """Return the test set's outputs as text; raises ValueError where they cannot be unpacked."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from filelock import FileLock, Timeout
 from adanorm.config.paths import PROJECT
 from adanorm.files import as_json, naming, sweep, write_whole
 from adanorm.records import reader
-from adanorm.records.check import COUNTS, OUTPUTS, PATCH, digests, outputs_digest
+from adanorm.records.check import COUNTS, OUTPUTS, PATCH, digests, outputs_digest, packed
 from adanorm.records.environment import changes
 from adanorm.records.result import Ended
 
@@ -154,7 +153,7 @@ class RunFolder:
         The same outputs give the same bytes.
         """
         text = "".join(f"{output}\n" for output in outputs).encode()
-        write_whole(self.path / OUTPUTS, gzip.compress(text, mtime=0))
+        write_whole(self.path / OUTPUTS, packed(text))
         if counted:
             from adanorm.metrics import by_example
 

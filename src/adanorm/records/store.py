@@ -7,7 +7,6 @@ merges them line by line.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import warnings
@@ -19,7 +18,7 @@ from typing import Any, TypeVar
 from filelock import FileLock
 
 from adanorm.files import CHECKSUM, checksum_of, with_checksum, write_whole
-from adanorm.records.check import COUNTS, FILES, OUTPUTS
+from adanorm.records.check import COUNTS, FILES, OUTPUTS, packed, unpacked
 
 Made = TypeVar("Made")
 SUFFIX = ".jsonl"
@@ -56,7 +55,7 @@ class Line:
         if not self.has(name):
             return None
         text = self.beside(name) if name in BESIDE else self.files[name]
-        return None if text is None else _packed(text) if name == OUTPUTS else _bytes(text)
+        return None if text is None else packed(_bytes(text)) if name == OUTPUTS else _bytes(text)
 
     def beside(self, name: str) -> str | None:
         """Return the text of a file that has a line of its own; None where that is not on record."""
@@ -119,15 +118,15 @@ def parents(root: Path) -> Iterator[Path]:
 def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return a record's line, of the name "", and those of the files beside it, from its files' bytes.
 
-    Raises ValueError where the outputs are packed as this machine would not pack them again.
+    Raises ValueError where the outputs cannot be unpacked, or this machine would not pack them so again.
     """
     files = {name: _text(content) for name, content in contents.items() if name not in BESIDE}
     values: dict[str, Any] = {"run": run, "files": files, "outputs": None}
     lines = {}
     for name, key in BESIDE.items():
         if name in contents:
-            text = _text(gzip.decompress(contents[name]) if name == OUTPUTS else contents[name])
-            if name == OUTPUTS and _packed(text) != contents[name]:
+            text = _text(unpacked(contents[name]) if name == OUTPUTS else contents[name])
+            if name == OUTPUTS and packed(_bytes(text)) != contents[name]:
                 raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
             values[key], lines[name] = _digest(text), _json({"run": run, key: text})
     return {**lines, "": _json(with_checksum(values))}
@@ -163,10 +162,6 @@ def _text(content: bytes) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
-
-
-def _packed(text: str) -> bytes:
-    return gzip.compress(_bytes(text), mtime=0)
 
 
 def _digest(text: str) -> str:
