@@ -30,6 +30,11 @@ class Column(NamedTuple):
     scale: Literal["paper", "mini", "smoke"]
     hours: float
 
+    @property
+    def title(self) -> str:
+        """What texts call it, such as RT, scale mini."""
+        return f"{title(self.task)}, scale {self.scale}"
+
     def planned_seconds(self, norms: int, workers: int) -> float:
         """Return about how long the planned seeds of so many norms take."""
         return preregistration().stopping.planned * norms * (3600 * self.hours + START_SECONDS) / workers
@@ -66,7 +71,7 @@ def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tupl
                 room -= seconds
                 chosen[column.task] = column
             why = lacking or f"the planned seeds of every norm take about {span(seconds)}"
-            left_out[column.task] = f"{title(column.task)}, scale {column.scale}: {why}"
+            left_out[column.task] = f"{column.title}: {why}"
     lines = [line for task, line in left_out.items() if task not in chosen]
     columns = list(chosen.values()) or [_smoke(norms, budget, workers)]
     return sorted(columns, key=lambda column: column.hours), lines

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment
 
 from adanorm.config.paths import choices
-from adanorm.config.titles import task_metric, title
+from adanorm.config.titles import counted, task_metric, title
 from adanorm.scorecards.columns import Column, span
 from adanorm.scorecards.cost import Cost
 from adanorm.scorecards.observed import Observed
@@ -143,15 +143,15 @@ def _cost(cost: Cost) -> dict[str, str]:
 
 
 def _score(score: Score) -> dict[str, Any]:
-    metric, scale = task_metric(score.column.task), score.column.scale
+    metric = task_metric(score.column.task)
     return {
-        "title": f"{title(score.column.task)}, scale {scale}",
+        "title": score.column.title,
         "metric": f"{metric.label}{'' if metric.higher_is_better else ', lower is better'}",
         "sides": [(_name(norm), f"{cell.text} ({len(cell.results)})") for norm, cell in score.runs.items()],
         "verdicts": [
             _verdict(other, pair, is_same=other in score.alike)
             for other, pair in score.pairs.items()
-            if scale != "smoke"
+            if score.column.scale != "smoke"
         ],
     }
 
@@ -160,9 +160,10 @@ def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, str]:
     """Return the answer beside another norm with the interval that decides it, and what would close it."""
     if is_same:
         return {"other": _name(other), "answer": SAME, "why": ALIKE, "closing": ""}
-    seeds = f"{len(pair.seeds)} {'seed' if len(pair.seeds) == 1 else 'seeds'}"
     digits = pair.comparison.digits if pair.comparison else 2
-    numbers = [f"{fmean(pair.gaps) + 0.0:+.{digits}f}, {seeds}"] if pair.gaps else []
+    numbers = (
+        [f"{fmean(pair.gaps) + 0.0:+.{digits}f}, {counted(len(pair.seeds), 'seed')}"] if pair.gaps else []
+    )
     closes = pair.answer == "open" and len(pair.seeds) >= preregistration().stopping.planned
     why = "; ".join(filter(None, [*numbers, pair.why]))
     return {

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.digest import digest_of
-from adanorm.config.titles import counted, title
+from adanorm.config.titles import counted
 from adanorm.files import write_whole
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch
@@ -206,8 +206,7 @@ def conduct(trial: Trial, checks: Sequence[str]) -> Card:
     ended = trial.run()
     planned = preregistration().stopping.planned
     lacking = [
-        f"{title(column.task)}, scale {column.scale}: the planned seeds that are lacking take about"
-        f" {span(trial.seconds(missing))} here"
+        f"{column.title}: the planned seeds that are lacking take about {span(trial.seconds(missing))} here"
         for column in trial.columns
         if (missing := trial.missing(column, planned)) and column.task not in trial.failed
     ]

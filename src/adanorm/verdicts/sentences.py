@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adanorm.config.titles import title
+from adanorm.config.titles import counted, title
 from adanorm.verdicts.claims import ClaimResult, TaskResult
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import Claim
@@ -108,4 +108,4 @@ def more(pair: Pair, seeds: int | None) -> str:
         return f"more seeds than these ({seeds} usually do)"
     hours = "" if pair.hours_a_seed is None else f" ({left * pair.hours_a_seed:.1f} h)"
     beyond = ", beyond the plan" if seeds > pair.looks.after[-1] else ""
-    return f"{left} more {'seed' if left == 1 else 'seeds'}{hours}{beyond}"
+    return f"{counted(left, 'more seed')}{hours}{beyond}"
