@@ -318,6 +318,11 @@ def metrics(folder: Path) -> list[dict[str, float]]:
     return record(folder).rows("metrics.jsonl")
 
 
+def curve(folder: Path, name: str) -> list[float]:
+    """Return a metric's values, such as those of valid_loss, at each of a run's evaluations that has it."""
+    return [row[name] for row in metrics(folder) if name in row]
+
+
 def has_outputs(folder: Path) -> bool:
     """Return whether a run has kept the test set's outputs."""
     return record(folder).has(OUTPUTS)

@@ -187,9 +187,10 @@ def _value(run: Experiment, result: Result, quantity: Quantity, metric: str) -> 
         return (result.test or {}).get(metric)  # averaged weights are a mean over evaluations already
     if quantity == "valid_best":
         return (result.valid or {}).get(run.task.selection_metric)
-    rows, valid = reader.metrics(run.folder()), f"valid_{run.task.selection_metric}"
+    valid = f"valid_{run.task.selection_metric}"
     if quantity == "valid_level":
-        return level([row[valid] for row in rows if valid in row])
+        return level(reader.curve(run.folder(), valid))
+    rows = reader.metrics(run.folder())
     if quantity == "top3":
         tracked = reader.record(run.folder()).rows("test_metrics.jsonl")
         tests = {row["update"]: row[f"test_{metric}"] for row in tracked}
@@ -360,7 +361,7 @@ def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
 
 def last_fall(run: Experiment) -> float | None:
     """Return the share by which a run's validation loss fell over its last tenth; None of one evaluation."""
-    losses = [row["valid_loss"] for row in reader.metrics(run.folder()) if "valid_loss" in row]
+    losses = reader.curve(run.folder(), "valid_loss")
     if len(losses) < 2:
         return None
     before = losses[-1 - max(1, round(len(losses) / 10))]

@@ -181,9 +181,8 @@ class Table:
         criterion = plan.runs[0].task.selection_metric
         pairs = []
         for folder, result in zip(cell.folders, cell.results, strict=True):
-            rows = reader.metrics(folder) if result.status == "done" else []
-            curve = [row[f"valid_{criterion}"] for row in rows if f"valid_{criterion}" in row]
-            if (mean := level(curve)) is not None and criterion in (result.valid or {}):
+            mean = level(reader.curve(folder, f"valid_{criterion}")) if result.status == "done" else None
+            if mean is not None and criterion in (result.valid or {}):
                 pairs.append((result.valid_score(criterion), mean))
         return (fmean(best for best, _ in pairs), fmean(mean for _, mean in pairs)) if pairs else None
 
