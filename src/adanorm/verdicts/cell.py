@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
+from adanorm.config.yaml_file import dotted
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
@@ -248,12 +249,8 @@ def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
 
 
 def _settings(run: Experiment) -> dict[str, Any]:
-    """Return the values that identify a run but for its seed, each by its whole key."""
-    values = {key: value for key, value in run.identity().items() if key != "seed"}
-    while sections := {key: value for key, value in values.items() if isinstance(value, dict)}:
-        inner = {f"{name}.{key}": value for name, of in sections.items() for key, value in of.items()}
-        values = {key: value for key, value in values.items() if key not in sections} | inner
-    return values
+    """Return the values that identify a run but for its seed, each by its dotted key."""
+    return {key: value for key, value in dotted(run.identity()) if key != "seed" and value != {}}
 
 
 @dataclass(frozen=True)
