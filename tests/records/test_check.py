@@ -13,10 +13,8 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
-from adanorm.records.folder import RunFolder
-from adanorm.records.result import Result
 from adanorm.verdicts.cell import cell
-from tests.reporting.records import record, said, seal
+from tests.reporting.records import record, record_as_run, said, seal
 
 ROWS = [{"valid_accuracy": 70.0, "train_loss": 1.0}, {"train_loss": 0.9}, {"train_loss": 0.8}]
 
@@ -25,12 +23,7 @@ ROWS = [{"valid_accuracy": 70.0, "train_loss": 1.0}, {"train_loss": 0.9}, {"trai
 def run(tmp_path: Path) -> Experiment:
     """A run on record, written as runs write it: with the checksums of its files and its own."""
     made = compose_experiment(["task=rt", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"])
-    record(made, rows=ROWS, test={"accuracy": 75.0})
-    folder = RunFolder(made.folder())
-    (folder.path / "result.json").rename(folder.path / "written.json")
-    with folder.recording(made.identity(), {"commit": "0" * 40}) as recording:
-        recording.result = Result.model_validate_json((folder.path / "written.json").read_bytes())
-        folder.write_outputs(["0", "1"])
+    record_as_run(made, ["0", "1"], rows=ROWS, test={"accuracy": 75.0})
     return made
 
 

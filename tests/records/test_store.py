@@ -19,10 +19,9 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.files import with_checksum
 from adanorm.records import reader, store
-from adanorm.records.folder import RunFolder
 from adanorm.records.keep import keep, kept, lay_out
-from adanorm.records.result import Ended, Result
-from tests.reporting.records import record, record_analysis, said, seal
+from adanorm.records.result import Ended
+from tests.reporting.records import record, record_analysis, record_as_run, said, seal
 
 PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # of a file that is not UTF-8, with what ends a line elsewhere
 
@@ -31,14 +30,8 @@ PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # of a file that is not UTF-8, with wh
 def run(tmp_path: Path) -> Experiment:
     """A finished run as runs write it, in a folder of its own."""
     made = compose_experiment(["task=rt", "norm=adanorm", "scale=mini", f"runs={tmp_path / 'live'}"])
-    record(made, test={"accuracy": 75.0})
-    folder = RunFolder(made.folder())
-    result = (folder.path / "result.json").rename(folder.path / "written.json")
-    with folder.recording(made.identity(), {"commit": "0" * 40}) as recording:
-        recording.result = Result.model_validate_json(result.read_bytes())
-        folder.write_outputs(["0", "ü\u2028 \x85", ""])
-        (folder.path / "changes.patch").write_bytes(PATCH)
-    result.unlink()
+    outputs = ["0", "ü\u2028 \x85", ""]
+    record_as_run(made, outputs, {"changes.patch": PATCH}, test={"accuracy": 75.0})
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from adanorm.files import with_checksum
 from adanorm.metrics.by_example import score as score_of
 from adanorm.records.check import digests
 from adanorm.records.folder import RunFolder
+from adanorm.records.result import Result
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_study
@@ -75,6 +77,21 @@ def record(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in written))
     _write(folder, run.identity(), {**facts, **result})
+
+
+def record_as_run(
+    run: Experiment, outputs: list[str], files: Mapping[str, bytes] = MappingProxyType({}), **made: Any
+) -> None:
+    """Write what `record` makes as runs write it, with the test set's outputs and perhaps other files."""
+    record(run, **made)
+    folder = RunFolder(run.folder())
+    result = Result.model_validate_json((folder.path / "result.json").read_bytes())
+    (folder.path / "result.json").unlink()
+    with folder.recording(run.identity(), {"commit": "0" * 40}) as recording:
+        recording.result = result
+        folder.write_outputs(outputs)
+        for name, content in files.items():
+            (folder.path / name).write_bytes(content)
 
 
 def score(accuracy: float) -> dict[str, Any]:
