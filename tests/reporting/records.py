@@ -33,12 +33,14 @@ def record(
     *,
     rows: Sequence[dict[str, float]] = ({},),
     counted: Counted | None = None,
+    tests: Sequence[float] = (),
     **result: Any,
 ) -> None:
     """Write the record of a run that is done, or what `result` says otherwise.
 
     `rows` are its evaluations; what a row of metrics must have is added, and the last is the best. What is
-    `counted` of each test example makes its outputs and its test scores.
+    `counted` of each test example makes its outputs and its test scores. `tests` are the test scores of its
+    evaluations, where they are on record.
     """
     if counted:
         examples = [str(rows) for rows in zip(*counted.values(), strict=True)]
@@ -76,6 +78,12 @@ def record(
     folder = run.folder()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in written))
+    if tests:
+        scores = [
+            {"update": row["update"], f"test_{run.task.metric}": x}
+            for row, x in zip(written, tests, strict=True)
+        ]
+        RunFolder(folder).write_rows(scores, to=RunFolder(folder).test_rows)
     _write(folder, run.identity(), {**facts, **result})
 
 

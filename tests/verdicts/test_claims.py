@@ -40,6 +40,7 @@ from adanorm.verdicts.sentences import (
 )
 from adanorm.verdicts.sequential import prospect
 from adanorm.verdicts.variance import TaskVariance
+from tests.records.test_result import FACTS
 from tests.reporting.records import record
 from tests.verdicts import known
 
@@ -76,10 +77,8 @@ def ended(
     *, scores: Mapping[int, float] = {}, diverged: Sequence[int] = (), unlearned: Sequence[int] = ()
 ) -> Cell:
     """The runs of a norm on RT that ended so."""
-    facts = {"task": "rt", "norm": "", "scale": "paper", "precision": "fp32", "own_data": False}
-    facts |= {"norm_sites": [], "layernorm_sites": [], "parameters": 0, "norm_parameters": 0, "data": {}}
     ends = [*((seed, "done") for seed in (*scores, *unlearned)), *((seed, "diverged") for seed in diverged)]
-    results = [Result.model_validate({**facts, "seed": seed, "status": status}) for seed, status in ends]
+    results = [Result.model_validate({**FACTS, "seed": seed, "status": status}) for seed, status in ends]
     return Cell("rt", "", "accuracy", results=tuple(results), by_seed=scores, unlearned=tuple(unlearned))
 
 
