@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -47,5 +48,10 @@ def analyses_folder(runs: str | None) -> Path:
 
 
 def choices(group: str) -> list[str]:
-    """Return the names that a configuration group offers, such as the tasks, sorted."""
-    return sorted(name.removesuffix(".yaml") for name in os.listdir(CONF / group) if name.endswith(".yaml"))
+    """Return the names that a configuration group offers, such as the tasks, sorted; listed once."""
+    return [*_names_in(CONF / group)]
+
+
+@cache
+def _names_in(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(name.removesuffix(".yaml") for name in os.listdir(folder) if name.endswith(".yaml")))
