@@ -150,8 +150,8 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
         if path := _file_of(root, name):
             if len(files) == MOST_FILES:
                 raise ValueError(f"it imports over {MOST_FILES} modules of {top}: put the norm into its own")
-            files[path.relative_to(root).as_posix()] = path.read_bytes()
-            left += _imports(path, name)
+            files[path.relative_to(root).as_posix()] = content = path.read_bytes()
+            left += _imports(path, name, content)
     return root, dict(sorted(files.items()))
 
 
@@ -163,12 +163,12 @@ def _file_of(root: Path, name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _imports(path: Path, name: str) -> Iterator[str]:
-    """Yield the names that a module imports; some may name no module."""
+def _imports(path: Path, name: str, content: bytes) -> Iterator[str]:
+    """Yield the names that a module with this content imports; some may name no module."""
     if path.suffix != ".py":
         return
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(content)
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
     around = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
