@@ -170,7 +170,7 @@ def parse_experiment(values: Values, chosen: Values | None = None) -> Experiment
     for section in ("norm", "task"):
         if not isinstance(values.get(section), dict):
             raise ValueError(f"{section}={values.get(section)!r}: choose with {section}=NAME")
-        values[section].pop("title", None)  # what tables call it is no part of a run
+        values[section].pop("title", None)  # tables call it so; it does not identify a run
     norm = values["norm"]
     if isinstance(path := norm.get("path"), str) and path:
         norm["name"] = path.rpartition(":")[2]

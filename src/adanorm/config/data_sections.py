@@ -23,7 +23,7 @@ PositiveFloat = Annotated[float, Field(gt=0)]
 
 
 class DataConfig(Config):
-    """Where data come from; `cache`, `mirror` and `mirrors` are places, no part of a run's identity."""
+    """Where data come from; `cache`, `mirror` and `mirrors` are places, which do not identify a run."""
 
     kind: ClassVar[str]  # of the tasks that these data are for
 

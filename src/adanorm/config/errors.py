@@ -55,10 +55,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 def first_problem(error: ValidationError) -> str:
     """Return the first of pydantic's complaints as one line that names the key and its value."""
     problem = error.errors()[0]
-    place = [str(part) for part in problem["loc"]]
-    if place[:1] in (["data"], ["model"]):
-        del place[1:2]  # which class of a union was tried is no part of a key
-    key = ".".join(place)
+    parts = [str(part) for part in problem["loc"]]
+    if parts[:1] in (["data"], ["model"]):
+        del parts[1:2]  # the class of a union that was tried: the key has no such part
+    key = ".".join(parts)
     if problem["type"] == "union_tag_invalid":
         told = problem["ctx"]
         name = told["discriminator"].strip("'")
@@ -68,8 +68,8 @@ def first_problem(error: ValidationError) -> str:
         return f"{key}: {message}" if key else message
     if problem["type"] == "missing":
         return f"{key}: is missing"
-    tried = [other for other in error.errors() if len(place) > 1 and other["loc"][:-1] == problem["loc"][:-1]]
-    if place[-1:] and place[-1] in UNION and len(tried) > 1:
+    tried = [other for other in error.errors() if len(parts) > 1 and other["loc"][:-1] == problem["loc"][:-1]]
+    if parts[-1:] and parts[-1] in UNION and len(tried) > 1:
         kinds = dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in tried)
-        return f"{'.'.join(place[:-1])}={problem['input']!r}: input should be {' or '.join(kinds)}"
+        return f"{'.'.join(parts[:-1])}={problem['input']!r}: input should be {' or '.join(kinds)}"
     return f"{key}={problem['input']!r}: {message[0].lower()}{message[1:]}"

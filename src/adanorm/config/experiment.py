@@ -28,7 +28,7 @@ from adanorm.config.sections import (
 from adanorm.config.user_files import SPLITS
 from adanorm.metrics.table import check_target
 
-# What is no part of an identity.
+# Settings that do not identify a run: the same run may be computed with others.
 NO_PART = ("device", "compile", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
 
 
@@ -75,8 +75,8 @@ class Experiment(Config):
 
     @model_validator(mode="after")
     def _segments_suit_the_model(self) -> Experiment:
-        for split, read in self.segments or ():
-            if self.model.carries == "positions" and read.memory is None:
+        for split, segments in self.segments or ():
+            if self.model.carries == "positions" and segments.memory is None:
                 raise ValueError(f"segments.{split}.memory: must be set, the number of positions remembered")
         return self
 

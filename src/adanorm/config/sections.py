@@ -86,7 +86,7 @@ class NormConfig(Config):
     @field_validator("params", mode="before")
     @classmethod
     def _nulls_are_defaults(cls, params: Any) -> Any:
-        """Leave out what is null: it is the norm's own default, and no part of a run's identity."""
+        """Leave out what is null: it stands for the norm's own default and does not identify a run."""
         is_mapping = isinstance(params, dict)
         return {key: value for key, value in params.items() if value is not None} if is_mapping else params
 

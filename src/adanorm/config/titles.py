@@ -17,12 +17,12 @@ def title(name: str) -> str:
 
 @cache
 def _titles() -> dict[str, str]:
-    found = {}
+    titles = {}
     for name in choices("norm"):
-        found[name] = read_yaml_file(CONF / "norm" / f"{name}.yaml").get("title", name)
+        titles[name] = read_yaml_file(CONF / "norm" / f"{name}.yaml").get("title", name)
     for name in choices("task"):
-        found[name] = read_yaml_file(CONF / "task" / f"{name}.yaml")["task"].get("title", name)
-    return found
+        titles[name] = read_yaml_file(CONF / "task" / f"{name}.yaml")["task"].get("title", name)
+    return titles
 
 
 def counted(count: int, noun: str) -> str:

@@ -153,7 +153,9 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
     """Return the images and labels, and the checksums of the files that they were read from."""
     if own := list(data.own_files().values()):
         contents = {str(path): path.read_bytes() for path in own}
-        checksums = {Path(path).name: hashlib.sha256(read).hexdigest() for path, read in contents.items()}
+        checksums = {
+            Path(path).name: hashlib.sha256(content).hexdigest() for path, content in contents.items()
+        }
         return _of_records(contents), checksums
     if data.source == "synthetic":
         return synthetic.images(train=256 + data.valid_size, test=128, shape=(3, COLOR_SIDE, COLOR_SIDE)), {}

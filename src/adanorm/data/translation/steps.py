@@ -228,7 +228,7 @@ class Steps:
         )  # fmt: skip
 
     def _note_dropped(self, infos: Sequence[Info]) -> None:
-        """Note what was dropped of training, a line a reason; raises ValueError where nothing is left."""
+        """Note what was dropped of training, one line per reason; raises ValueError where nothing is left."""
         total, counts, firsts = sum(info["read"] for info in infos), Counter[str](), dict[str, str]()
         for reason, (count, first) in (entry for info in infos for entry in info["dropped"].items()):
             counts[reason] += count
