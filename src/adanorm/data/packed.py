@@ -55,8 +55,14 @@ def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
         raw = _Taken(file, hashing)
         stream = cast(BinaryIO, gzip.open(raw) if is_packed else raw)  # noqa: SIM115
         yield io.BufferedReader(_Bounded(stream, path), PART)
-        while hashing is not None and raw.read(PART):
-            pass
+        if hashing is not None:
+            _read_to_end(raw)
+
+
+def _read_to_end(stream: io.RawIOBase | BinaryIO) -> None:
+    """Read what is left of a stream and drop it; only at the end does gzip compare checksums."""
+    while stream.read(PART):
+        pass
 
 
 class _Taken(io.RawIOBase):
@@ -143,8 +149,7 @@ def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = N
     """
     with _whole(path, "tar archive"), opened(path, hashing) as stream:
         contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
-        while stream.read(PART):
-            pass  # only at its end does gzip compare checksums
+        _read_to_end(stream)
     return contents
 
 
@@ -206,4 +211,5 @@ def check(path: Path) -> None:
     if path.name.endswith((".tgz", ".tar.gz", ".tar")):
         tar_members(path, [])
     elif path.suffix == ".gz":
-        content(path)
+        with _whole(path, "gzip file"), opened(path) as stream:
+            _read_to_end(stream)
