@@ -22,6 +22,7 @@ class Told(NamedTuple):
     hangs: threading.Event | None = None  # what it waits for before it sends anything
 
 
+CHUNKED = {"Transfer-Encoding": "chunked"}
 Script = Callable[[int, str | None], Told]  # the request's number and its Range
 
 
@@ -41,6 +42,16 @@ def rest(ranged: str | None, content: bytes = CONTENT) -> Told:
     start = int(ranged.removeprefix("bytes=").partition("-")[0])
     header = {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
     return Told(206, header, content[start:])
+
+
+def trickle(gate: threading.Event, piece: bytes) -> Callable[[], Iterator[bytes]]:
+    """Return a body that comes piece by piece, slowly, until the gate opens."""
+
+    def pieces() -> Iterator[bytes]:
+        while not gate.wait(0.02):
+            yield piece
+
+    return pieces
 
 
 @contextmanager

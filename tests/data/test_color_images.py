@@ -15,6 +15,7 @@ from adanorm.data import catalogue
 from adanorm.data.catalogue import File, Source
 from adanorm.data.images import load_color_images, unpacked
 from tests.data.archives import archive
+from tests.data.sections import section_of
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 NAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
@@ -37,9 +38,7 @@ def cifar(path: Path, names: list[str] = NAMES) -> dict[str, Bytes]:
 
 
 def section(*overrides: str) -> ColorImagesConfig:
-    data = compose_experiment(["task=cifar10", *overrides]).data
-    assert isinstance(data, ColorImagesConfig)
-    return data
+    return section_of(ColorImagesConfig, "task=cifar10", *overrides)
 
 
 def test_the_archive_is_verified_and_split_with_validation_last(

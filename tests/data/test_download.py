@@ -16,7 +16,7 @@ from adanorm.data import download as downloads
 from adanorm.data.catalogue import File, Source
 from adanorm.data.download import Patience, ask, download, reason
 from adanorm.data.fetch import ask_all
-from tests.servers import CONTENT, Script, Server, Told, rest, serving
+from tests.servers import CHUNKED, CONTENT, Script, Server, Told, rest, serving, trickle
 
 QUICK = Patience(attempts=3, backoff=0.001, connect=10.0, read=10.0)
 PAGE = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"
@@ -97,9 +97,6 @@ def test_what_passes_is_waited_for_and_gone_on_with(
     assert server.asked == asked
 
 
-CHUNKED = {"Transfer-Encoding": "chunked"}
-
-
 @pytest.mark.parametrize("size", [len(CONTENT), None])
 @pytest.mark.parametrize(
     ("headers", "piece"), [({}, b"x" * 5000), (CHUNKED, b"1000\r\n" + b"x" * 4096 + b"\r\n")]
@@ -129,18 +126,12 @@ def test_a_file_is_taken_as_it_is_sent_however_it_is_packed_for_the_way(
     assert (tmp_path / "part").read_bytes() == bomb
 
 
-def drip(first: bytes, gate: threading.Event) -> Iterator[bytes]:
-    yield first
-    while not gate.wait(0.02):
-        yield b"1"
-
-
 @pytest.mark.parametrize("headers", [{}, CHUNKED], ids=["bytes", "a chunk's size"])
 def test_what_trickles_in_is_given_up_and_what_came_is_kept(
     tmp_path: Path, server: Server, headers: dict[str, str]
 ) -> None:
     gate = threading.Event()
-    server.script = told(200, headers, lambda: drip(b"", gate))
+    server.script = told(200, headers, trickle(gate, b"1"))
     with pytest.raises(OSError, match="broke off: no answer in time"):
         download(server.url, tmp_path / "part", None, QUICK._replace(read=0.2))
     assert len(server.asked) == 3

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import (
     ByteTextConfig,
     ImagesConfig,
@@ -20,15 +19,16 @@ from adanorm.config.data_sections import (
     TextConfig,
     TreebankConfig,
 )
+from adanorm.config.user_files import SPLITS
 from adanorm.data.byte_streams import load_streams
 from adanorm.data.images import load_grey_images
 from adanorm.data.inspection import Inspection, count_overlaps
 from adanorm.data.sentences import load_sentences
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.treebanks.conll import inspect_trees, load_treebank
+from tests.data.sections import section_of
 from tests.data.test_readers import idx, images_of, text_of
-
-SPLITS = ("train", "valid", "test")
+from tests.data.translation.test_pairs import data_of
 
 
 @given(st.tuples(*(st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=6) for _ in SPLITS)))
@@ -135,8 +135,7 @@ def test_labels_of_images_need_not_be_a_range(tmp_path: Path) -> None:
 
 
 def own_text(path: Path) -> Inspection:
-    data = compose_experiment(["task=enwik8", "scale=smoke", f"data.path={path}"]).data
-    assert isinstance(data, ByteTextConfig)
+    data = section_of(ByteTextConfig, "task=enwik8", "scale=smoke", f"data.path={path}")
     return load_streams(data).inspection
 
 
@@ -159,10 +158,7 @@ def own_pairs(folder: Path, texts: dict[str, list[str]], *overrides: str) -> Par
         for language in ("de", "en"):
             (folder / f"{split}.{language}").write_text("".join(f"{language}{line}\n" for line in lines))
     places = [f"data.{split}={folder / split}" for split in SPLITS]
-    settings = ["task=de-en", "scale=smoke", f"data.cache={folder}", *places, *overrides]
-    data = compose_experiment(settings).data
-    assert isinstance(data, ParallelConfig)
-    return data
+    return data_of(f"data.cache={folder}", *places, *overrides)
 
 
 @pytest.mark.needs("fairseq")
@@ -203,8 +199,7 @@ def treebank(folder: Path, labels: dict[str, str], *, root: str = "root") -> Ins
                 for n in range(3)
             )
         )
-    data = compose_experiment(["task=ptb", *(f"data.{split}={folder / split}" for split in SPLITS)]).data
-    assert isinstance(data, TreebankConfig)
+    data = section_of(TreebankConfig, "task=ptb", *(f"data.{split}={folder / split}" for split in SPLITS))
     return inspect_trees(load_treebank(data)[0], own=True)
 
 
@@ -226,8 +221,7 @@ def _forms(block: str) -> list[str]:
 def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
     rt = load_sentences(text_of(f"data.mirror={mirror}")).inspection
     assert set(rt.counts["overlap"].values()) == {0}
-    data = compose_experiment(["task=sst5", f"data.mirror={mirror}"]).data
-    assert isinstance(data, TextConfig)
+    data = section_of(TextConfig, "task=sst5", f"data.mirror={mirror}")
     sst5 = load_sentences(data).inspection
     others = {}  # another group's copy
     for split in ("train", "dev", "test"):
@@ -236,8 +230,7 @@ def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
     for split, name in (("test", "test"), ("valid", "dev")):
         shared = sum(line in set(others["train"]) for line in others[name])
         assert sst5.counts["overlap"][f"{split} in train"] == shared == 2
-    data = compose_experiment(["task=ptb", "scale=mini", f"data.mirror={mirror}"]).data
-    assert isinstance(data, TreebankConfig)
+    data = section_of(TreebankConfig, "task=ptb", "scale=mini", f"data.mirror={mirror}")
     trees = inspect_trees(load_treebank(data)[0], own=False)
     with zipfile.ZipFile(mirror / "ptb-sample" / "dependency_treebank.zip") as archive:
         files = [archive.read(f"dependency_treebank/wsj_{number:04}.dp").decode() for number in range(1, 200)]

@@ -15,6 +15,7 @@ from adanorm.config.data_sections import ImagesConfig, TextConfig
 from adanorm.config.user_files import IDX_NAMES
 from adanorm.data.images import load_grey_images
 from adanorm.data.sentences import load_sentences, read_sst
+from tests.data.sections import section_of
 
 
 def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
@@ -32,15 +33,11 @@ def write_idx_set(folder: Path, *, train: int = 60, test: int = 20, classes: int
 
 
 def images_of(*overrides: str) -> ImagesConfig:
-    data = compose_experiment(["task=mnist", *overrides]).data
-    assert isinstance(data, ImagesConfig)
-    return data
+    return section_of(ImagesConfig, "task=mnist", *overrides)
 
 
 def text_of(*overrides: str) -> TextConfig:
-    data = compose_experiment(["task=rt", *overrides]).data
-    assert isinstance(data, TextConfig)
-    return data
+    return section_of(TextConfig, "task=rt", *overrides)
 
 
 def test_the_first_training_images_validate_and_the_test_images_test(tmp_path: Path) -> None:

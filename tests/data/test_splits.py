@@ -14,6 +14,7 @@ from adanorm.data.translation.corpora import Splits, read_corpus
 from adanorm.data.translation.steps import Shard, divide
 from adanorm.data.treebanks.conll import read_sample
 from tests.data.archives import archive
+from tests.data.sections import section_of
 
 
 def first_words(splits: Splits) -> dict[str, str]:
@@ -21,8 +22,7 @@ def first_words(splits: Splits) -> dict[str, str]:
 
 
 def corpus(task: str, source: str, files: dict[str, Path]) -> Splits:
-    data = compose_experiment([f"task={task}", f"data.source={source}"]).data
-    assert isinstance(data, ParallelConfig)
+    data = section_of(ParallelConfig, f"task={task}", f"data.source={source}")
     return read_corpus(data, files)
 
 
@@ -81,8 +81,7 @@ def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, sour
 
 
 def test_pairs_taken_out_for_validation_are_trained_on_no_more(tmp_path: Path) -> None:
-    data = compose_experiment(["task=de-en"]).data
-    assert isinstance(data, ParallelConfig)
+    data = section_of(ParallelConfig, "task=de-en")
     assert data.valid_every == 23
     shards = [Shard(tmp_path, "words", "train", number, start) for number, start in ((0, 0), (1, 30))]
     for shard, count in zip(shards, (range(1, 31), range(31, 47)), strict=True):

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-SPLITS = ("train", "valid", "test")
+from adanorm.config.user_files import SPLITS
+
 WORDS = ("good", "bad", "film", "plot", "dull", "fine", "cast", "very")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import repeat
 from pathlib import Path
 from random import Random
@@ -16,19 +16,10 @@ from adanorm.data import catalogue, download
 from adanorm.data.catalogue import File, Source
 from adanorm.data.download import CHUNK, Patience
 from adanorm.data.fetch import fetch
-from tests.servers import CONTENT, Script, Told, rest, serving
+from tests.servers import CHUNKED, CONTENT, Script, Told, rest, serving, trickle
 
 IMPATIENT = Patience(attempts=3, backoff=0.001, connect=2.0, read=0.15)
 SIZE = len(CONTENT)
-CHUNKED = {"Transfer-Encoding": "chunked"}
-
-
-def trickle(gate: threading.Event, piece: bytes) -> Callable[[], Iterator[bytes]]:
-    def pieces() -> Iterator[bytes]:
-        while not gate.wait(0.03):
-            yield piece
-
-    return pieces
 
 
 def scripts(random: Random, gate: threading.Event) -> dict[str, Script]:

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data import catalogue
 from adanorm.data.catalogue import Source
@@ -27,14 +26,13 @@ from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import write_whole
 from adanorm.metrics.bleu import bleu
 from tests.data.archives import archive
+from tests.data.sections import section_of
 
 LANGUAGES = ("de", "en")
 
 
 def data_of(*overrides: str) -> ParallelConfig:
-    data = compose_experiment(["task=de-en", "scale=smoke", *overrides]).data
-    assert isinstance(data, ParallelConfig)
-    return data
+    return section_of(ParallelConfig, "task=de-en", "scale=smoke", *overrides)
 
 
 def own(tmp_path: Path, **texts: str) -> list[str]:
@@ -412,8 +410,7 @@ def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> 
                 f'<doc>\n<seg id="1"> {word}’s {part} </seg>\n</doc>\n'
             )
     path = archive(tmp_path / "de-en.tgz", members)
-    data = compose_experiment(["task=de-en", f"data.cache={tmp_path}"]).data
-    assert isinstance(data, ParallelConfig)
+    data = section_of(ParallelConfig, "task=de-en", f"data.cache={tmp_path}")
     splits = read_corpus(data, {"de-en.tgz": path})
     train, test = list(splits["train"]), list(splits["test"])
     assert train[:2] == [("Satz title", "sentence title"), ("Satz 1", "sentence 1")]
@@ -429,8 +426,7 @@ def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> 
     ("task", "sizes"), [("de-en", (29_000, 1_014, 1_000)), ("en-vi", (30_000, 1_553, 1_268))]
 )
 def test_the_mini_corpora_are_read_from_the_mirror(mirror: Path, task: str, sizes: tuple[int, ...]) -> None:
-    data = compose_experiment([f"task={task}", "scale=mini", f"data.mirror={mirror}"]).data
-    assert isinstance(data, ParallelConfig)
+    data = section_of(ParallelConfig, f"task={task}", "scale=mini", f"data.mirror={mirror}")
     splits = read_corpus(data, corpus_files(data))
     assert tuple(len(list(splits[s])) for s in ("train", "valid", "test")) == sizes
 
