@@ -123,6 +123,11 @@ def test_a_file_beside_another_of_its_name_packed_must_hold_the_same(tmp_path: P
         ValueError, match=rf"{IDX_NAMES[1]}\.gz: has other data than {IDX_NAMES[1]} beside it"
     ):
         idx_files(tmp_path)
+    whole = gzip.compress(b"others")
+    for broken in (whole[:-5], whole[:10] + b"\xff" + whole[11:], b"plain"):
+        twin.write_bytes(broken)
+        with pytest.raises(ValueError, match=rf"{IDX_NAMES[1]}\.gz: not a whole gzip file"):
+            idx_files(tmp_path)
     splits = ("train", "valid", "test")
     touched(tmp_path, *(f"{split}.{language}" for split in splits for language in ("de", "en")))
     texts: dict[str, str | None] = {split: str(tmp_path / split) for split in splits}

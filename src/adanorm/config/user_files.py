@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from pathlib import Path
 
 SPLITS = ("train", "valid", "test")
@@ -28,7 +29,13 @@ def _plain_or_packed(path: Path) -> Path | None:
     packed = path.with_name(f"{path.name}.gz")
     if not packed.is_file():
         return path if path.is_file() else None
-    if path.is_file() and gzip.decompress(packed.read_bytes()) != path.read_bytes():
+    if not path.is_file():
+        return packed
+    try:
+        is_same = gzip.decompress(packed.read_bytes()) == path.read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{packed}: not a whole gzip file ({error})") from None
+    if not is_same:
         raise ValueError(f"{packed}: has other data than {path.name} beside it; remove one of the two")
     return packed
 
