@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,23 +41,22 @@ class Source:
 DIGESTS = {32: "md5", 40: "git", 64: "sha256"}  # by their number of hexadecimal digits
 
 
-def _source(name: str, parts: list[dict[str, Any]], **listed: Any) -> Source:
-    lines = [(part, line.split()) for part in parts for line in part["files"].splitlines()]
-    files = (
-        File(
-            file,
-            None if size == "-" else int(size),
-            None if checksum == "-" else f"{DIGESTS[len(checksum)]}:{checksum}",
-            tuple(
-                address.replace("http(s)", scheme).format(file)
-                for address in part.get("addresses", ())
-                for scheme in (("https", "http") if "(s)" in address else ("",))
-            ),
-        )
-        for part, (file, size, checksum) in lines
+def _file(line: str, addresses: Iterable[str]) -> File:
+    """Return the file of a line `name size checksum`, with its addresses as they are asked."""
+    name, size, checksum = line.split()
+    asked = (address.replace("(s)", letter).format(name) for address in addresses for letter in ("s", ""))
+    return File(
+        name,
+        None if size == "-" else int(size),
+        None if checksum == "-" else f"{DIGESTS[len(checksum)]}:{checksum}",
+        tuple(dict.fromkeys(asked)),
     )
+
+
+def _source(name: str, parts: list[dict[str, Any]], **listed: Any) -> Source:
+    lines = [(line, part.get("addresses", ())) for part in parts for line in part["files"].splitlines()]
     counts = tuple(listed.pop("counts")) if "counts" in listed else None
-    return Source(**{"folder": name, **listed}, files=tuple(files), counts=counts)
+    return Source(**{"folder": name, **listed}, files=tuple(_file(*line) for line in lines), counts=counts)
 
 
 SOURCES: dict[str, Source] = {
