@@ -121,12 +121,3 @@ def whole(values: Any) -> dict[str, Any]:
     if values.get(CHECKSUM) != checksum_of(rest):
         raise ValueError("it is not what was written")
     return rest
-
-
-def read_whole(content: bytes) -> dict[str, Any]:
-    """Return what the text of a file says; raises ValueError where it is not what was written."""
-    try:
-        values = json.loads(content)
-    except (ValueError, RecursionError):
-        raise ValueError("it is no JSON object") from None
-    return whole(values)
