@@ -99,8 +99,8 @@ def test_a_header_that_has_become_a_class_is_told(tmp_path: Path) -> None:
         )
 
 
-def write_images(folder: Path, labels: dict[str, list[int]], *, seed: int = 0) -> None:
-    random = np.random.default_rng(seed)
+def write_images(folder: Path, labels: dict[str, list[int]]) -> None:
+    random = np.random.default_rng(0)
     for name, entries in labels.items():
         images = random.integers(0, 256, (len(entries), 28, 28)).astype(np.uint8)
         (folder / f"{name}-images-idx3-ubyte").write_bytes(idx(images))

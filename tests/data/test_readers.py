@@ -23,12 +23,12 @@ def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
     return header + values.tobytes()
 
 
-def write_idx_set(folder: Path, *, train: int = 60, test: int = 20, classes: int = 4) -> None:
+def write_idx_set(folder: Path) -> None:
     random = np.random.default_rng(0)
     for name in IDX_NAMES:
-        count = train if name.startswith("train") else test
+        count = 60 if name.startswith("train") else 20
         shape = (count, 28, 28) if "images" in name else (count,)
-        values = random.integers(0, 256 if "images" in name else classes, shape).astype(np.uint8)
+        values = random.integers(0, 256 if "images" in name else 4, shape).astype(np.uint8)
         (folder / f"{name}.gz").write_bytes(gzip.compress(idx(values)))
 
 
