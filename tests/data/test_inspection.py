@@ -221,8 +221,7 @@ def _forms(block: str) -> list[str]:
 def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
     rt = load_sentences(text_of(f"data.mirror={mirror}")).inspection
     assert set(rt.counts["overlap"].values()) == {0}
-    data = section_of(TextConfig, "task=sst5", f"data.mirror={mirror}")
-    sst5 = load_sentences(data).inspection
+    sst5 = load_sentences(section_of(TextConfig, "task=sst5", f"data.mirror={mirror}")).inspection
     others = {}  # another group's copy
     for split in ("train", "dev", "test"):
         with gzip.open(mirror / "sst5" / f"stsa.fine.{split}.gz", "rt") as file:
