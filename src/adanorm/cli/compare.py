@@ -105,8 +105,7 @@ def _lines(one: ByExample, comparison: Comparison | None, norms: Norms, example:
     by_examples = f"standard errors: examples {one.noise.example_error:.3f}"
     lines = [f"    {fmean(one.gaps):+.3f}, {by_examples}"]
     if comparison is not None:
-        low, high = comparison.interval
-        interval = f"95 % {low:+.3f} to {high:+.3f}, p {max(comparison.p, 0.0001):.4f}"
+        interval = f"95 % {comparison.interval.text(3)}, p {max(comparison.p, 0.0001):.4f}"
         lines = [
             f"    {comparison.gap + 0:+.3f}, {interval}: {comparison.answer}",
             f"    {by_examples}, seeds {comparison.seed_error:.3f}",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from adanorm.config.titles import task_metric, title
 from adanorm.verdicts.claims import TaskAnswer
-from adanorm.verdicts.comparison import Comparison, Interval
+from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.conjunction import pooled
 from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
@@ -57,16 +57,11 @@ def _row(one: TaskAnswer) -> list[str]:
         name,
         SIZES[one.scale],
         str(comparison.seeds),
-        f"{_signed(comparison.gap)} ({between(comparison.interval)})",
+        f"{_signed(comparison.gap)} ({comparison.interval.text(2)})",
         comparison.sign,
-        f"{comparison.size}, ±{comparison.margin:g} ({between(comparison.margin_interval)})",
+        f"{comparison.size}, ±{comparison.margin:g} ({comparison.margin_interval.text(2)})",
         f"{papers}, {comparison.papers_gap}" if is_comparable else papers,
     ]
-
-
-def between(interval: Interval) -> str:
-    """Return the bounds of an interval, signed."""
-    return " to ".join(map(_signed, interval))
 
 
 def _signed(number: float) -> str:
@@ -89,5 +84,5 @@ def corrections(answers: Sequence[TaskAnswer]) -> str:
     all_of_them = pooled(translations)
     return (
         f"{text} Of {count(len(translations))} translations together the lead is"
-        f" {_signed(all_of_them.gap)} BLEU ({between(all_of_them.interval)}): {all_of_them.sign}."
+        f" {_signed(all_of_them.gap)} BLEU ({all_of_them.interval.text(2)}): {all_of_them.sign}."
     )

@@ -71,7 +71,8 @@ def claim_row(task: TaskResult) -> list[str]:
     return [
         *row,
         f"{comparison.gap:+.3f}",
-        *(f"{low:+.3f} to {high:+.3f}" for low, high in (comparison.interval, comparison.margin_interval)),
+        comparison.interval.text(3),
+        comparison.margin_interval.text(3),
         f"seeds, {comparison.examples:,} examples" if comparison.examples else "seeds",
         f"{comparison.margin:g}",
         pair.answer + remark,
