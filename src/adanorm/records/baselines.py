@@ -13,7 +13,7 @@ from adanorm.files import as_json, whole, with_checksum, write_whole
 from adanorm.metrics.table import METRICS
 
 PATH = PROJECT / "results" / "baselines.json"
-BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams"}  # no part of a data set
+BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams"}  # which change no data set
 
 
 class Baseline(NamedTuple):

@@ -1,4 +1,4 @@
-"""Whether a record is what its folder says, and whole: what is not is named, and counts nowhere."""
+"""Whether a record is whole and is what its folder says; one that is not is named, and counts nowhere."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def settings_of(text: str) -> dict[str, Any]:
 
 
 def json_object(name: str, content: bytes) -> dict[str, Any]:
-    """Return the JSON object that a text is; raises ValueError, by the text's name, where it is none."""
+    """Return the JSON object in a text; raises ValueError, which names the text, where there is none."""
     try:
         values = json.loads(content) if len(content) <= LONGEST else None
     except (ValueError, RecursionError):
@@ -89,14 +89,14 @@ def json_object(name: str, content: bytes) -> dict[str, Any]:
 
 
 def rows_of(name: str, content: bytes) -> list[dict[str, Any]]:
-    """Return the rows of a file of JSON lines; raises ValueError naming the line that is none."""
+    """Return the rows of a file of JSON lines; raises ValueError, which names a line that is none."""
     return [
         json_object(f"{name}, line {number}", line) for number, line in enumerate(content.splitlines(), 1)
     ]
 
 
 def environment_of(content: bytes) -> dict[str, Any]:
-    """Return what environment.json says; raises ValueError where it is none."""
+    """Return what environment.json says; raises ValueError where it cannot be read."""
     values = json_object("environment.json", content)
     if not all(isinstance(values.get(key, {}), dict) for key in ("packages", "arithmetic")):
         raise ValueError("environment.json: packages or arithmetic is no JSON object")
@@ -128,7 +128,8 @@ def outputs_digest(text: bytes) -> str:
 def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict[str, Counts]:
     """Return what was counted of each test example, by metric.
 
-    Raises ValueError where it is of other outputs than those of a digest, or makes other scores.
+    Raises ValueError where other outputs were counted than those with the digest `outputs`, or where the
+    counts do not make these scores.
     """
     from adanorm.metrics import by_example
 
@@ -167,7 +168,7 @@ def _of_the_folder(folder: Path, identity: Identity, result: Ended) -> str | Non
 
 
 def _of_the_config(identity: Identity, result: Result) -> str | None:
-    """Return how the result differs from the settings it is of; None where it does not."""
+    """Return how the result differs from its own config.yaml; None where it does not."""
     task, norm, data = (identity.get(section) or {} for section in ("task", "norm", "data"))
     wanted = {key: identity.get(key) for key in ("scale", "seed", "precision")}
     wanted |= {"task": task.get("name"), "norm": norm.get("name"), "own_data": data.get("source") == "own"}
@@ -191,7 +192,7 @@ def _of_scores(identity: Identity, result: Result) -> str | None:
 
 
 def _of_rows(rows: Rows, result: Result) -> str | None:
-    """Return what the rows lack, which are one per evaluation; None where they lack nothing."""
+    """Return what is missing from the rows, one per evaluation; None where nothing is."""
     last = rows[-1].get("update") if rows else None
     if last != result.steps:
         return f"metrics.jsonl ends at update {last}, the run at {result.steps}"

@@ -66,8 +66,8 @@ def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]
                 lambda scores, update: run.summary.update(_test(scores)),
             )
         if logger.mode == "offline":
-            place = shown(Path(run.dir).parent)
-            print(f"wandb, offline: {place}\n  upload it with: wandb sync {shlex.quote(place)}", flush=True)
+            path = shown(Path(run.dir).parent)
+            print(f"wandb, offline: {path}\n  upload it with: wandb sync {shlex.quote(path)}", flush=True)
 
 
 def _test(scores: Mapping[str, float]) -> dict[str, float]:

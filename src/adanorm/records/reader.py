@@ -184,7 +184,7 @@ class Record:
         return f"{numerics}{kernels}, torch {torch}, {facts.get('device')}{held}"
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of a file of JSON lines; raises ValueError naming the line that is none."""
+        """Return the rows of a file of JSON lines; raises ValueError, which names a line that is none."""
         if name not in self._rows:
             self._rows[name] = rows_of(name, self.content(name) or b"")
         return self._rows[name]
@@ -202,7 +202,7 @@ class Record:
 
     @cached_property
     def outputs_digest(self) -> str:
-        """The digest of the test set's outputs, by which a comparison names what it is of."""
+        """The digest of the test set's outputs, by which a comparison by examples names what it compares."""
         return (
             outputs_digest(self._outputs()) if self._line is None else str(self._line.values.get("outputs"))
         )
@@ -313,7 +313,7 @@ def is_complete(folder: Path) -> bool:
 def metrics(folder: Path) -> list[dict[str, float]]:
     """Return the rows of a run's metrics.jsonl, one per evaluation; none if it broke off before the first.
 
-    Raises ValueError naming the file and a line that is none.
+    Raises ValueError, which names the file and the line, where one is no row.
     """
     return record(folder).rows("metrics.jsonl")
 

@@ -116,7 +116,7 @@ def parents(root: Path) -> Iterator[Path]:
 
 
 def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a record's line, of the name "", and those of the files beside it, from its files' bytes.
+    """Return a record's line, under the name "", and the lines of the files beside it, from its files' bytes.
 
     Raises ValueError where the outputs cannot be unpacked, or this machine would not pack them so again.
     """

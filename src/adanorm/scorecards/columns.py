@@ -17,9 +17,9 @@ from adanorm.runs.duration import on_cuda
 from adanorm.verdicts.preregistration import preregistration
 
 START_SECONDS = 5.0  # of a run's process, before its first update
-SHARE = 0.8  # of the budget is for the planned seeds: the rest is for seeds where they decide
+SHARE = 0.8  # of the budget, for the planned seeds: the rest is for seeds that decide a comparison
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-# What has room at a scale has none at the next.
+# A task is run at the first of these that the budget has room for.
 REAL: tuple[Literal["paper", "mini"], ...] = ("paper", "mini")
 
 

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from adanorm.config.sections import NormConfig
 from adanorm.norms import LayerNorm, norm_factory
 
-SHAPES = ((4096, 128), (1024, 512), (1024, 1024))  # what RT, translation and a wide encoder have a batch
-EXAMPLES = 4  # that the rows are of, for a norm over positions
+SHAPES = ((4096, 128), (1024, 512), (1024, 1024))  # rows and features of RT, translation, a wide encoder
+EXAMPLES = 4  # which the rows are taken from, for a norm over positions
 ROUNDS, WARM_UP = 11, 1
-TURN = 4  # calls in a turn; the fastest counts: the others waited for memory
+TURN = 4  # calls in a turn; the fastest counts, since the others waited for memory
 BESIDE = "torch's LayerNorm"
 
 

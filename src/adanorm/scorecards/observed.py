@@ -18,9 +18,9 @@ from adanorm.runs.setup import choose_device
 from adanorm.scorecards.cost import Cost, costs
 
 B, T, H = 6, 5, 48
-# Of the rows' standard deviations: at the small one an eps shows, in the squares of the large one a bound.
+# Standard deviations of the rows: the small one shows an eps, the squares of the large one show a bound.
 SPREADS = (1.0, 1e-3, 30.0, 1.0)
-STEP = 0.1  # of a parameter along its gradient, after which a norm with a gain is none without
+STEP = 0.1  # of a parameter along its gradient: after it a norm with a gain differs from one without
 TOLERANCE = 1e-9  # in units of the largest output
 
 

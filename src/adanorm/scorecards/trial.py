@@ -56,8 +56,8 @@ class Request(NamedTuple):
 class Trial:
     """What is run of a request: paired seeds of its columns, while the budget lasts.
 
-    `spent` are the seconds so far of norms of this `identity`: kept in a file, so that a second start
-    goes on with them.
+    `spent` are the seconds that norms of this `identity` have taken so far. They are kept in a file, so that
+    a second start goes on from them.
     """
 
     request: Request

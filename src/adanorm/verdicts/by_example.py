@@ -21,9 +21,9 @@ from adanorm.verdicts.crossed import Components, Values, components, seed_split
 class ByExample:
     """A comparison of two norms: by how much the second is better, and the noise of seeds and of examples.
 
-    `gaps` has one a seed, in the order of `seeds`, all of one `series`. `outputs` are eight digits of the
-    test outputs that it is made of. `parts` is how much of the mean gap each factor of the metric makes up,
-    where it is a product. `spreads` has the standard deviations over seeds of each norm, from five on: on
+    `gaps` has one gap per seed, in the order of `seeds`, all of one `series`. `outputs` are eight digits that
+    identify the test outputs compared. `parts` is how much of the mean gap each factor of the metric makes
+    up, where it is a product. `spreads` has the standard deviations of each norm over five seeds or more: on
     this test set and on its distribution.
     """
 

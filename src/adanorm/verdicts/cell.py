@@ -219,8 +219,8 @@ def top3(evaluations: Sequence[tuple[float, float]]) -> float | None:
 def unlike_the_papers(run: Experiment) -> str | None:
     """Return why a run is not to be compared with the paper's number; None where it is.
 
-    It is where nothing but the seed differs from the settings of the paper's size, or from a preset of them
-    that scores as the paper does.
+    A run is compared where nothing but its seed differs from the settings of the paper's size, or from a
+    preset of them that scores as the paper does.
     """
     if run.norm.path is not None:
         return "a norm from outside"

@@ -140,7 +140,7 @@ def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[st
 
 
 def claimed_pair(claim: Claim, records: Evidence) -> Pair | None:
-    """Return the two norms of a claim on a task, by what is on record of it; None where that is nothing."""
+    """Return the pair of norms of a claim on the task that records are of; None where they have none."""
     better, worse = claim.norms(records.task)
     is_own = not claim.overrides(records.scale, records.task)  # the paper's gap is one of its own settings
     paper = paper_gap(records, better, worse) if is_own else None
@@ -150,7 +150,7 @@ def claimed_pair(claim: Claim, records: Evidence) -> Pair | None:
 def decided(
     claim: Claim, task: str, scale: str, evidence_of: Callable[..., Evidence]
 ) -> tuple[Evidence, Pair | None]:
-    """Return the records that decide a claim on a task, and its two norms by them; None where nothing is.
+    """Return the records that decide a claim on a task, and the pair of its norms, None without records.
 
     The records are those of the plan that reads the task at the scale. At the paper's size they are those of
     the first plan until the later one's first look.

@@ -46,11 +46,11 @@ class PaperGap(NamedTuple):
 class Comparison:
     """By how much one norm beats another, with the noise of seeds and of test examples.
 
-    `gap` is the mean over `seeds` shared seeds, positive where the first-named norm is better; `sd`
-    of a seed's gap, on `df` degrees of freedom. `example_error` is the standard error that the
-    choice of `examples` test examples adds, 0 where it is not on record; it adds no degrees of freedom,
-    so that more noise never makes an interval narrower. All in the metric's unit. `family_p` is p corrected
-    over the family of comparisons that this one is in, and decides the sign in place of p. With
+    `gap` is the mean over `seeds` shared seeds, positive where the first-named norm is better; `sd` is the
+    standard deviation of a seed's gap, with `df` degrees of freedom. `example_error` is the standard error
+    that the choice of `examples` test examples adds, 0 where it is not on record; it adds no degrees of
+    freedom, so that more noise never makes an interval narrower. All are in the metric's unit. `family_p` is
+    p corrected over the family of comparisons that this one is in, and decides the sign in place of p. With
     `beyond_margin` a norm is ahead or behind only by more than the margin.
     """
 

@@ -24,7 +24,7 @@ Answer = Literal["better", "worse", "equivalent", "open", "not run"]
 
 @dataclass(frozen=True)
 class Pair:
-    """A norm that is claimed to be better on a task beside the worse.
+    """Two norms on a task: the one that is claimed to be better, and the other.
 
     `comparison` is None without shared seeds or a variance; `seeds` are those shared, none where a run
     diverged or did not learn, since what is left of its norm would flatter it; `sd` is that of a seed's gap.
@@ -54,7 +54,7 @@ class Pair:
     def answer(self) -> Answer:
         """What the records say of the norm that is claimed to be better.
 
-        Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm of which a run
+        Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm with a run that
         learned nothing is not compared.
         """
         if not all(side.recorded for side in self.sides):
@@ -223,7 +223,7 @@ def compared(
     goes_on: bool = False,
     plan: str | None = None,
 ) -> Comparison | None:
-    """Return a comparison of gaps, one a seed; None with fewer than two, and without a variance.
+    """Return the comparison of gaps, one per seed; None with fewer than two, and without a variance.
 
     `noise` is that of examples. More gaps than planned, or as many if it `goes_on`, are a look of a
     sequential plan, whose levels are of tests by the comparison's own variance; fewer are then no look.

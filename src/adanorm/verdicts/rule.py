@@ -41,9 +41,9 @@ def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
 class Column:
     """Scores of a column by row and seed, larger ones being better, and the difference that matters.
 
-    Of folds, by norm and fold; `overlap` is then the rule's. `not_compared` has the rows with a run that
-    diverged or did not learn, and how many did: what is left of their scores would flatter them. `example`
-    is how much one test example is of a score in percent, 0 where that is not known.
+    Where folds are compared, the scores are by norm and fold, and `overlap` is the rule's. `not_compared` has
+    the rows with a run that diverged or did not learn, and how many did: the scores of their other runs would
+    flatter them. `example` is how much one test example is of a score in percent, 0 where that is not known.
     """
 
     task: str
@@ -79,7 +79,7 @@ def decide(rule: Rule, columns: Sequence[Column]) -> dict[str, list[Decision]]:
     """Return what is decided of every comparison in every column, by the name of its family.
 
     Rows are equivalent where the 95 % interval lies within the margin; p is corrected over the family, in
-    which what has no runs yet counts with a p of 1.
+    which a comparison without runs counts with a p of 1.
     """
     level, decisions = preregistration().level, {}
     kind: dict[str, Any] = {"levels": Levels(level, level), "beyond_margin": rule.beyond_margin}
