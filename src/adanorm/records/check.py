@@ -10,6 +10,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ def problem(folder: Path, content: Content, result: Ended) -> str | None:
     `content` returns the bytes of a file of the folder by its name. A file may have changed since it was
     written, the folder may be another run's, a score may be impossible, rows may lack.
     """
+    content = cache(content)  # what is parsed is what was hashed, read once
     try:
         for name, written in (result.files or {}).items():
             if (stored := content(name)) is None:

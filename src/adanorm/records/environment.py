@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("adanorm", "torch", "numpy", "hydra-core", "ve-fairseq", "sacrebleu")
 CONSTRAINTS = PROJECT / "constraints.txt"
+DRIVER = Path("/sys/module/nvidia/version")
 
 
 def describe(
@@ -89,7 +90,6 @@ def origin(described: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: described[key] for key in ORIGIN if key in described}, **changed}
 
 
-DRIVER = Path("/sys/module/nvidia/version")
 HOLDS = (VARIABLE, *HELD, "MKL_ENABLE_INSTRUCTIONS")
 
 
