@@ -11,7 +11,7 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.corpora import Splits, read_corpus
-from adanorm.data.translation.steps import Shard, divide
+from adanorm.data.translation.shards import Shard, divide
 from adanorm.data.treebanks.conll import read_sample
 from tests.data.archives import archive
 from tests.data.sections import section_of
