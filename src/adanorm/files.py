@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-CHECKSUM = "checksum"  # the key of what a JSON file says with a checksum of it
+CHECKSUM = "checksum"  # the key under which a JSON file has the checksum of all else in it
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -25,8 +25,8 @@ def write_whole(path: Path, content: bytes) -> None:
 def writing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write; its content is that of `path` once the block has ended, and not before.
 
-    It is written as `<name>.tmp` and locked meanwhile, so that one which nobody holds is known for
-    the leftover of a process that was killed. An OSError names `path`.
+    Meanwhile it is `<name>.tmp` and locked: such a file without a lock is the leftover of a killed
+    process. An OSError names `path`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
     with naming(path), _created(temporary) as file:
@@ -42,7 +42,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name a path in the OSErrors of a block that name none, as that of a full disk does."""
+    """Add a path to an OSError of a block that names none, such as that of a full disk."""
     try:
         yield
     except OSError as error:
@@ -89,7 +89,7 @@ def _removed(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(file.fileno(), path):  # not put in its place meanwhile, with another's file here now
+            if _is_at(file.fileno(), path):  # the file opened above, not a newer one of another process
                 path.unlink(missing_ok=True)
             return True
     except FileNotFoundError:

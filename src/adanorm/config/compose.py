@@ -54,7 +54,7 @@ def tasks_of_kind(kind: str) -> list[str]:
 
 @cache
 def papers_sources(task: str) -> frozenset[str]:
-    """Return the data sources that a task's numbers of the paper may be of: its own, and those of presets."""
+    """Return the sources of data behind the paper's numbers for a task: the task's own and its presets'."""
     own = cached_experiment([f"task={task}", "scale=paper"]).data.source
     presets = (read_yaml_file(CONF / "preset" / f"{name}.yaml") for name in choices("preset"))
     return frozenset((own, *(preset.get("data", {}).get("source", own) for preset in presets)))

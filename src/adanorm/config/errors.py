@@ -18,7 +18,7 @@ def one_line(error: Exception, known: Iterable[str] = ()) -> str:
     """
     if missing := getattr(error, "missing_cfg_file", None):
         return f"no configuration {missing}: choose from {', '.join(getattr(error, 'options', None) or [])}"
-    # Theirs wrap what was wrong; ours say it better than what they come of.
+    # Hydra's errors wrap what was wrong; ours say it better than the errors that caused them.
     cause = (is_of_hydra(error) and error.__cause__) or error
     text = str(cause if str(cause) else error)
     if unknown := re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text):

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from adanorm.config.paths import choices
 
 GROUP = "adanorm.norms"
-MOST_FILES = 500  # of a library the version is what identifies it; its whole source is no norm's
+MOST_FILES = 500  # what imports more is a library, which its version identifies, not a norm
 
 
 def outside_norms() -> list[str]:
@@ -30,7 +30,7 @@ def outside_norms() -> list[str]:
 def find_outside(name: str, path: str | None) -> Any:
     """Return the class at a path, package.module:Class, or of the entry point of that name, or None.
 
-    A name of the suite's own is no entry point's. Raises ValueError for a path where there is no class.
+    A norm of the suite goes before an entry point of its name. Raises ValueError where a path has no class.
     """
     named = _module_and_class(name, path)
     if named is None:
@@ -48,8 +48,8 @@ def find_outside(name: str, path: str | None) -> Any:
 class _FromSource(importlib.machinery.SourceFileLoader):
     """Compiles a module from the bytes that were hashed, whatever bytecode lies beside them.
 
-    Python trusts bytecode whose source has the same size and the same second. What was not hashed, a name
-    made up at run time, is compiled from its source too.
+    Python trusts bytecode whose source has the same size and the same second. A module that was not hashed,
+    as its name was made up at run time, is compiled from its source too.
     """
 
     content: bytes | None = None
@@ -120,9 +120,10 @@ def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
 def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
     """Return the folder of a module's package, and the files of what the module imports from it, by path.
 
-    A module in no package counts with those in its folder that it imports. The imports are read, not
-    run: what is imported by a name made up at run time is not seen. Read once a process, as Python
-    does. Raises ValueError where the module does not exist or has no file, or its package has too many.
+    For a module in no package, these are the modules of its folder that it imports. The imports are read,
+    not run: what is imported by a name made up at run time is not seen. Files are read once a process, as
+    Python does. Raises ValueError where the module does not exist or has no file, or its package has too
+    many.
     """
     importlib.invalidate_caches()  # the folder may have been listed before the file was written
     top = module.partition(".")[0]
@@ -136,7 +137,7 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
         raise ValueError(
             f"no module named {module!r} in the current folder, in those of PYTHONPATH, or installed"
         )
-    # Of what is installed, modules that lie side by side are not of one hand.
+    # Installed modules that lie side by side may be of different authors.
     is_installed = root in {Path(path).resolve() for path in sysconfig.get_paths().values()}
     within = f"{top}." if folders or is_installed else ""
     files: dict[str, bytes] = {}

@@ -1,7 +1,8 @@
 """Portable arithmetic: instructions held to those that x86 processors of the last ten years share.
 
 The environment variable ADANORM_ARITHMETIC=portable has `adanorm`, and every process that it starts, compute
-so. It is for comparing two processors; the digits are others than without, and a run takes longer.
+so. It is for comparing two processors: results differ in their last digits from those without it, and a run
+takes longer.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from adanorm.config.paths import choices
 from adanorm.config.user_files import SPLITS
 
 MADE_UP = ("synthetic", FULL_SIZE)  # sources of data that are drawn
-NUMERICS = (  # norms with a choice
+NUMERICS = (  # norms that have released numerics too
     "layernorm", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm", "gradnorm",
     "grad-only", "grad-mean", "grad-variance",
 )  # fmt: skip
@@ -21,7 +21,7 @@ DEFAULTS = {
     "eps": 1e-5, "gain": True, "bias": True, "zero_centered": False, "phi_gradient": False, "learn_C": False,
     "over": "rows", "positions": 256,
 }  # fmt: skip
-# Values that say what null says, by setting.
+# Values that mean the same as null, by setting.
 NULLS: dict[str, Any] = {
     "training.label_smoothing": 0,
     "training.momentum": 0,
@@ -32,7 +32,7 @@ NULLS: dict[str, Any] = {
 
 
 class Reader(NamedTuple):
-    """Settings that not every run reads which has them: each with all below it, by what, and when."""
+    """Settings that a run may have and not read: what reads them, and when; also all settings below them."""
 
     settings: str
     by: str
@@ -110,10 +110,10 @@ READERS = (*TRAINED, *BUILT, *LOADED)
 
 
 def with_defaults(values: dict[str, Any], norms_own: Mapping[str, Any]) -> None:
-    """Change values in place so that equal runs have equal ones: null for what null says too.
+    """Change values in place so that equal runs have equal values: what means the same as null becomes null.
 
-    `norms_own` is what the file of one of the suite's norms says; {}: the norm is from outside. A parameter
-    that the file lists is said with its value, which null stands for.
+    `norms_own` is what the file of one of the suite's norms says, {} where the norm is from outside. Where
+    such a file gives a parameter a value, null becomes that value.
     """
     for key, value in NULLS.items():
         section, name = key.split(".")

@@ -41,7 +41,7 @@ class _Loader(SafeLoader):
 def read_yaml(text: str) -> Any:
     """Return what a YAML text says, in plain values.
 
-    Raises ValueError, in one line, where it is none, or larger or deeper than any file of ours.
+    Raises ValueError, in one line, where it is not YAML, or larger or deeper than any file of ours.
     """
     if len(text) > LARGEST or _deepest_bracket(text) > DEEPEST:
         raise ValueError(f"has more than {LARGEST:,} characters, or brackets more than {DEEPEST} deep")
@@ -63,7 +63,7 @@ def _deepest_bracket(text: str) -> int:
 
 
 def _check_plain(value: Any) -> None:
-    """Raise ValueError for what is no plain value, or stands for too much or for itself by its aliases."""
+    """Raise ValueError where a value is not plain, is too large or too deep, or contains itself."""
     layer, left = [value], MOST
     for _ in range(DEEPEST):
         if other := [node for node in layer if not isinstance(node, dict | list | str | int | float | None)]:
@@ -86,7 +86,7 @@ def _check_plain(value: Any) -> None:
 
 
 def read_yaml_file(path: Path) -> Any:
-    """Return what a YAML file says, in plain values; raises ValueError, in one line, where it is none."""
+    """Return what a YAML file says, in plain values; raises ValueError, in one line, where it is not YAML."""
     try:
         with path.open(encoding="utf-8") as file:
             return read_yaml(file.read(LARGEST + 1))

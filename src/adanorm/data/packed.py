@@ -46,7 +46,7 @@ def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
     """Yield a stream of a file's bytes, unpacked if its name ends in .gz or .tgz.
 
     At its end gzip compares checksums. Reading raises ValueError beyond `most(path)` bytes. `hashing` gets
-    every byte of the file itself, those that the block has not read at its end.
+    every byte of the file itself: what the block leaves unread follows when the block ends.
     """
     is_packed = path.suffix in (".gz", ".tgz")
     if is_packed and path.stat().st_size == 0:  # which gzip takes for packed nothing
@@ -98,8 +98,8 @@ class _Bounded(_Taken):
 def lines(path: Path, *, checksum: str | None = None) -> Iterator[bytes]:
     """Yield the lines of a file, each with its line feed, unpacked if its name ends in .gz.
 
-    Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb, and where it is not of
-    the SHA-256 that it had.
+    Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb, and where its SHA-256 is
+    not `checksum`.
     """
     with _whole(path, "gzip file"), _unchanged(path, checksum) as stream:
         yield from stream
@@ -156,8 +156,8 @@ def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = N
 def member_lines(path: Path, suffix: str, *, checksum: str | None = None) -> Iterator[bytes]:
     """Yield the lines of the file in a tar archive, gzipped or not, whose path ends so.
 
-    Raises ValueError, naming the archive, where it does not have it, is cut off, corrupted or a bomb, and
-    where it is not of the SHA-256 that it had. What comes after the member is not unpacked.
+    Raises ValueError, naming the archive, where it lacks the file, is cut off, corrupted or a bomb, and
+    where its SHA-256 is not `checksum`. What comes after the member is not unpacked.
     """
     with _whole(path, "tar archive"), _unchanged(path, checksum) as stream:
         for _, file in _members(path, stream, [suffix]):

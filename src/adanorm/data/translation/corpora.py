@@ -30,7 +30,7 @@ class Lines:
 
 
 class Input(NamedTuple):
-    """A file of a corpus, which must be of its SHA-256 at every reading if that is given."""
+    """A file of a corpus; where a SHA-256 is given, the file must have it at every reading."""
 
     path: Path
     checksum: str | None = None
@@ -164,7 +164,7 @@ def read_corpus(
     """Return the raw lines of each split of the corpus in these files; they are read when iterated over.
 
     `valid` is missing where it is to be taken out of the training pairs. Iterating raises ValueError for
-    files that do not align or are not UTF-8, and for one that has not the checksum of its name.
+    files that do not align or are not UTF-8, and for one whose checksum is not that of its name.
     """
     if data.source in ("synthetic", FULL_SIZE) and not data.own_files():
         drawn = synthetic.pairs() if data.source == "synthetic" else full_size.pairs(data)
