@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.verdicts.cell import cell
@@ -131,6 +132,23 @@ def test_a_folder_of_another_run_is_not_counted(run: Experiment) -> None:
         with pytest.warns(UserWarning, match=expected):
             assert reader.result(copy) is None
         copy.rename(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "config.yaml names no metric"),
+        ({"task": {"metric": ["accuracy"]}}, "config.yaml names no metric"),
+        ({"task": 7}, "config.yaml: task, norm or data is no section"),
+    ],
+)
+def test_settings_that_are_no_runs_are_not_counted_though_every_checksum_is_true(
+    run: Experiment, settings: dict[str, Any], expected: str
+) -> None:
+    folder = run.folder().rename(run.folder().with_name(f"smoke-seed1-{digest_of(settings)}"))
+    (folder / "config.yaml").write_text(json.dumps(settings))
+    seal(folder, said(folder))
+    assert complaint(folder) == expected
 
 
 def test_a_broken_record_is_left_out_of_its_cell_and_made_again(run: Experiment) -> None:

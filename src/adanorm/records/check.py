@@ -171,7 +171,9 @@ def _of_the_folder(folder: Path, identity: Identity, result: Ended) -> str | Non
 
 def _of_the_config(identity: Identity, result: Result) -> str | None:
     """Return how the result differs from its own config.yaml; None where it does not."""
-    task, norm, data = (identity.get(section) or {} for section in ("task", "norm", "data"))
+    task, norm, data = sections = [identity.get(section) or {} for section in ("task", "norm", "data")]
+    if not all(isinstance(section, dict) for section in sections):
+        return "config.yaml: task, norm or data is no section"
     wanted = {key: identity.get(key) for key in ("scale", "seed", "precision")}
     wanted |= {"task": task.get("name"), "norm": norm.get("name"), "own_data": data.get("source") == "own"}
     for key, value in wanted.items():
@@ -181,9 +183,13 @@ def _of_the_config(identity: Identity, result: Result) -> str | None:
 
 
 def _of_scores(identity: Identity, result: Result) -> str | None:
-    target = identity["task"]
-    selection = target.get("selected_by") or target["metric"]
-    for split, scores, asked in (("valid", result.valid, selection), ("test", result.test, target["metric"])):
+    """Return what is missing from the scores, or which of them cannot be; None where nothing is wrong."""
+    target = identity.get("task") or {}
+    metric = target.get("metric")
+    selection = target.get("selected_by") or metric
+    for split, scores, asked in (("valid", result.valid, selection), ("test", result.test, metric)):
+        if not isinstance(asked, str):
+            return "config.yaml names no metric"
         if asked not in (scores or {}):
             return f"{split} lacks {asked}"
         for name, score in (scores or {}).items():
