@@ -58,6 +58,27 @@ def test_epochs_take_the_time_of_their_updates_measured_here_whatever_is_on_reco
     )
 
 
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        ("own", "7 epochs of the data, 14 updates of "),
+        ("nowhere", "10 epochs of the data, which are not here to be counted, in updates of "),
+    ],
+)
+def test_the_updates_of_epochs_are_counted_in_the_runs_own_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: str, line: str
+) -> None:
+    settings = ["data.mirror=nowhere", f"data.cache={tmp_path}"]
+    if data == "own":
+        for split in ("train", "valid", "test"):
+            (tmp_path / split).write_text(f"a\t{split} one two\nb\t{split} three four\n" * 4)
+        settings = [f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
+        settings += ["data.batch_tokens=16", "training.max_epochs=7"]
+    settings += ["task=rt", "scale=paper", "device=cpu", "model.dim=8", "model.ffn_dim=8", "model.layers=1"]
+    command.main(parse_arguments("plan", command.USAGE, settings))
+    assert line in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.fixture
 def run_of(tmp_path: Path) -> Callable[..., Experiment]:
     def made(epochs: int, seed: int, *settings: str) -> Experiment:

@@ -1,6 +1,7 @@
 """Say what a run would need: downloads, preparation, disk, memory and hours.
 
-An update of the whole model, on made-up data of the same shape, is timed on this machine's device.
+An update of the whole model, on made-up data of the same shape, is timed on this machine's device. How many
+updates the epochs of a run have is counted in its own data, where they are here.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ def main(arguments: Arguments) -> None:
     probed = true_or_false("probe", arguments.keys["probe"])
     settings = [setting for setting in arguments.settings if setting != "scale=auto"]
     experiment = compose_experiment(settings)
-    from adanorm.runs.plan import measure, plan
+    from adanorm.runs.plan import batches_per_epoch, measure, plan
 
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}, seed {experiment.seed}"
     print(f"{name}: {experiment.folder().name}", flush=True)
     probe = measure(compose_experiment([*settings, "updates=1"])) if probed else None
+    if probe and experiment.training.max_epochs is not None:
+        probe = probe._replace(batches=batches_per_epoch(experiment))
     for line in plan(experiment, probe):
         print(textwrap.fill(line, WIDTH, subsequent_indent=INDENT))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 
+from adanorm import tasks
 from adanorm.config.data_sections import DataConfig, ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import in_words
@@ -25,12 +26,15 @@ PAIR_BYTES = 1200  # of a pair of 27 words on the disk while a corpus is prepare
 
 
 class Probe(NamedTuple):
-    """What a batch costs here: seconds, its share of a step included; memory in bytes; batches an epoch."""
+    """What a batch costs here: seconds, its share of a step included; memory in bytes.
+
+    `batches` is how many batches an epoch of the run's own data has; None where nobody has counted them.
+    """
 
     batch_seconds: float
     peak_memory: int
     parameters: int
-    batches: int = 1
+    batches: int | None = None
 
 
 def measure(dry_run: Experiment) -> Probe:
@@ -45,8 +49,19 @@ def measure(dry_run: Experiment) -> Probe:
             trainer.update(batches)
             seconds = (_now(prepared.device) - started) / len(batches)
     parameters = sum(parameter.numel() for parameter in prepared.model.parameters())
-    count = len(prepared.task.train_batches(0))
-    return Probe(seconds, peak_memory(prepared.device), parameters, count)
+    return Probe(seconds, peak_memory(prepared.device), parameters)
+
+
+def batches_per_epoch(experiment: Experiment) -> int | None:
+    """Return how many batches an epoch of a run's data has; None where the data are not here.
+
+    The data of a dry run are a few batches, whatever the size of the run's own.
+    """
+    data = experiment.data
+    source = None if experiment.own_data else SOURCES.get(data.source)
+    if data.lacks() or (source is not None and missing_files(source, data)):
+        return None
+    return len(tasks.build(experiment).train_batches(0))
 
 
 def _now(device: torch.device) -> float:
@@ -123,13 +138,19 @@ def _update(experiment: Experiment) -> str:
 
 
 def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
-    seconds = experiment.training.accumulate * probe.batch_seconds
-    updates = planned_updates(experiment.training, probe.batches)
-    whole, one = in_words(seconds * updates / 3600), "GPU" if device.type == "cuda" else "process"
-    epochs = f"{epochs} epochs of the data, " if (epochs := experiment.training.max_epochs) else ""
+    training, on_gpu = experiment.training, device.type == "cuda"
+    seconds = training.accumulate * probe.batch_seconds
+    epochs = f"{training.max_epochs} epochs of the data, " if training.max_epochs else ""
+    if epochs and probe.batches is None:
+        hours = experiment.cost.cuda_hours if on_gpu else experiment.cost.cpu_hours
+        return (
+            f"time         {epochs}which are not here to be counted, in updates of {seconds:.3g} s; the"
+            f" configuration expects {in_words(hours)} on one {'GPU' if on_gpu else 'CPU core'}"
+        )
+    updates = planned_updates(training, probe.batches or 1)
     return (
-        f"time         {epochs}{updates:,} updates of {seconds:.3g} s: {whole} on one {one}; evaluations come"
-        " on top"
+        f"time         {epochs}{updates:,} updates of {seconds:.3g} s: {in_words(seconds * updates / 3600)}"
+        f" on one {'GPU' if on_gpu else 'process'}; evaluations come on top"
     )
 
 
