@@ -29,10 +29,10 @@ import torch
 from adanorm.cli.values import whole_number
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
+from adanorm.process import torchrun
 from adanorm.records.environment import describe, driver_version
 from adanorm.runs.devices import no_cuda
 from scripts.command_line import ended_by_mistakes, parse_keys
-from scripts.gpu_measure import TORCHRUN
 from scripts.processes import CASES
 
 DEFAULTS = {"output": "outputs/gpu-check.json", "minutes": "30", "checks": ""}
@@ -53,9 +53,7 @@ class Check(NamedTuple):
         """Return the command line."""
         if self.command:
             return self.command
-        start = (
-            (sys.executable,) if self.processes == 1 else (*TORCHRUN, f"--nproc-per-node={self.processes}")
-        )
+        start = [sys.executable] if self.processes == 1 else torchrun(self.processes)
         return (*start, "-m", "scripts.gpu_measure", *self.measure)
 
 

@@ -22,6 +22,7 @@ import torch
 from torch import distributed as dist
 
 from adanorm.config.compose import compose_experiment
+from adanorm.process import is_first_process, torchrun
 from adanorm.records.environment import peak_memory
 from adanorm.runs.setup import choose_device, prepare, start_trainer
 from adanorm.training.distributed import ALONE, World, init_distributed
@@ -32,7 +33,6 @@ Facts = dict[str, Any]
 # Of a run at the paper's size.
 UPDATES = {"mnist": 34_400, "rt": 430, "sst5": 430, "ptb": 56_000}
 SECONDS, AT_LEAST, WARM = 4.0, 5, 3  # of measured updates, after those that warm up
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone")
 
 
 def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
@@ -131,7 +131,7 @@ def lost(device: str) -> Facts:
     """Return how a run of two processes ends after one was killed: its seconds, its code, what it said."""
     with tempfile.TemporaryDirectory() as folder:
         run = ("task=mnist", "norm=adanorm", "scale=smoke", "training.max_epochs=100000", f"runs={folder}")
-        command = (*TORCHRUN, "--nproc-per-node=2", "-m", "adanorm", "run", *run, f"device={device}")
+        command = (*torchrun(2), "-m", "adanorm", "run", *run, f"device={device}")
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while not list(Path(folder).rglob("metrics.jsonl")) and process.poll() is None:
@@ -167,5 +167,5 @@ def allreduce() -> Facts:
 if __name__ == "__main__":
     measures = {m.__name__: m for m in (speed, equality, resume, ranks, lost, allreduce)}
     facts = measures[sys.argv[1]](*sys.argv[2:])
-    if os.environ.get("RANK", "0") == "0":
+    if is_first_process():
         print(json.dumps(facts), flush=True)

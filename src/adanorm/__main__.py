@@ -11,8 +11,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TextIO
 
+from adanorm.process import end_with_parent, is_first_process
+
 INTERRUPTED = 130
-DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 LINE = "interrupted: the next start resumes from the last checkpoint"
 
 
@@ -101,9 +102,7 @@ def _leave_current_folder() -> None:
 def _end_with_torchrun() -> None:
     """Have Linux end this process when torchrun, which started it, has been killed."""
     if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+        end_with_parent(signal.SIGKILL)()
 
 
 def _leave(line: str) -> NoReturn:
@@ -113,7 +112,7 @@ def _leave(line: str) -> NoReturn:
     """
     shared = os.environ.get("TORCHELASTIC_ERROR_FILE")  # in a folder of this start, one folder a process
     if not shared:
-        if os.environ.get("RANK", "0") == "0":
+        if is_first_process():
             print(f"error: {line}", file=sys.stderr)
         raise SystemExit(2) from None
     import fcntl

@@ -23,6 +23,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_each_once, differences, parsed, prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
+from adanorm.process import is_first_process, torchrun
 
 USAGE = Usage(
     keys={"gpus": Key("processes of torchrun, each with a GPU, or with device=cpu a core", "1")},
@@ -65,8 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     if overrides == [*arguments] and _is_shown(experiment := compose_experiment(overrides)):
         return 0
     if processes > 1:
-        torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-        os.execv(sys.executable, [sys.executable, *torchrun, "-m", "adanorm", "run", *arguments])
+        os.execv(sys.executable, [*torchrun(processes), "-m", "adanorm", "run", *arguments])
     if overrides == [*arguments]:
         _run(experiment)
         return 0
@@ -193,11 +193,6 @@ def _run(experiment: Experiment) -> None:
         raise SystemExit(HELD_CODE) from None  # no mistake: the study waits for the other process
     if is_first_process():
         print(run_summary(experiment), flush=True)
-
-
-def is_first_process() -> bool:
-    """Return whether this process is the one of a run's that speaks."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 def _print_plan(experiment: Experiment) -> None:

@@ -21,6 +21,7 @@ from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES, File, Source
 from adanorm.data.download import PATIENCE, Patience, ask, download, reason, responds
 from adanorm.files import write_whole
+from adanorm.process import is_first_process
 
 
 def mirrors_of(data: DataConfig) -> list[str]:
@@ -55,7 +56,7 @@ def fetch(source: str, data: DataConfig, patience: Patience = PATIENCE) -> dict[
             files[mirror] += 1
             published[mirror] += file.checksum is not None
     for mirror, count in files.items():
-        if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        if is_first_process():
             checked = f"{published[mirror]} with a published checksum"
             print(f"{source}: {counted(count, 'file')} from the mirror {mirror}, {checked}", flush=True)
     return paths

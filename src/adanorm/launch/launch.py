@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -22,6 +21,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted
 from adanorm.files import write_whole
 from adanorm.launch.launchers import Launch
+from adanorm.process import end_with_parent
 from adanorm.records import reader
 from adanorm.records.folder import HELD_CODE, is_locked, shown
 from adanorm.records.result import outcome
@@ -29,7 +29,6 @@ from adanorm.studies.grid import Planned
 
 SECONDS = 0.2  # between two looks at the jobs
 PATIENCE = 5.0  # seconds that a process has to end before it is killed
-DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
 def run_all(runs: Sequence[Planned], launch: Launch, name: str, kept: str | None) -> list[Planned]:
@@ -116,13 +115,12 @@ def _group(command: Sequence[str], output: IO[str] | None) -> Iterator[subproces
 
     However this process ends, Linux then sends SIGTERM to that process, which ends its group.
     """
-    prctl = ctypes.CDLL(None).prctl
     process = subprocess.Popen(
         command,
         stdout=output,
         stderr=output,
         start_new_session=True,
-        preexec_fn=lambda: prctl(DIE_WITH_PARENT, signal.SIGTERM),  # noqa: PLW1509
+        preexec_fn=end_with_parent(signal.SIGTERM),  # noqa: PLW1509
     )
     try:
         yield process
