@@ -1,4 +1,4 @@
-"""What scale=auto means where there is a record, and no network to get data from."""
+"""What scale=auto means: where the data are, where none can be had, and where there is a record."""
 
 from __future__ import annotations
 
@@ -42,3 +42,34 @@ def test_the_committed_record_of_a_translation_is_shown_with_its_place(command: 
     done = command("run", "task=en-de", "norm=adanorm", "scale=auto", "device=cpu", *NOWHERE)
     assert (done.returncode, done.stderr) == (0, "")
     assert "already completed: results/runs/en-de/adanorm.jsonl, mini-seed1-" in done.stdout
+
+
+def test_auto_is_the_papers_scale_where_its_data_are(
+    mirror: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_auto(["task=rt", "seed=999", "scale=auto", "device=cpu", f"data.mirror={mirror}"])
+    assert "scale=paper" in resolved
+    assert capsys.readouterr().out.startswith("scale paper: a run of rt takes about")
+
+
+def test_auto_is_mini_where_the_data_are_licensed_and_none_are_named(
+    mirror: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_auto(["task=ptb", "scale=auto", f"data.mirror={mirror}"])
+    assert "scale=mini" in resolved
+    assert "the Penn Treebank is licensed" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_network")
+def test_auto_is_mini_where_the_papers_data_cannot_be_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_auto(["task=mnist", "seed=999", "scale=auto", f"data.cache={tmp_path}", *NOWHERE])
+    assert "scale=mini" in resolved
+    assert "train-images-idx3-ubyte.gz cannot be had" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_network")
+def test_auto_says_what_to_do_where_no_scales_data_can_be_had(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"rt-polarity.all.train cannot be had .*ADANORM_MIRROR"):
+        resolve_auto(["task=rt", "seed=999", "scale=auto", f"data.cache={tmp_path}", *NOWHERE])

@@ -10,7 +10,6 @@ from adanorm.config.paths import CONF, PROJECT, choices
 from adanorm.config.titles import title
 from adanorm.reporting.figures.catalogue import figure_names
 from adanorm.reporting.tables.table import Table
-from adanorm.runs.auto_scale import resolve_auto
 from adanorm.studies.grid import plan_runs, study_grid
 from adanorm.studies.study import load_studies, load_study
 from tests.conftest import Command
@@ -266,48 +265,6 @@ def test_of_several_names_one_that_is_unknown_is_told_before_any_is_written(
     done = command(what, known, "nope")
     assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
     assert "'nope': choose from " in done.stderr
-
-
-def test_auto_is_the_papers_scale_where_its_data_are(
-    mirror: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    resolved = resolve_auto(["task=rt", "seed=999", "scale=auto", "device=cpu", f"data.mirror={mirror}"])
-    assert "scale=paper" in resolved
-    assert capsys.readouterr().out.startswith("scale paper: a run of rt takes about")
-
-
-def test_auto_is_mini_where_the_data_are_licensed_and_none_are_named(
-    mirror: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    resolved = resolve_auto(["task=ptb", "scale=auto", f"data.mirror={mirror}"])
-    assert "scale=mini" in resolved
-    assert "the Penn Treebank is licensed" in capsys.readouterr().out
-
-
-NOWHERE = "data.mirror=nowhere"
-
-
-@pytest.fixture
-def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Addresses of the network do not answer; a proxy that is not there refuses them at once."""
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    monkeypatch.delenv("no_proxy", raising=False)
-
-
-@pytest.mark.usefixtures("_no_network")
-def test_auto_is_mini_where_the_papers_data_cannot_be_had(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    resolved = resolve_auto(["task=mnist", "seed=999", "scale=auto", f"data.cache={tmp_path}", NOWHERE])
-    assert "scale=mini" in resolved
-    assert "train-images-idx3-ubyte.gz cannot be had" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("_no_network")
-def test_auto_says_what_to_do_where_no_scales_data_can_be_had(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"rt-polarity.all.train cannot be had .*ADANORM_MIRROR"):
-        resolve_auto(["task=rt", "seed=999", "scale=auto", f"data.cache={tmp_path}", NOWHERE])
 
 
 def test_help_is_what_plain_make_prints() -> None:
