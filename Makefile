@@ -151,7 +151,7 @@ bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
 	@$(BIN)/python -m scripts.benchmarks.norms $(SETTINGS)
 
 gpu-check: $(VENV)/installed ## Check a GPU machine: equality, speed, processes; half an hour
-	@$(BIN)/python -m scripts.gpu_check $(SET)
+	@$(BIN)/python -m scripts.gpu_check $(SETTINGS)
 
 docs: $(VENV)/installed-docs ## Write the site of the documentation to outputs/site
 	@$(BIN)/python -m sphinx -q -W --keep-going -c docs -d outputs/site-doctrees . outputs/site
