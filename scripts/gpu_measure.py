@@ -24,6 +24,7 @@ from torch import distributed as dist
 from adanorm.config.compose import compose_experiment
 from adanorm.process import is_first_process, torchrun
 from adanorm.records.environment import peak_memory
+from adanorm.runs.plan import now
 from adanorm.runs.setup import choose_device, prepare, start_trainer
 from adanorm.training.distributed import ALONE, World, init_distributed
 from adanorm.training.loop import Trainer
@@ -41,13 +42,6 @@ def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
     trainer = start_trainer(experiment, prepare(experiment), world)
     trainer.model.train()
     return trainer
-
-
-def now(device: torch.device) -> float:
-    """Return the time in seconds when a device has done what it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
 
 
 def speed(task: str, precision: str) -> Facts:

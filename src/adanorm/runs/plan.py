@@ -45,9 +45,9 @@ def measure(dry_run: Experiment) -> Probe:
     seconds = 0.0
     with closing(trainer.batches()) as updates:
         for batches in islice(updates, 2):
-            started = _now(prepared.device)
+            started = now(prepared.device)
             trainer.update(batches)
-            seconds = (_now(prepared.device) - started) / len(batches)
+            seconds = (now(prepared.device) - started) / len(batches)
     parameters = sum(parameter.numel() for parameter in prepared.model.parameters())
     return Probe(seconds, peak_memory(prepared.device), parameters)
 
@@ -64,7 +64,8 @@ def batches_per_epoch(experiment: Experiment) -> int | None:
     return len(tasks.build(experiment).train_batches(0))
 
 
-def _now(device: torch.device) -> float:
+def now(device: torch.device) -> float:
+    """Return the time in seconds once a device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
