@@ -31,7 +31,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
 from adanorm.process import torchrun
 from adanorm.records.environment import describe, driver_version
-from adanorm.runs.devices import no_cuda
+from adanorm.runs.devices import no_cuda, usable_devices
 from scripts.command_line import ended_by_mistakes, parse_keys
 from scripts.processes import CASES
 
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     keys = parse_keys(arguments, DEFAULTS)
     end = time.monotonic() + 60 * whole_number("minutes", keys["minutes"])
-    devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    devices = usable_devices()
     chosen = [check for check in checks(devices) if check.name.startswith(keys["checks"])]
     if not chosen:
         names = ", ".join(check.name for check in checks(devices))

@@ -7,22 +7,30 @@ import os
 from adanorm.records.environment import driver_version
 
 
+def usable_devices() -> int:
+    """Return how many CUDA devices torch can use here."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
 def check_devices(gpus: int, *, is_asked: bool = False) -> None:
     """Raise ValueError where a run asks for GPUs that it cannot have, or could not use those of this machine.
 
     More than one GPU is asked for, and one where it `is_asked` by name. A user who hides the devices with
     CUDA_VISIBLE_DEVICES wants the CPU.
     """
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    count = usable_devices()
     is_asked = is_asked or gpus > 1
-    if count == 0 and (is_asked or (driver_version() and not is_hidden)):
+    if count == 0 and (is_asked or (driver_version() and not _are_hidden())):
         raise ValueError(f"{'GPUs asked for, and' if is_asked else 'an NVIDIA GPU, and'} {no_cuda()}")
     if is_asked and gpus > count:
         devices = "1 CUDA device" if count == 1 else f"{count} CUDA devices"
         raise ValueError(f"gpus={gpus}: this machine has {devices}; name at most as many, or device=cpu")
+
+
+def _are_hidden() -> bool:
+    return os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
 
 
 def no_cuda() -> str:
@@ -30,7 +38,7 @@ def no_cuda() -> str:
     import torch
 
     built, driver = torch.version.cuda, driver_version()
-    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+    if _are_hidden():
         remedy = "unset CUDA_VISIBLE_DEVICES, which hides them"
     elif driver is None or built is None:
         needed = {"NVIDIA's driver": driver, "a CUDA build of torch": built}
