@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -24,7 +25,7 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.training import weights
 from adanorm.training.distributed import LOST, World, broadcast, init_distributed, is_of_a_lost_process
 from adanorm.training.loop import Trainer
-from adanorm.training.progress import Progress, planned_updates
+from adanorm.training.progress import Progress, planned_updates, updates_per_epoch
 from adanorm.training.state import Outcome, Row
 
 
@@ -147,8 +148,8 @@ def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
     if updates > least or experiment.updates is not None or warmup == 0:
         return found
     if settings.max_updates is None:
-        per_epoch = -(-batches // settings.accumulate)
-        epochs = -(-4 * warmup // per_epoch)
+        per_epoch = updates_per_epoch(settings, batches)
+        epochs = math.ceil(4 * warmup / per_epoch)
         longer = f"training.max_epochs={epochs} ({epochs * per_epoch} updates)"
     else:
         longer = f"training.max_updates={4 * warmup}"
@@ -163,7 +164,7 @@ def _own_data(experiment: Experiment, task: TrainingTask) -> str:
     """Return how much of the user's own data there is, and how long the settings train on them."""
     settings, batches = experiment.training, len(task.train_batches(0))
     sizes = " / ".join(f"{task.sizes[split]:,}" for split in SPLITS)
-    per_epoch, updates = -(-batches // settings.accumulate), planned_updates(settings, batches)
+    per_epoch, updates = updates_per_epoch(settings, batches), planned_updates(settings, batches)
     warmup = f", {min(settings.warmup_updates, updates)} of them warm-up" if settings.warmup_updates else ""
     return (
         f"own data: {sizes} examples to train, validate and test on; {per_epoch:,}"

@@ -27,7 +27,7 @@ from adanorm.training.distributed import (
 )
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.prefetch import ahead, pinned
-from adanorm.training.progress import Progress
+from adanorm.training.progress import Progress, updates_per_epoch
 from adanorm.training.state import (
     ComputeContext,
     Outcome,
@@ -99,7 +99,7 @@ class Trainer:
         """Yield what this process computes of each update from where the run is, without end."""
         while True:
             batches = self.task.train_batches(self.state.epoch)
-            self._updates_an_epoch = math.ceil(len(batches) / self.settings.accumulate)
+            self._updates_an_epoch = updates_per_epoch(self.settings, len(batches))
             yield from self._from_position(batches)
 
     def _from_position(self, batches: Batches) -> Iterator[list[Movable]]:

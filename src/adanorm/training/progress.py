@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -17,10 +18,15 @@ SECONDS = 0.5  # between two looks of the bar
 LOG_SECONDS = 30.0  # between two rows of a log
 
 
+def updates_per_epoch(settings: TrainingConfig, batches_an_epoch: int) -> int:
+    """Return how many updates an epoch has; the last may be of fewer batches."""
+    return math.ceil(batches_an_epoch / settings.accumulate)
+
+
 def planned_updates(settings: TrainingConfig, batches_an_epoch: int) -> int:
     """Return the updates that a run is to have."""
-    updates_an_epoch = -(-batches_an_epoch // settings.accumulate)
-    by_epochs = [settings.max_epochs * updates_an_epoch] if settings.max_epochs is not None else []
+    an_epoch = updates_per_epoch(settings, batches_an_epoch)
+    by_epochs = [settings.max_epochs * an_epoch] if settings.max_epochs is not None else []
     return min(by_epochs + ([settings.max_updates] if settings.max_updates is not None else []))
 
 
