@@ -63,12 +63,13 @@ def main(arguments: Sequence[str]) -> int:
         arguments = resolve_auto(arguments)
     overrides = [argument for argument in arguments if not argument.startswith("-")]
     sweep = _sweep(overrides) if {"-m", "--multirun"} & {*arguments} else {}
-    if overrides == [*arguments] and _is_shown(experiment := compose_experiment(overrides)):
+    single = compose_experiment(overrides) if overrides == [*arguments] else None
+    if single and _is_shown(single):
         return 0
     if processes > 1:
         os.execv(sys.executable, [*torchrun(processes), "-m", "adanorm", "run", *arguments])
-    if overrides == [*arguments]:
-        _run(experiment)
+    if single:
+        _run(single)
         return 0
     _run_by_hydra(arguments, sweep)
     if sweep and is_first_process():
@@ -84,12 +85,14 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
     import hydra
     from omegaconf import DictConfig, OmegaConf
 
+    apart = {experiment.folder(): words for words, experiment in sweep.items()}
+
     @hydra.main(config_path=str(CONF), config_name="run", version_base="1.3")
     def job(config: DictConfig) -> None:
         values: Any = OmegaConf.to_container(config, resolve=True)
         experiment = parse_experiment(values)
-        apart = [words for words, other in sweep.items() if other.folder() == experiment.folder()]
-        print("".join(f"\n{words}\n" for words in apart), end="", flush=True)
+        if words := apart.get(experiment.folder()):
+            print(f"\n{words}", flush=True)
         if not _is_shown(experiment):
             _run(experiment)
 

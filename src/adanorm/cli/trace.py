@@ -62,9 +62,11 @@ def trace(address: str) -> list[str]:
 
 def _named(name: str, known: Sequence[str], kind: str) -> str:
     """Return the entry that a name stands for, as the configuration or as a table writes it."""
-    spelled = {spelling.lower(): entry for entry in reversed(known) for spelling in (title(entry), entry)}
-    if name in known or name.lower() in spelled:
-        return name if name in known else spelled[name.lower()]
+    if name in known:
+        return name
+    for entry in known:
+        if name.lower() in (entry.lower(), title(entry).lower()):
+            return entry
     raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
 
 
