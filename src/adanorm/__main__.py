@@ -51,7 +51,7 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def print_whatever_comes(stream: TextIO | None) -> None:
+def print_whatever_comes(stream: TextIO) -> None:
     """Have a stream take every text: where its encoding lacks a character, `?` stands for it."""
     if isinstance(stream, io.TextIOWrapper):
         is_whole = stream.encoding.lower().replace("-", "") == "utf8"

@@ -181,7 +181,7 @@ def dispatch(arguments: Sequence[str]) -> int:
         print(overview())
         return 0
     command, rest = command_name(arguments[0]), list(arguments[1:])
-    if command not in SPEAKING and sys.stderr is not None and sys.stderr.isatty():
+    if command not in SPEAKING and sys.stderr.isatty():
         print(f"adanorm {command}: loading", file=sys.stderr, flush=True)  # its imports may take seconds
     module = importlib.import_module(f"adanorm.cli.{command.replace('-', '_')}")
     if command == "run":  # takes Hydra's own flags

@@ -187,7 +187,7 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
     """Return in words how long runs take on the devices asked for, as `adanorm status` reckons it."""
     workers = counted(launch.workers, "worker")
     if launch.on_gpus:
-        hours = sum(run.cost.cuda_hours for run in runs) / max(1, launch.gpus)
+        hours = sum(run.cost.cuda_hours for run in runs) / launch.gpus
         at_once = min(launch.workers, len(launch.devices) // launch.gpus or launch.workers)
         return f"{workers}, about {in_words(hours / at_once)} on GPUs"
     durations = Durations()

@@ -166,7 +166,7 @@ def next_runs(standings: Sequence[Standing], at_once: int) -> list[Run]:
     Those of the comparisons after it too, while fewer runs than are made at once are named.
     """
     runs: dict[Run, None] = {}
-    for one in sorted((one for one in standings if not one.left and one.runs), key=lambda one: one.hours):
+    for one in sorted((one for one in standings if one.runs), key=lambda one: one.hours):
         if len(runs) < at_once:
             runs |= dict.fromkeys(one.runs)
     return list(runs)
