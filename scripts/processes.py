@@ -1,7 +1,8 @@
-"""Trains every kind of task in two processes, then alone, then in four: the losses must be those of one.
+"""Trains tasks in two processes, then alone, then in as many as asked for: the losses must be those of one.
 
-`python -m scripts.processes FOLDER` writes, of each case, the losses of a run that each number of
-processes takes up from the one before (`0.json`, `1.json`, `2.json`), and of a whole run (`whole.json`).
+`python -m scripts.processes FOLDER cpu 4 images bytes` writes, of each case, the losses of a run that each
+number of processes takes up from the one before (`0.json`, `1.json`, `2.json`), and of a whole run
+(`whole.json`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.training.distributed import ALONE, World, all_reduce, init_distributed
 from adanorm.training.loop import Trainer
 
-SIZES = (2, 1, 4)
-UPDATES = 2  # by each number of processes, of the run that is taken up
+TURNS = 3  # of the run that is taken up: by two processes, by one, by the largest number
+UPDATES = 2  # in each turn
 CASES = {
     "images": ("task=mnist", "training.accumulate=3"),
     "a norm over the batch": ("task=mnist", "norm=batchnorm", "norm.params.synchronized=true"),
@@ -62,7 +63,7 @@ def train(case: str, device: str, loaded: Loaded, world: World, checkpoint: Path
     experiment = experiment_of(case, device)
     trainer = start_trainer(experiment, prepare(experiment, loaded[case]), world)
     if checkpoint is None:
-        return losses(trainer, UPDATES * len(SIZES))
+        return losses(trainer, UPDATES * TURNS)
     trainer.resume(checkpoint)
     found = losses(trainer, UPDATES)
     trainer.save(checkpoint)
@@ -88,7 +89,7 @@ def work(
 
 def differences(folder: Path) -> dict[str, float]:
     """Return, by case, the largest relative difference of a loss from that of the whole run."""
-    *parts, whole = (json.loads((folder / f"{name}.json").read_text()) for name in (0, 1, 2, "whole"))
+    *parts, whole = (json.loads((folder / f"{name}.json").read_text()) for name in (*range(TURNS), "whole"))
     taken_up = {case: [loss for part in parts for loss in part[case]] for case in whole}
     return {case: largest_difference(taken_up[case], whole[case]) for case in whole}
 
@@ -105,9 +106,9 @@ def free_port() -> int:
         return port
 
 
-def main(folder: Path, device: str = "cpu", largest: int = 4, cases: Sequence[str] = tuple(CASES)) -> int:
+def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> int:
     """Work in as many processes as the largest number asks for; the code is 0 if all ended well."""
-    sizes, ports = (2, 1, largest), [free_port() for _ in SIZES]
+    sizes, ports = (2, 1, largest), [free_port() for _ in range(TURNS)]
     # Loaded once for all: on the CPU, for a GPU that was used cannot be shared with a forked process.
     loaded = {case: tasks.build(experiment_of(case, "cpu")) for case in cases}
     children = []
