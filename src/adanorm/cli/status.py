@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from adanorm.cli.command import WIDTH, Arguments, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
@@ -18,6 +18,9 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.studies.grid import StudyGrid, plan_runs, study_grid
 from adanorm.studies.study import load_study
+
+if TYPE_CHECKING:
+    from adanorm.runs.duration import Durations
 
 STATES = ("done", "running", "diverged", "failed", "missing")
 LABEL, FIELD = 32, 9  # columns of a row's label, and of a count
@@ -49,7 +52,9 @@ def main(arguments: Arguments) -> None:
         return
     name, study, _ = chosen_study(arguments)
     grid = study_grid(study, runs=runs_of(arguments))
-    progress = _progress(grid)
+    from adanorm.runs.duration import Durations
+
+    progress = _progress(grid, Durations())
     print(f"{name}, {study.scale}: {counted(len(progress), 'run')}, {_counts(progress.values())}")
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
@@ -67,9 +72,11 @@ def _show_all(arguments: Arguments, workers: int) -> None:
         raise ValueError(f"{min(meant)}= is of one study: choose from {', '.join(study_names())}")
     heads = "".join(f"{state:>{FIELD}}" for state in STATES)
     print(f"{'study':<{NAME}}{heads}{'left':>{HOURS}}", flush=True)
-    whole = Progress()
+    from adanorm.runs.duration import Durations  # which takes a moment: the heads are there before
+
+    durations, whole = Durations(), Progress()
     for name in study_names():
-        runs = _progress(study_grid(load_study(name), runs=runs_of(arguments)))
+        runs = _progress(study_grid(load_study(name), runs=runs_of(arguments)), durations)
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
         words = [in_words(seconds / 3600 / workers)] if seconds else []
         words += ["GPU"] if any(run.left for run in runs.values() if run.on_gpu) else []
@@ -80,11 +87,11 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     _show_time_left(whole.values(), workers)
 
 
-def _progress(grid: StudyGrid) -> Progress:
+def _progress(grid: StudyGrid, durations: Durations) -> Progress:
     """Return where a study's runs stand."""
-    from adanorm.runs.duration import Durations, needs_gpu
+    from adanorm.runs.duration import needs_gpu
 
-    durations, progress = Durations(), Progress()
+    progress = Progress()
     for run in (planned.experiment for planned in plan_runs(grid)):
         now = state(run)
         left = durations.seconds_left(run, now)
