@@ -35,9 +35,9 @@ def main() -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Have a stream that was closed by who started this process take what is printed, and keep nothing.
+    """Open each standard stream that was closed before this process started, on a device that keeps nothing.
 
-    The next file that is opened would have its number, and get what libraries print.
+    Else the next file to be opened would get the stream's number, and with it what libraries print.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
@@ -106,11 +106,11 @@ def _end_with_torchrun() -> None:
 
 
 def _leave(line: str) -> NoReturn:
-    """End the process with the line of a mistake, which one of several processes of torchrun's prints.
+    """End the process with the line of a mistake; of several processes of torchrun's, one prints it.
 
-    The first to fail has torchrun end the others, so that it is the one that must speak.
+    That is the first to fail: torchrun then ends the others, which may not have come so far.
     """
-    shared = os.environ.get("TORCHELASTIC_ERROR_FILE")  # in a folder of this start, one folder a process
+    shared = os.environ.get("TORCHELASTIC_ERROR_FILE")  # .../START/RANK/error.json
     if not shared:
         if is_first_process():
             print(f"error: {line}", file=sys.stderr)

@@ -41,9 +41,9 @@ class TextStreams(NamedTuple):
 def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[TextStreams]:
     """Open the input and the output that a command line names; an output file is written whole or not.
 
-    The lines come without a byte order mark; where the output keeps it, it is written as the input is read.
-    A bar shows the progress, if a person can see it. Raises ValueError where there is no input or no
-    folder for the output, and in reading for a line that is not UTF-8.
+    The lines come without the input's byte order mark; with `keeps_mark` the output begins with it. A bar
+    shows the progress, if a person can see it. Raises ValueError where there is no input or no folder for the
+    output, and in reading for a line that is not UTF-8.
     """
     source, output = arguments.keys["input"], arguments.keys["output"]
     if source and (not Path(source).exists() or Path(source).is_dir()):  # a pipe is one

@@ -16,8 +16,8 @@ from adanorm.runs.duration import LONGEST_CPU_HOURS, on_cuda
 def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "") -> Experiment:
     """Return the one run that a command line names; scale=auto is chosen for this machine.
 
-    Raises ValueError, in one line, for what it cannot be; where its task is not of the `kind`, in the words
-    `otherwise` and with the tasks that are.
+    Raises ValueError for a run that cannot be, and for a task that is not of the `kind`: the message then
+    says `otherwise` of the task and lists those of the kind.
     """
     experiment = compose_experiment(resolve_auto(settings))
     if kind and experiment.task.kind != kind:

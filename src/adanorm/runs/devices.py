@@ -15,10 +15,10 @@ def usable_devices() -> int:
 
 
 def check_devices(gpus: int, *, is_asked: bool = False) -> None:
-    """Raise ValueError where a run asks for GPUs that it cannot have, or could not use those of this machine.
+    """Raise ValueError where the GPUs that a run asks for are not there, or torch cannot use this machine's.
 
-    More than one GPU is asked for, and one where it `is_asked` by name. A user who hides the devices with
-    CUDA_VISIBLE_DEVICES wants the CPU.
+    A run asks for GPUs where it wants more than one, or where device=cuda says so (`is_asked`). A user who
+    hides the devices with CUDA_VISIBLE_DEVICES and asks for none wants the CPU.
     """
     count = usable_devices()
     is_asked = is_asked or gpus > 1

@@ -58,9 +58,9 @@ class Durations:
 
 
 def _seconds_of_a_unit(task: Path, scale: str) -> float | None:
-    """Return the median seconds of an epoch, or an update, of the finished runs of a scale, None without.
+    """Return the median seconds of an epoch, or an update, of a task's finished runs at a scale, or None.
 
-    Of those of this machine's kind where there are some.
+    Where a processor of this machine's kind has computed some of them, those alone count.
     """
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for record in reader.records(task):

@@ -97,9 +97,9 @@ def _recording(
 
 
 def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Take up a run where it is, and return what computed each of its starts; None where all are alike.
+    """Resume a run from its checkpoint, and return what computed each of its starts; None if all alike.
 
-    Another commit, version or machine than that of the start before is named in a line.
+    Where commit, versions or machine are not those of the start before, a warning says which of them.
     """
     trainer.checkpoints.writers = [origin(environment)]
     trainer.resume(folder.checkpoint)
