@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,13 +21,13 @@ import torch
 from torch import distributed as dist
 
 from adanorm.config.compose import compose_experiment
-from adanorm.process import is_first_process, torchrun
+from adanorm.process import is_first_process
 from adanorm.records.environment import peak_memory
 from adanorm.runs.plan import now
 from adanorm.runs.setup import choose_device, prepare, start_trainer
 from adanorm.training.distributed import ALONE, World, init_distributed
 from adanorm.training.loop import Trainer
-from scripts.processes import CASES, differences, experiment_of, largest_difference, losses, main
+from scripts.processes import CASES, differences, experiment_of, free_port, largest_difference, losses, main
 
 Facts = dict[str, Any]
 # Of a run at the paper's size.
@@ -122,25 +121,36 @@ def ranks(device: str, largest: str) -> Facts:
 
 
 def lost(device: str) -> Facts:
-    """Return how a run of two processes ends after one was killed: its seconds, its code, what it said."""
+    """Return how the first of a run's two processes ends once the other was killed: seconds, code, its line.
+
+    They are started as torchrun starts its own, but without it: torchrun ends what is left before that
+    has noticed anything, which it cannot do on other nodes.
+    """
+    world = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     with tempfile.TemporaryDirectory() as folder:
         run = ("task=mnist", "norm=adanorm", "scale=smoke", "training.max_epochs=100000", f"runs={folder}")
-        command = (*torchrun(2), "-m", "adanorm", "run", *run, f"device={device}")
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while not list(Path(folder).rglob("metrics.jsonl")) and process.poll() is None:
+        command = (sys.executable, "-m", "adanorm", "run", *run, f"device={device}")
+        first, second = (
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env={**os.environ, **world, "RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2"},
+            )
+            for rank in ("0", "1")
+        )  # fmt: skip
+        while not list(Path(folder).rglob("metrics.jsonl")) and first.poll() is None:
             time.sleep(0.2)
+        second.kill()
         killed = time.perf_counter()
-        if process.poll() is None:
-            os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
         try:
-            printed, _ = process.communicate(timeout=60)
+            printed, _ = first.communicate(timeout=60)
         except subprocess.TimeoutExpired:
-            process.kill()
+            first.kill()
             return {"ok": False, "why": "still running a minute after a process was killed"}
+        finally:
+            second.communicate()
         seconds = time.perf_counter() - killed
     has_line = "another process of this run has ended" in printed
-    return {"ok": seconds < 20 and has_line, "seconds": seconds, "code": process.returncode, "said": has_line}
+    return {"ok": seconds < 20 and has_line, "seconds": seconds, "code": first.returncode, "said": has_line}
 
 
 def allreduce() -> Facts:

@@ -11,6 +11,7 @@ import pytest
 
 from adanorm.config.paths import PROJECT
 from scripts.gpu_check import Check, checks, in_words, main, run_check
+from scripts.gpu_measure import lost
 
 PYTHON = (sys.executable, "-c")
 SPEED = {"hours": 9.04, "peak_gb": 31.0, "milliseconds": 100.0, "waits": 1}
@@ -51,6 +52,11 @@ def test_several_devices_are_all_used_and_one_has_no_checks_of_processes() -> No
     assert [name for name in by_name if " on " in name] == [f"speed: en-de bf16 on {n}" for n in (2, 4, 6)]
     assert "--nproc-per-node=6" in by_name["all-reduce"].arguments()
     assert [name.partition(":")[0] for name in by_name][:8] == ["equality"] * 7 + ["resume"]
+
+
+def test_a_run_that_loses_a_process_ends_with_its_line() -> None:
+    facts = lost("cpu")
+    assert (facts["ok"], facts["code"], facts["said"]) == (True, 2, True)
 
 
 def test_the_verdict_says_hours_and_what_limits_them() -> None:
