@@ -90,14 +90,16 @@ def test_the_running_variance_is_of_the_stated_estimate(choice: str, correction:
     torch.testing.assert_close(norm.running_var, 0.75 + 0.25 * x.var(0, correction=correction))
 
 
-def test_a_batch_of_one_row_is_normalized_by_the_running_values_and_leaves_them() -> None:
+@pytest.mark.parametrize("padding", [0, 4])
+def test_a_batch_of_one_row_is_normalized_by_the_running_values_and_leaves_them(padding: int) -> None:
     norm = BatchNorm(H).double()
     for x in batches(3, 9, H):
         norm(x)
-    before = norm.running_mean.clone()
-    (x,) = batches(1, 1, H)
-    z = norm(x)
-    assert torch.equal(norm.running_mean, before)
+    before = norm.running_mean.clone(), norm.running_var.clone()
+    (x,) = batches(1, 1 + padding, H)
+    z = norm(x, torch.arange(len(x)) < 1 if padding else None)
+    assert torch.equal(norm.running_mean, before[0])
+    assert torch.equal(norm.running_var, before[1])
     torch.testing.assert_close(z, norm.eval()(x))
 
 

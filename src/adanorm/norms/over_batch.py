@@ -72,20 +72,15 @@ class BatchNorm(Affine):
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         self.check_features(x)
-        if self.needs_positions:
-            return self.affine(self._by_position(x, rows), x)
-        if not self.training:
-            return self._by_running_values(x)
-        if rows is None and not self.synchronized and x.numel() >= 2 * self.dim:
-            return self._by_torch(x)
-        dims = tuple(range(x.dim() - 1))
-        broad = upcast(x)
-        mean, variance, count = masked_moments(broad, dims, rows, synchronized=self.synchronized)
-        rows_counted = count.flatten()[0].item()
-        if rows_counted < 2:
-            return self._by_running_values(x)
-        self._move(mean.flatten(), variance.flatten(), rows_counted)
-        return self.affine((broad - mean) * (variance + self._eps).rsqrt(), x)
+        if self.needs_positions and x.dim() < 3:
+            raise ValueError(f"over=examples: x {tuple(x.shape)} has no positions")
+        if not self.needs_positions:
+            has_few = x.numel() < 2 * self.dim
+            if not self.training or (has_few and not self.synchronized):
+                return self._by_running_values(x)
+            if rows is None and not self.synchronized:
+                return self._by_torch(x)
+        return self.affine(self._by_moments(x, rows), x)
 
     def _by_torch(self, x: Tensor) -> Tensor:
         """Return the same by torch's kernel, where every row counts and there is one process."""
@@ -94,7 +89,7 @@ class BatchNorm(Affine):
             flat, self.weight, self.bias, None, None, training=True, momentum=0.0, eps=self._eps
         )
         variance = inverse_std.detach().pow(-2) - self._eps
-        self._move(mean, variance.clamp(min=0), len(flat))
+        self._move(mean, variance.clamp(min=0), len(flat) / (len(flat) - 1))
         return z.view(x.shape)
 
     def _by_running_values(self, x: Tensor) -> Tensor:
@@ -104,44 +99,50 @@ class BatchNorm(Affine):
         )
         return z.view(x.shape)
 
-    @torch.no_grad()
-    def _move(self, mean: Tensor, variance: Tensor, rows: float) -> None:
-        if self.unbiased:
-            variance = variance * (rows / (rows - 1))
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.new_share)
-        self.running_var.lerp_(variance.to(self.running_var.dtype), self.new_share)
+    def _by_moments(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        """Return y (B, ..., H), in float32 at least; of fewer than two rows running values stand in.
 
-    def _by_position(self, x: Tensor, rows: Tensor | None) -> Tensor:
-        """Return y (B, ..., H), in float32 at least, the statistics of a position over B examples."""
-        if x.dim() < 3:
-            raise ValueError(f"over=examples: x {tuple(x.shape)} has no positions")
-        broad = upcast(x).flatten(1, -2)
-        taken = self._stand_in(broad.shape[1])
-        mean, variance = self.running_mean[taken].to(broad), self.running_var[taken].to(broad)
+        How many rows count is known on the device alone, and nothing here waits for it.
+        """
+        broad, counted, dims = upcast(x), rows, range(x.dim() - 1)
+        mean, variance = self.running_mean, self.running_var
+        if self.needs_positions:
+            broad, counted, dims = broad.flatten(1, -2), None if rows is None else rows.flatten(1), range(1)
+            taken = self._stand_in(broad.shape[1])
+            mean, variance = mean[taken], variance[taken]
+        mean, variance = mean.to(broad), variance.to(broad)
         if self.training and (len(x) or self.synchronized):
-            counted = None if rows is None else rows.flatten(1)
-            own = masked_moments(broad, (0,), counted, synchronized=self.synchronized)
-            own_mean, own_variance, count = (moment[0] for moment in own)
-            mean = torch.where(count >= 2, own_mean, mean)
-            variance = torch.where(count >= 2, own_variance, variance)
-            self._move_positions(own_mean, own_variance, count)
+            own = masked_moments(broad, dims, counted, synchronized=self.synchronized)
+            own_mean, own_variance, count = (moment.reshape(mean.shape) for moment in own)
+            enough = count >= 2
+            mean = torch.where(enough, own_mean, mean)
+            variance = torch.where(enough, own_variance, variance)
+            self._move(own_mean, own_variance, count / (count - 1).clamp(min=1), enough)
         return ((broad - mean) * (variance + self._eps).rsqrt()).view(x.shape)
+
+    @torch.no_grad()
+    def _move(
+        self, mean: Tensor, variance: Tensor, correction: float | Tensor, enough: Tensor | None = None
+    ) -> None:
+        """Move the running values, those that have `enough` rows or all, towards a batch's.
+
+        `correction` makes its variance the unbiased estimate. Positions past the last that is kept have none.
+        """
+        if self.unbiased:
+            variance = variance * correction
+        for kept, own in ((self.running_mean, mean), (self.running_var, variance)):
+            running, new = kept[: len(own)], own[: len(kept)].to(kept.dtype)
+            if enough is not None:
+                new = torch.where(enough[: len(kept)], new, running)
+            running.lerp_(new, self.new_share)
+        if self.needs_positions and enough is not None:
+            self.seen[: len(enough)] |= enough[: len(self.seen), 0]
 
     def _stand_in(self, positions: int) -> Tensor:
         """Return whose running values each of so many positions takes; before any was seen, the first's."""
         kept = torch.arange(len(self.seen), device=self.seen.device)
         last = torch.where(self.seen, kept, 0).cummax(0).values
         return last[torch.arange(positions, device=kept.device).clamp(max=len(kept) - 1)]
-
-    @torch.no_grad()
-    def _move_positions(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        kept = min(len(mean), len(self.seen))
-        if self.unbiased:
-            variance = variance * (count / (count - 1).clamp(min=1))
-        share = self.new_share * (count[:kept] >= 2).to(self.running_mean.dtype)
-        self.running_mean[:kept].lerp_(mean[:kept].to(share), share)
-        self.running_var[:kept].lerp_(variance[:kept].to(share), share)
-        self.seen[:kept] |= count[:kept, 0] >= 2
 
 
 class NoisyBatchNorm(BatchNorm):
@@ -192,8 +193,7 @@ class PowerNorm(Affine):
     through it is a running approximation. During the first `warmup` batches psi is the batch's, with
     its true gradient (their PN-V). `alpha` is the weight of the old value, forward and backward.
     Without the layer scale that the released code puts in front. Statistics are over all processes where
-    `synchronized` is true. Raises ValueError for alpha
-    outside (0, 1) or a negative warmup.
+    `synchronized` is true. Raises ValueError for alpha outside (0, 1) or a negative warmup.
     """
 
     depends_on_batch = True
