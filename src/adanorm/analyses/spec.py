@@ -20,11 +20,10 @@ from adanorm.config.yaml_file import read_yaml, read_yaml_file
 
 
 class Quantity(Config):
-    """A number of the records as it is shown: in the table under `short`, in the figure under `label`."""
+    """A number of the records as it is shown, in the table and in the figure under `label`."""
 
     name: str
     label: str
-    short: Annotated[str, Field(max_length=8)]
     log: bool = False
     geometric: bool = False  # whether its means are: of sizes that lie orders of magnitude apart
     panel: bool = True  # whether the figure has a panel of it
