@@ -38,7 +38,8 @@ LOST = "another process of this run has ended: the next start resumes from the l
 SECONDS_TO_NOTICE = 5.0
 
 # Groups that were left, to the process's end. Were DistributedDataParallel's reducer the last to know one, it
-# would join the group's threads under the interpreter's lock, for which they wait where a process was lost.
+# would join the group's threads under the interpreter's lock, for which they may wait: a process was lost, or
+# they still release what the last collective held.
 _LEFT: list[Any] = []
 
 
@@ -60,8 +61,13 @@ def init_distributed(device: torch.device) -> Iterator[World]:
         yield world
     finally:
         left.set()
-        _LEFT.append(dist.group.WORLD)
-        dist.destroy_process_group()
+        leave_group()
+
+
+def leave_group() -> None:
+    """Leave the group of this run's processes; what was wrapped for it may be freed at any time."""
+    _LEFT.append(dist.group.WORLD)
+    dist.destroy_process_group()
 
 
 def _end_with_others(world: World, left: Event) -> None:
