@@ -46,7 +46,7 @@ import numpy as np
 import torch
 
 from adanorm.config.data_sections import Waves
-from adanorm.config.user_files import SPLITS
+from adanorm.config.data_sections import SPLITS
 from adanorm.data.examples import ArrayExamples
 
 

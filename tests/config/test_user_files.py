@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.user_files import (
+from adanorm.config.data_sections import (
     IDX_NAMES,
     batch_files,
     data_bin_files,

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adanorm.config.data_sections import (
+    SPLITS,
     ByteTextConfig,
     ImagesConfig,
     ParallelConfig,
     TextConfig,
     TreebankConfig,
 )
-from adanorm.config.user_files import SPLITS
 from adanorm.data.byte_streams import load_streams
 from adanorm.data.images import load_grey_images
 from adanorm.data.inspection import Inspection, count_overlaps

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import ImagesConfig, TextConfig
-from adanorm.config.user_files import IDX_NAMES
+from adanorm.config.data_sections import IDX_NAMES, ImagesConfig, TextConfig
 from adanorm.data.images import load_grey_images
 from adanorm.data.sentences import load_sentences, read_sst
 from tests.data.sections import section_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from adanorm.config.user_files import SPLITS
+from adanorm.config.data_sections import SPLITS
 
 WORDS = ("good", "bad", "film", "plot", "dull", "fine", "cast", "very")
 

@@ -15,9 +15,8 @@ from torch.nn import functional as F
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import ByteTextConfig
+from adanorm.config.data_sections import SPLITS, ByteTextConfig
 from adanorm.config.sections import SegmentConfig
-from adanorm.config.user_files import SPLITS
 from adanorm.data.byte_streams import IGNORED, Segments, load_streams
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from adanorm.config.data_sections import SPLITS
 from adanorm.config.digest import digest_of, sha256
 from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import DRY_RUNS, runs_folder
@@ -25,7 +26,6 @@ from adanorm.config.sections import (
     TaskConfig,
     TrainingConfig,
 )
-from adanorm.config.user_files import SPLITS
 from adanorm.metrics.table import check_target
 
 # Settings that do not identify a run: the same run may be computed with others.

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
+from adanorm.config.data_sections import SPLITS
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, choices
-from adanorm.config.user_files import SPLITS
 from adanorm.config.yaml_file import read_yaml_file
 
 OF_SEVERAL = ("task_norm", "task_scale", "task_norm_scale")  # groups whose files are of a task with others

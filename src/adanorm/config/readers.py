@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from adanorm.config.data_sections import FULL_SIZE, ParallelConfig, TreebankConfig
+from adanorm.config.data_sections import FULL_SIZE, SPLITS, ParallelConfig, TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import RecurrentConfig, ResidualConfig
 from adanorm.config.paths import choices
-from adanorm.config.user_files import SPLITS
 
 MADE_UP = ("synthetic", FULL_SIZE)  # sources of data that are drawn
 NUMERICS = (  # norms that have released numerics too

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adanorm.config.data_sections import FULL_SIZE, ByteTextConfig
-from adanorm.config.user_files import SPLITS
+from adanorm.config.data_sections import FULL_SIZE, SPLITS, ByteTextConfig
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.examples import Movable
 from adanorm.data.fetch import fetch

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from adanorm.config.data_sections import ColorImagesConfig, ImagesConfig
-from adanorm.config.user_files import IDX_NAMES
+from adanorm.config.data_sections import IDX_NAMES, ColorImagesConfig, ImagesConfig
 from adanorm.data import packed, synthetic
 from adanorm.data.examples import ArrayExamples, PixelExamples, Splits
 from adanorm.data.fetch import fetch

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from adanorm.config.data_sections import FULL_SIZE, TextConfig
-from adanorm.config.user_files import SPLITS
+from adanorm.config.data_sections import FULL_SIZE, SPLITS, TextConfig
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.examples import Splits, TextExamples
 from adanorm.data.fetch import fetch

@@ -11,9 +11,9 @@ from typing import Any
 
 from torch import nn
 
+from adanorm.config.data_sections import SPLITS
 from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
-from adanorm.config.user_files import SPLITS
 from adanorm.data.inspection import Inspection
 from adanorm.norms.over_batch import synchronize
 from adanorm.records import loggers

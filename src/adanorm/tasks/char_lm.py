@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.data_sections import ByteTextConfig
+from adanorm.config.data_sections import SPLITS, ByteTextConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import SegmentConfig
-from adanorm.config.user_files import SPLITS
 from adanorm.data.byte_streams import IGNORED, SegmentBatch, Segments, load_streams
 from adanorm.data.inspection import Inspection
 from adanorm.metrics.ngram import bits_per_byte

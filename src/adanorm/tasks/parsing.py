@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.data_sections import TreebankConfig
+from adanorm.config.data_sections import SPLITS, TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import TransitionParserConfig
-from adanorm.config.user_files import SPLITS
 from adanorm.data.examples import ArrayExamples, Batch, Batches
 from adanorm.data.inspection import Inspection
 from adanorm.data.treebanks.conll import inspect_trees, load_treebank

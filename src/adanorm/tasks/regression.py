@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.data_sections import GaussianConfig
+from adanorm.config.data_sections import SPLITS, GaussianConfig
 from adanorm.config.experiment import Experiment
-from adanorm.config.user_files import SPLITS
 from adanorm.data import synthetic
 from adanorm.data.examples import ArrayExamples, Batch, Batches
 from adanorm.models import build_model

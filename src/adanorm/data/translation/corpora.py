@@ -11,8 +11,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from adanorm.config.data_sections import FULL_SIZE, ParallelConfig
-from adanorm.config.user_files import SPLITS
+from adanorm.config.data_sections import FULL_SIZE, SPLITS, ParallelConfig
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from adanorm.config.data_sections import ParallelConfig
+from adanorm.config.data_sections import SPLITS, ParallelConfig, data_bin_files
 from adanorm.config.digest import sha256
-from adanorm.config.user_files import SPLITS, data_bin_files
 from adanorm.data import packed
 from adanorm.data.examples import Indices, Movable, batches_within
 from adanorm.data.inspection import Counts, Inspection, batch_warnings, count_overlaps, overlap_warnings

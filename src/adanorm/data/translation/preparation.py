@@ -19,9 +19,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from adanorm.config.data_sections import ParallelConfig
+from adanorm.config.data_sections import SPLITS, ParallelConfig
 from adanorm.config.digest import sha256
-from adanorm.config.user_files import SPLITS
 from adanorm.data.fetch import cache_of
 from adanorm.data.translation.corpora import Splits, corpus_files, read_corpus
 from adanorm.data.translation.steps import prepare

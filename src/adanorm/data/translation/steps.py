@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from adanorm.config.data_sections import ParallelConfig
-from adanorm.config.user_files import SPLITS
+from adanorm.config.data_sections import SPLITS, ParallelConfig
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.inspection import count_key_overlaps
 from adanorm.data.translation.corpora import Splits

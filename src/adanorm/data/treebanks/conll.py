@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from adanorm.config.data_sections import FULL_SIZE, TreebankConfig
-from adanorm.config.user_files import SPLITS, penn_files
+from adanorm.config.data_sections import FULL_SIZE, SPLITS, TreebankConfig, penn_files
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
