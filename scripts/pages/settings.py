@@ -43,7 +43,7 @@ def settings() -> str:
 
 def sections() -> Iterator[tuple[str, type[Config]]]:
     """Yield each section as (its key, such as `training`, its class); a key may have several classes."""
-    readers = dict.fromkeys(data for model in MODELS for data in model.data_sections())
+    readers = dict.fromkeys(data for model in MODELS for data in model.reads)
     for name, field in Experiment.model_fields.items():
         if name in ("data", "model"):
             yield from ((name, section) for section in (readers if name == "data" else MODELS))

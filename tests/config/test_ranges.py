@@ -84,7 +84,7 @@ def test_a_dry_run_is_of_few_updates_batches_and_images() -> None:
         (("task=rt", "training.max_epochs=true"), "max_epochs=true: must be a number"),
         (("task=rt", "training.betas=[true,0.9]"), "betas=true: must be a number"),
         (("task=rt", "data.source=true"), "data.source=True: input should be a valid string"),
-        (("task=rt", "training.optimizer=x"), "'x': choose adam or sgd"),
+        (("task=rt", "training.optimizer=x"), "'x': choose adam, sgd"),
         (("task=rt", "model.norm_position=x"), "norm_position='x': choose pre, post"),
         (
             ("task=rt", "model.norm_position=mix", "model.layers=1"),

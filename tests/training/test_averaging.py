@@ -97,7 +97,7 @@ def test_optimizers_are_told_apart_and_adam_is_the_default() -> None:
     ]
     assert digests[0] == digests[1] != digests[2]
     for override, message in (
-        ("training.optimizer=rmsprop", "choose adam or sgd"),
+        ("training.optimizer=rmsprop", "choose adam, sgd"),
         ("training.momentum=0.9", "nothing reads it in this run; read by training.optimizer=sgd"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -56,27 +56,18 @@ class Experiment(Config):
     cost: CostConfig
 
     @model_validator(mode="after")
-    def _metrics_are_the_kinds(self) -> Experiment:
-        task = self.task
+    def _sections_go_together(self) -> Experiment:
+        task, data, model = self.task, self.data, self.model
         check_target(task.kind, metric=task.metric, selected_by=task.selected_by, goal=task.goal)
-        return self
-
-    @model_validator(mode="after")
-    def _model_reads_the_data(self) -> Experiment:
-        reader, name = self.data.reader, self.model.name
-        if not isinstance(self.data, sections := self.model.data_sections()):
-            reads = " or ".join(get_args(s.model_fields["reader"].annotation)[0] for s in sections)
-            raise ValueError(f"model.name={name} reads {reads}, not {reader}")
-        if misfit := self.model.misfit(self.data):
+        if not isinstance(data, model.reads):
+            reads = " or ".join(get_args(s.model_fields["reader"].annotation)[0] for s in model.reads)
+            raise ValueError(f"model.name={model.name} reads {reads}, not {data.reader}")
+        if misfit := model.misfit(data):
             raise ValueError(misfit)
-        if self.data.kind != self.task.kind:
-            raise ValueError(f"task.kind={self.task.kind}: data.reader={reader} is for {self.data.kind}")
-        return self
-
-    @model_validator(mode="after")
-    def _segments_suit_the_model(self) -> Experiment:
+        if data.kind != task.kind:
+            raise ValueError(f"task.kind={task.kind}: data.reader={data.reader} is for {data.kind}")
         for split, segments in self.segments or ():
-            if self.model.carries == "positions" and segments.memory is None:
+            if model.carries == "positions" and segments.memory is None:
                 raise ValueError(f"segments.{split}.memory: must be set, the number of positions remembered")
         return self
 

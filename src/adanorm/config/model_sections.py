@@ -6,20 +6,12 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from adanorm.config.data_sections import (
-    ByteTextConfig,
-    ColorImagesConfig,
-    DataConfig,
-    GaussianConfig,
-    ImagesConfig,
-    ParallelConfig,
-    TextConfig,
-    TreebankConfig,
-)
+from adanorm.config import data_sections
+from adanorm.config.data_sections import DataConfig
 from adanorm.config.placements import POSITIONS, Heads, a_quarter, placements
-from adanorm.config.sections import Config, Fraction, Positive
+from adanorm.config.sections import Config, Fraction, Positive, default_is_null
 
 
 class Sites(NamedTuple):
@@ -35,16 +27,11 @@ class Sites(NamedTuple):
 class ModelConfig(Config):
     """Settings of a model, and what the data and the norms must be that it takes."""
 
-    reads: ClassVar[type[DataConfig] | tuple[type[DataConfig], ...]]
+    reads: ClassVar[tuple[type[DataConfig], ...]]  # the sections of data
     carries: ClassVar[Literal["positions", "state"] | None] = None  # from segment to segment of a text
     norm_sites: ClassVar[Sites] = Sites()
 
     name: str
-
-    @classmethod
-    def data_sections(cls) -> tuple[type[DataConfig], ...]:
-        """Return the sections of data that it reads."""
-        return cls.reads if isinstance(cls.reads, tuple) else (cls.reads,)
 
     def misfit(self, data: DataConfig) -> str | None:
         """Return why data of a section that it reads do not suit these settings, None where they do."""
@@ -125,7 +112,7 @@ class AttentionNormsConfig(ResidualConfig):
 class SentenceEncoderConfig(AttentionNormsConfig):
     """Settings of models.sentence_encoder."""
 
-    reads = TextConfig
+    reads = (data_sections.TextConfig,)
 
     name: Literal["sentence_encoder"]
     pooling: Literal["mean", "max", "first"]
@@ -136,7 +123,7 @@ class SentenceEncoderConfig(AttentionNormsConfig):
 class FairseqTransformerConfig(ResidualConfig):
     """Settings of models.fairseq_transformer; null: the architecture's own."""
 
-    reads = ParallelConfig
+    reads = (data_sections.ParallelConfig,)
     norm_sites = Sites(padding_known=False, after_layers=False)
     positions = ("pre", "post", "mix", "deepnorm")  # what fairseq's layers can be told
 
@@ -167,7 +154,7 @@ class FairseqTransformerConfig(ResidualConfig):
 class TransformerXlConfig(AttentionNormsConfig):
     """Settings of models.transformer_xl."""
 
-    reads = ByteTextConfig
+    reads = (data_sections.ByteTextConfig,)
     carries = "positions"
     norm_sites = Sites(causal=True)
     heads_divide_dim = False
@@ -179,7 +166,7 @@ class TransformerXlConfig(AttentionNormsConfig):
 class VisionTransformerConfig(TransformerConfig):
     """Settings of models.vision_transformer."""
 
-    reads = (ImagesConfig, ColorImagesConfig)
+    reads = (data_sections.ImagesConfig, data_sections.ColorImagesConfig)
     has_sines = False
 
     name: Literal["vision_transformer"]
@@ -194,23 +181,13 @@ class VisionTransformerConfig(TransformerConfig):
 
     def misfit(self, data: DataConfig) -> str | None:
         """Return that the images are of another size."""
-        assert isinstance(data, self.reads)
-        if data.side == self.image_size:
-            return None
-        return f"model.image_size={self.image_size}: the images are of {data.side} x {data.side} pixels"
+        assert isinstance(data, data_sections.LabelledImagesConfig)
+        fitting = f"the images are of {data.side} x {data.side} pixels"
+        return None if data.side == self.image_size else f"model.image_size={self.image_size}: {fitting}"
 
 
-AROUND_ACTIVATION = ("pre", "post", "sandwich")
-
-
-def _pre_is_null(position: Any) -> Any:
-    """Say `pre` as null does: in front of an activation is where the paper has the norm."""
-    if position not in (None, *AROUND_ACTIVATION):
-        raise ValueError(f"choose {', '.join(AROUND_ACTIVATION)}")
-    return None if position == "pre" else position
-
-
-AroundActivation = Annotated[Literal["post", "sandwich"] | None, BeforeValidator(_pre_is_null)]
+# Null is in front of the activation, where the paper has the norm.
+AroundActivation = Annotated[Literal["post", "sandwich"] | None, default_is_null("pre", "post", "sandwich")]
 
 
 class ImageModelConfig(ModelConfig):
@@ -226,7 +203,7 @@ class ImageModelConfig(ModelConfig):
 class MnistCnnConfig(ImageModelConfig):
     """Settings of models.convolutional."""
 
-    reads = ImagesConfig
+    reads = (data_sections.ImagesConfig,)
 
     name: Literal["mnist_cnn"]
     norm_axes: Literal["all", "channels", "width"]  # type: ignore[assignment]
@@ -239,7 +216,7 @@ class MnistCnnConfig(ImageModelConfig):
 class VggConfig(ImageModelConfig):
     """Settings of models.convolutional."""
 
-    reads = ColorImagesConfig
+    reads = (data_sections.ColorImagesConfig,)
 
     name: Literal["vgg"]
     blocks: Annotated[list[Annotated[list[Positive], Field(min_length=1)]], Field(min_length=1)]
@@ -248,7 +225,7 @@ class VggConfig(ImageModelConfig):
 class DeepLinearConfig(ModelConfig):
     """Settings of models.deep_linear."""
 
-    reads = GaussianConfig
+    reads = (data_sections.GaussianConfig,)
     norm_sites = Sites(positions=False)
 
     name: Literal["deep_linear"]
@@ -260,7 +237,7 @@ class DeepLinearConfig(ModelConfig):
 class RecurrentConfig(ModelConfig):
     """Settings of models.recurrent."""
 
-    reads = ByteTextConfig
+    reads = (data_sections.ByteTextConfig,)
     carries = "state"
     norm_sites = Sites(positions=False, causal=True, after_layers=False)  # a time step's rows alone
 
@@ -279,7 +256,7 @@ class RecurrentConfig(ModelConfig):
 class TransitionParserConfig(ModelConfig):
     """Settings of models.transition_parser."""
 
-    reads = TreebankConfig
+    reads = (data_sections.TreebankConfig,)
     norm_sites = Sites(positions=False)
 
     name: Literal["transition_parser"]
@@ -310,5 +287,5 @@ if TYPE_CHECKING:
     AnyData: TypeAlias = DataConfig
 else:  # one of the sections, by its `name` or `reader`
     AnyModel = Annotated[reduce(or_, MODELS), Field(discriminator="name")]
-    _read = dict.fromkeys(data for model in MODELS for data in model.data_sections())
+    _read = dict.fromkeys(data for model in MODELS for data in model.reads)
     AnyData = Annotated[reduce(or_, _read), Field(discriminator="reader")]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from adanorm.config.outside_norms import find_outside, outside_code
 from adanorm.metrics.table import METRICS
@@ -28,6 +28,17 @@ def _each_once(entries: list[Any]) -> list[Any]:
 
 EachOnce = AfterValidator(_each_once)
 Seeds = Annotated[list[Seed], Field(min_length=1), EachOnce]
+
+
+def default_is_null(default: str, *others: str) -> BeforeValidator:
+    """Return what says a default as null, so that one run has one identity, and refuses other words."""
+
+    def said(name: Any) -> Any:
+        if name not in (None, default, *others):
+            raise ValueError(f"{name!r}: choose {', '.join((default, *others))}")
+        return None if name == default else name
+
+    return BeforeValidator(said)
 
 
 class Config(BaseModel):
@@ -73,22 +84,21 @@ class TaskConfig(Config):
         return METRICS[self.selection_metric].goal == "max"
 
 
+def _without_nulls(params: Any) -> Any:
+    """Leave out what is null: it stands for the norm's own default and does not identify a run."""
+    is_mapping = isinstance(params, dict)
+    return {key: value for key, value in params.items() if value is not None} if is_mapping else params
+
+
 class NormConfig(Config):
     """Which norm, with which parameters, at which sites, in whose numerics, computed by what."""
 
     name: Name
     path: str | None
-    params: dict[str, Param]
+    params: Annotated[dict[str, Param], BeforeValidator(_without_nulls)]
     placement: str | list[str]
     numerics: Literal["paper", "released"]
     backend: Literal["auto", "eager", "fused"] = "auto"
-
-    @field_validator("params", mode="before")
-    @classmethod
-    def _nulls_are_defaults(cls, params: Any) -> Any:
-        """Leave out what is null: it stands for the norm's own default and does not identify a run."""
-        is_mapping = isinstance(params, dict)
-        return {key: value for key, value in params.items() if value is not None} if is_mapping else params
 
     @property
     def outside(self) -> Any:
@@ -183,16 +193,8 @@ class TrainingConfig(Config):
     warmup_from: Annotated[float, Field(ge=0)] | None = None  # null: zero
     label_smoothing: Fraction | None = None
     average: AverageConfig | None = None
-    optimizer: Literal["sgd"] | None = None  # null: Adam
+    optimizer: Annotated[Literal["sgd"] | None, default_is_null("adam", "sgd")] = None  # null: Adam
     momentum: Fraction | None = None  # of sgd; null: zero
-
-    @field_validator("optimizer", mode="before")
-    @classmethod
-    def _adam_is_null(cls, name: Any) -> Any:
-        """Say with null what is the default: one run has one identity."""
-        if name not in (None, "adam", "sgd"):
-            raise ValueError(f"{name!r}: choose adam or sgd")
-        return None if name == "adam" else name
 
     @model_validator(mode="after")
     def _has_an_end(self) -> TrainingConfig:
