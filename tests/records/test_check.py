@@ -179,4 +179,4 @@ def test_outputs_that_cannot_be_read_are_an_error_that_names_the_file(
     path = run.folder() / "predictions.txt.gz"
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(ValueError, match=r"predictions\.txt\.gz: cannot be read"):
-        reader.outputs(run.folder())
+        reader.record(run.folder()).outputs()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import resource
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -112,3 +114,11 @@ def test_a_record_names_the_model_of_the_processor() -> None:
     if "model name" not in described:
         pytest.skip("this machine does not say its processor's model")
     assert f": {said['device']}\n" in described
+
+
+def test_a_peak_is_the_kernels_and_no_less_than_what_is_held_now() -> None:
+    (said,) = re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    peak = environment.peak_memory(torch.device("cpu"))
+    assert peak == pytest.approx(1024 * int(said), abs=2e6)  # its counters lag by some pages
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    assert peak > resource.getpagesize() * pages - 2e6

@@ -198,7 +198,7 @@ def test_outputs_are_read_back_and_the_same_outputs_are_the_same_bytes(folder: R
         contents.append((folder.path / "predictions.txt.gz").read_bytes())
     assert contents[0] == contents[1]
     assert contents[0][4:8] == bytes(4), "of no time (RFC 1952, MTIME)"
-    assert reader.outputs(folder.path) == outputs
+    assert reader.record(folder.path).outputs() == outputs
 
 
 def test_runs_and_analyses_lie_in_one_folder_of_the_users_and_side_by_side_here(tmp_path: Path) -> None:

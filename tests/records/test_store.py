@@ -19,6 +19,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.files import with_checksum
 from adanorm.records import reader, store
+from adanorm.records.check import check
 from adanorm.records.keep import keep, kept, lay_out
 from adanorm.records.result import Ended
 from tests.reporting.records import record, record_analysis, record_as_run, said, seal
@@ -48,7 +49,7 @@ def test_every_kept_record_has_the_bytes_and_the_digest_that_it_was_written_with
     for one in records:
         ended = one.ended
         assert ended is not None, one.folder
-        assert one.problem(ended) is None, "no file is another than its SHA-256, its rows or its digest say"
+        check(one.folder, one.content, ended)  # files by their SHA-256, rows, scores and digest
         assert not one.has("predictions.txt.gz") or one.outputs()
 
 
@@ -75,7 +76,7 @@ def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, tmp
     assert reader.is_complete(moved.folder())
     assert reader.runs_on_record(moved) == [moved]
     for read in (
-        reader.result, reader.metrics, reader.outputs,
+        reader.result, reader.metrics, lambda folder: reader.record(folder).outputs(),
         lambda folder: reader.record(folder).environment, lambda folder: reader.record(folder).identity,
     ):  # fmt: skip
         assert read(moved.folder()) == read(run.folder())
@@ -194,7 +195,8 @@ def test_a_line_of_another_name_is_none(run: Experiment, tmp_path: Path) -> None
     file.write_text(json.dumps(with_checksum({k: v for k, v in values.items() if k != "checksum"})) + "\n")
     (one,) = reader.records(tmp_path / "store")
     assert isinstance(one.ended, Ended)
-    assert one.problem(one.ended), "its digest is another's, and it has no outputs"
+    with pytest.raises(ValueError, match=r"predictions\.txt\.gz is missing"):
+        check(one.folder, one.content, one.ended)
 
 
 def test_a_file_that_would_leave_the_folder_is_not_laid_out(run: Experiment, tmp_path: Path) -> None:

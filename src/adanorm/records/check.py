@@ -22,7 +22,7 @@ from adanorm.records.result import AnalysisResult, Ended, Result
 if TYPE_CHECKING:
     from adanorm.metrics.by_example import Counts
 
-ROWS = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
+ROWS: dict[type[Ended], str] = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
 PATCH = "changes.patch"  # what the code differed from its commit by
 OUTPUTS = "predictions.txt.gz"  # the test set's
 COUNTS = "test_counts.json"  # of each test example
@@ -36,34 +36,30 @@ Identity = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
 
-def problem(folder: Path, content: Content, result: Ended) -> str | None:
-    """Return why a result does not count, in a few words; None where it does.
+def check(folder: Path, content: Content, result: Ended) -> None:
+    """Raise ValueError, which says why in a few words, where a result does not count.
 
     `content` returns the bytes of a file of the folder by its name. A file may have changed since it was
     written, the folder may be another run's, a score may be impossible, rows may lack.
     """
     content = cache(content)  # what is parsed is what was hashed, read once
-    try:
-        for name, written in (result.files or {}).items():
-            if (stored := content(name)) is None:
-                raise ValueError(f"{name} is missing")
-            if hashlib.sha256(stored).hexdigest() != written:
-                raise ValueError(f"{name} is not what was written")
-        identity = settings_of((content("config.yaml") or b"").decode())
-        environment_of(content("environment.json") or b"{}")
-        name = ROWS[AnalysisResult if isinstance(result, AnalysisResult) else Result]
-        rows = rows_of(name, content(name) or b"")
-        if reason := _of_the_folder(folder, identity, result):
-            return reason
-        if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
-            return f"rows.jsonl has {len(rows)} rows, not {result.observations}"
-        if not isinstance(result, Result) or result.status != "done":
-            return None
+    for name, written in (result.files or {}).items():
+        if (stored := content(name)) is None:
+            raise ValueError(f"{name} is missing")
+        if hashlib.sha256(stored).hexdigest() != written:
+            raise ValueError(f"{name} is not what was written")
+    identity = settings_of((content("config.yaml") or b"").decode())
+    environment_of(content("environment.json") or b"{}")
+    name = ROWS[type(result)]
+    rows = rows_of(name, content(name) or b"")
+    _check_identity(folder, identity, result)
+    if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
+        raise ValueError(f"rows.jsonl has {len(rows)} rows, not {result.observations}")
+    if isinstance(result, Result) and result.status == "done":
         if (counts := content(COUNTS)) is not None:
             counts_of(counts, outputs_digest(unpacked(content(OUTPUTS) or b"")), result.test or {})
-    except (OSError, ValueError) as error:
-        return " ".join(str(error).split())
-    return _of_scores(identity, result) or _of_rows(rows, result)
+        _check_scores(identity, result)
+        _check_rows(rows, result)
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -150,66 +146,55 @@ def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict
     return counts
 
 
-def _of_the_folder(folder: Path, identity: Identity, result: Ended) -> str | None:
-    """Return how the result differs from what its folder is named for; None where it does not."""
+def _check_identity(folder: Path, identity: Identity, result: Ended) -> None:
+    """Raise ValueError where the result is not of what its folder is named for, or of its config.yaml."""
     named = NAME.fullmatch(folder.name)
     if named is None:
-        return "its folder is named as no record's"
+        raise ValueError("its folder is named as no record's")
     scale, seed, digest = named.groups()
     if digest_of(dict(identity)) != digest:
-        return "config.yaml has another digest than its folder"
+        raise ValueError("config.yaml has another digest than its folder")
     if folder.name.startswith("dry-") != ("updates" in identity):
-        return "its folder does not say whether it is of a dry run"
-    wanted = {"seed": int(seed), "norm": folder.parent.name}
-    if scale is not None:
-        wanted |= {"scale": scale, "task": folder.parent.parent.name}
-    for key, value in wanted.items():
-        if getattr(result, key, value) not in (value, None):
-            return f"{key} is {getattr(result, key)!r}, its folder is of {value!r}"
-    return _of_the_config(identity, result) if isinstance(result, Result) else None
-
-
-def _of_the_config(identity: Identity, result: Result) -> str | None:
-    """Return how the result differs from its own config.yaml; None where it does not."""
+        raise ValueError("its folder does not say whether it is of a dry run")
     task, norm, data = sections = [identity.get(section) or {} for section in ("task", "norm", "data")]
     if not all(isinstance(section, dict) for section in sections):
-        return "config.yaml: task, norm or data is no section"
-    wanted = {key: identity.get(key) for key in ("scale", "seed", "precision")}
-    wanted |= {"task": task.get("name"), "norm": norm.get("name"), "own_data": data.get("source") == "own"}
-    for key, value in wanted.items():
-        if value not in (None, getattr(result, key)):
-            return f"{key} is {getattr(result, key)!r}, its config.yaml says {value!r}"
-    return None
+        raise ValueError("config.yaml: task, norm or data is no section")
+    of_folder = {"seed": int(seed), "norm": folder.parent.name}
+    if scale is not None:
+        of_folder |= {"scale": scale, "task": folder.parent.parent.name}
+    of_config = {key: identity.get(key) for key in ("scale", "seed", "precision")}
+    of_config |= {"task": task.get("name"), "norm": norm.get("name"), "own_data": data.get("source") == "own"}
+    for wanted, says in ((of_folder, "its folder is of"), (of_config, "its config.yaml says")):
+        for key, value in wanted.items():
+            # Not all is said of every analysis.
+            if value is not None and getattr(result, key, None) not in (None, value):
+                raise ValueError(f"{key} is {getattr(result, key)!r}, {says} {value!r}")
 
 
-def _of_scores(identity: Identity, result: Result) -> str | None:
-    """Return what is missing from the scores, or which of them cannot be; None where nothing is wrong."""
+def _check_scores(identity: Identity, result: Result) -> None:
+    """Raise ValueError where a score is missing or cannot be."""
     target = identity.get("task") or {}
     metric = target.get("metric")
     selection = target.get("selected_by") or metric
     for split, scores, asked in (("valid", result.valid, selection), ("test", result.test, metric)):
         if not isinstance(asked, str):
-            return "config.yaml names no metric"
+            raise ValueError("config.yaml names no metric")
         if asked not in (scores or {}):
-            return f"{split} lacks {asked}"
+            raise ValueError(f"{split} lacks {asked}")
         for name, score in (scores or {}).items():
             # sacrebleu's perfect score is 100.00000000000004
             if score < 0 or (name in METRICS and score > METRICS[name].largest * (1 + 1e-9)):
-                return f"{split}.{name} is {score}, which cannot be"
-    return None
+                raise ValueError(f"{split}.{name} is {score}, which cannot be")
 
 
-def _of_rows(rows: Rows, result: Result) -> str | None:
-    """Return what is missing from the rows, one per evaluation; None where nothing is."""
+def _check_rows(rows: Rows, result: Result) -> None:
+    """Raise ValueError where a row is missing, one per evaluation, or the best is not the result's."""
     last = rows[-1].get("update") if rows else None
     if last != result.steps:
-        return f"metrics.jsonl ends at update {last}, the run at {result.steps}"
+        raise ValueError(f"metrics.jsonl ends at update {last}, the run at {result.steps}")
     best = next((row for row in rows if row.get("update") == result.best_step), None)
     if best is None:
-        return f"metrics.jsonl has no row of the best step, {result.best_step}"
-    if (
-        not result.averaged
-        and {name: best.get(f"valid_{name}") for name in result.valid or {}} != result.valid
-    ):
-        return "valid is not what metrics.jsonl has at the best step"
-    return None
+        raise ValueError(f"metrics.jsonl has no row of the best step, {result.best_step}")
+    chosen = {name: best.get(f"valid_{name}") for name in result.valid or {}}
+    if chosen != result.valid and not result.averaged:
+        raise ValueError("valid is not what metrics.jsonl has at the best step")

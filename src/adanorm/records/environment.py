@@ -6,9 +6,7 @@ import hashlib
 import os
 import platform
 import re
-import resource
 import subprocess
-import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -134,7 +132,7 @@ CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numb
 
 def commit() -> str | None:
     """Return the commit of this checkout; None where it is none, or without git."""
-    return _git("rev-parse", "HEAD")
+    return (_git("rev-parse", "HEAD") or b"").decode().strip() or None
 
 
 def is_dirty() -> bool:
@@ -144,32 +142,22 @@ def is_dirty() -> bool:
 
 def changes() -> bytes:
     """Return what the code differs from its commit by, new files too, as a patch for `git apply`."""
-    listed = (_git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE) or "").split("\0")
-    new = [
-        _output("diff", "--no-ext-diff", "--no-index", "--binary", "--", os.devnull, name)
-        for name in listed
-        if name
-    ]
-    return b"".join([_output("diff", "--no-ext-diff", "--binary", "HEAD", "--", *CODE), *new])
+    listed = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE) or b""
+    new = (("--no-index", "--", os.devnull, name) for name in listed.decode().split("\0") if name)
+    differences = [("HEAD", "--", *CODE), *new]
+    return b"".join(_git("diff", "--no-ext-diff", "--binary", *what) or b"" for what in differences)
 
 
-def _output(*arguments: str) -> bytes:
-    """Return what git prints of a difference; it exits with 1 where two files differ."""
+def _git(*arguments: str) -> bytes | None:
+    """Return what git prints of this checkout; None where it is none, or without git."""
     settings = ("-c", "core.quotePath=false", "-c", "diff.noprefix=false", "-c", "color.ui=false")
-    return subprocess.run(
-        ["git", *settings, *arguments], cwd=PROJECT, capture_output=True, check=False
-    ).stdout
-
-
-def _git(*arguments: str) -> str | None:
-    if not IS_CHECKOUT:
-        return None
+    command = ["git", "-C", str(PROJECT), *settings, *arguments]
     try:
-        return subprocess.run(
-            ["git", "-C", str(PROJECT), *arguments], capture_output=True, text=True, check=True
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):  # an unpacked archive, or no git
+        done = subprocess.run(command, capture_output=True, check=False) if IS_CHECKOUT else None
+    except OSError:
         return None
+    # An unpacked archive is an error of 128; 1: two files differ.
+    return done.stdout if done and done.returncode in (0, 1) else None
 
 
 # A version changes with what changes a run's random numbers or its rounding on the CPU while the experiment
@@ -190,18 +178,10 @@ def numerics_version(norm: str) -> int:
     return 3 if norm in CHANGED_IN_3 else 2
 
 
-STATUS = Path("/proc/self/status")
-
-
 def peak_memory(device: torch.device) -> int:
-    """Return the largest memory of this process so far on a device, in bytes: a GPU's own, or resident.
-
-    From Linux's VmHWM where there is one: a spawned process starts with its parent's ru_maxrss.
-    """
+    """Return the largest memory of this process so far on a device, in bytes: a GPU's own, or resident."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    if STATUS.exists():
-        lines = (line.split() for line in STATUS.read_text("ascii").splitlines())
-        return next(1024 * int(line[1]) for line in lines if line[:1] == ["VmHWM:"])
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Not getrusage's ru_maxrss: a spawned process starts with its parent's.
+    lines = (line.split() for line in Path("/proc/self/status").read_text("ascii").splitlines())
+    return next(1024 * int(line[1]) for line in lines if line[:1] == ["VmHWM:"])

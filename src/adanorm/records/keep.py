@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from adanorm.config.errors import one_line
 from adanorm.config.paths import ANALYSES, RUNS, analyses_folder
 from adanorm.files import write_whole
 from adanorm.records import store
+from adanorm.records.check import check
 from adanorm.records.folder import shown
 from adanorm.records.reader import Record, record
 from adanorm.records.result import AnalysisResult, Ended, Result
@@ -19,23 +21,18 @@ def keep(folder: Path, *, into: Path | None = None) -> bool:
     record has not ended well, is not whole or is of scale smoke.
     """
     live = Record(folder)
-    ended, reason = live.looked_through() if live.has("result.json") else (None, "it has not ended")
-    if ended is None or (reason := _unfit(ended)):
-        raise ValueError(f"{shown(folder)}: {reason}")
-    contents = {name: content for name in live.names() if (content := live.content(name)) is not None}
     try:
+        ended = live.checked()
+        if not ended.is_complete:
+            raise ValueError(f"it {ended.status}, and is tried again at the next start")
+        if getattr(ended, "scale", None) == "smoke":
+            raise ValueError("it is of scale smoke, which is no evidence")
+        if getattr(ended, "dry_run", None):
+            raise ValueError("it is a dry run")
+        contents = {name: content for name in live.names() if (content := live.content(name)) is not None}
         return store.append(store.file_of(_parent(ended, into)), folder.name, contents)
     except ValueError as error:
-        raise ValueError(f"{shown(folder)}: {error}") from None
-
-
-def _unfit(ended: Ended) -> str | None:
-    """Return why a whole record is not kept; None where it may be."""
-    if not ended.is_complete:
-        return f"it {ended.status}, and is tried again at the next start"
-    if getattr(ended, "scale", None) == "smoke":
-        return "it is of scale smoke, which is no evidence"
-    return "it is a dry run" if getattr(ended, "dry_run", None) else None
+        raise ValueError(f"{shown(folder)}: {one_line(error)}") from None
 
 
 def _parent(ended: Ended, runs: Path | None) -> Path:
@@ -76,6 +73,8 @@ def lay_out(one: Record, into: Path) -> Path:
             raise ValueError(f"{shown(folder)}: its file {name} would lie elsewhere")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, one.content(name) or b"")
-    if reason := Record(folder).problem(ended):
-        raise ValueError(f"{shown(folder)}: {reason}")
+    try:
+        check(folder, Record(folder).content, ended)
+    except ValueError as error:
+        raise ValueError(f"{shown(folder)}: {one_line(error)}") from None
     return folder

@@ -7,7 +7,6 @@ A folder of runs or analyses has live records, <folder>/<name>/result.json, and 
 from __future__ import annotations
 
 import re
-import time
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import ValidationError
 
-from adanorm.config.digest import digest_of
+from adanorm.config.errors import one_line
 from adanorm.config.experiment import Experiment
 from adanorm.config.portable import VARIABLE
 from adanorm.files import whole
@@ -27,11 +26,11 @@ from adanorm.records.check import (
     FILES,
     NAME,
     OUTPUTS,
+    check,
     counts_of,
     environment_of,
     json_object,
     outputs_digest,
-    problem,
     rows_of,
     settings_of,
     unpacked,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from adanorm.metrics.by_example import Counts
 
 SCHEMA = 1
-TICK_NS = 50_000_000
 SERIES = (40, 100)  # the last seed of the first plan, and of the plans after it (conf/claims/paper.yaml)
 
 SEED_LINE = re.compile(r"^seed: (\d+)\n", re.MULTILINE)
@@ -111,37 +109,33 @@ class Record:
     @cached_property
     def ended(self) -> Ended | None:
         """What the record came to; None where it has not ended or, after a warning, is not whole."""
-        if not self.has("result.json"):
+        try:
+            return self.checked() if self.has("result.json") else None
+        except (OSError, ValueError) as error:
+            path = self.folder / "result.json"
+            warnings.warn(f"{path} is not counted: {one_line(error)}", stacklevel=1)
             return None
-        ended, reason = self.looked_through()
-        if reason is not None:
-            warnings.warn(f"{self.folder / 'result.json'} is not counted: {reason}", stacklevel=1)
-        return ended
 
-    def looked_through(self) -> tuple[Ended | None, str | None]:
-        """Return what the record came to, or None and why it does not count."""
+    def checked(self) -> Ended:
+        """Return what the record came to; raises ValueError, which says why, where that does not count."""
+        if not self.has("result.json"):
+            raise ValueError("it has not ended")
         values, line = self.values, self._line
         if line is not None and not line.is_whole:
-            return None, f"its line in {line.file.name} is not what was written"
+            raise ValueError(f"its line in {line.file.name} is not what was written")
         if not isinstance(values, dict):
-            return None, "it is no JSON object"
+            raise ValueError("it is no JSON object")
         if (schema := values.get("schema")) != SCHEMA:
-            return None, f"schema {schema!r} is not {SCHEMA}"
+            raise ValueError(f"schema {schema!r} is not {SCHEMA}")
         kind: type[Ended] = AnalysisResult if "analysis" in values else Result
         try:
             ended = kind.model_validate(whole(values) if line is None else values)
         except ValidationError as error:
             wrong = error.errors()[0]
-            return None, f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}"
-        except ValueError as error:
-            return None, str(error)
-        # A kept record was looked through when it was kept, and its line has a checksum of all.
-        reason = self.problem(ended) if line is None else None
-        return (None, reason) if reason else (ended, None)
-
-    def problem(self, ended: Ended) -> str | None:
-        """Return why the record's files are not those of what it came to; None where they are."""
-        return problem(self.folder, self.content, ended)
+            raise ValueError(f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}") from None
+        if line is None:  # a kept record was checked when it was kept, and its line has a checksum of all
+            check(self.folder, self.content, ended)
+        return ended
 
     @property
     def values(self) -> Any:
@@ -226,21 +220,20 @@ class Record:
 
 State: TypeAlias = tuple[int, int, int] | None  # of a file: when it was changed, its size; None: not there
 
-_live: dict[Path, tuple[list[State], Record]] = {}
-
 
 def record(folder: Path) -> Record:
     """Return the record of a run's or an analysis' folder, which need not exist; a whole line comes first."""
     kept = _kept(folder.parent).get(folder.name)
     if kept is not None and kept.is_line:
         return kept
-    state = [_state(folder / "result.json")]
-    if state == [None]:
+    if not (folder / "result.json").exists():
         return kept or Record(folder)
-    state += [_state(folder / name) for name in FILES]
-    if (known := _live.get(folder)) is None or known[0] != state:
-        _live[folder] = known = state, Record(folder)
-    return known[1]
+    return _live(folder, tuple(_state(folder / name) for name in ("result.json", *FILES)))
+
+
+@cache
+def _live(folder: Path, states: tuple[State, ...]) -> Record:
+    return Record(folder)
 
 
 def _state(path: Path) -> State:
@@ -262,22 +255,10 @@ def _records(parent: Path, file: Path, state: State) -> dict[str, Record]:
     return {name: Record(parent / name, line) for name, line in store.lines(file).items()}
 
 
-Names: TypeAlias = tuple[str, ...]
-
-
-def names(parent: Path) -> Names:
+def names(parent: Path) -> list[str]:
     """Return the names of a folder's records, kept and live ones, in order."""
-    state = _state(parent)
-    # Two changes within a tick of the file system's clock leave one time: what is as fresh is listed again.
-    is_fresh = state is not None and time.time_ns() - state[0] < TICK_NS
-    listed = _names.__wrapped__ if is_fresh else _names
-    return listed(parent, state, _state(store.file_of(parent)))
-
-
-@lru_cache(maxsize=4096)
-def _names(parent: Path, folder_state: State, file_state: State) -> Names:
-    live = (path.name for path in parent.iterdir() if path.is_dir()) if folder_state else ()
-    return tuple(sorted({*_kept(parent), *live}))
+    live = (path.name for path in parent.iterdir() if path.is_dir()) if parent.exists() else ()
+    return sorted({*_kept(parent), *live})
 
 
 def records(root: Path) -> Iterator[Record]:
@@ -323,37 +304,13 @@ def curve(folder: Path, name: str) -> list[float]:
     return [row[name] for row in metrics(folder) if name in row]
 
 
-def has_outputs(folder: Path) -> bool:
-    """Return whether a run has kept the test set's outputs."""
-    return record(folder).has(OUTPUTS)
-
-
-def outputs(folder: Path) -> list[str]:
-    """Return the test set's outputs, one per example; raises ValueError as `Record.outputs` does."""
-    return record(folder).outputs()
-
-
 def runs_on_record(run: Experiment) -> list[Experiment]:
     """Return the runs that differ from a run in nothing but their seed and have a folder, by seed.
 
     Runs of another series of seeds are left out.
     """
-    parent = run.folder().parent
-    present = names(parent)
-    group = digest_of({**run.identity(), "seed": 0}), seed_series(run.seed)
-    known = _alike.get((parent, group))
-    if known is None or known[0] is not present:
-        _alike[parent, group] = known = present, _siblings(run, present)
-    return list(known[1])
-
-
-_alike: dict[tuple[Path, tuple[str, int]], tuple[Names, list[Experiment]]] = {}
-
-
-def _siblings(run: Experiment, present: Names) -> list[Experiment]:
+    present = names(run.folder().parent)
     of_scale = (named for name in present if (named := NAME.fullmatch(name)) and named[1] == run.scale)
-    seeds = sorted({int(named[2]) for named in of_scale})
-    alike = (
-        run.model_copy(update={"seed": seed}) for seed in seeds if seed_series(seed) == seed_series(run.seed)
-    )
+    seeds = {seed for named in of_scale if seed_series(seed := int(named[2])) == seed_series(run.seed)}
+    alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
     return [other for other in alike if other.folder().name in present]

@@ -19,6 +19,7 @@ from adanorm.config.yaml_file import dotted
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
+from adanorm.records.check import OUTPUTS
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
 from adanorm.studies.grid import Candidate
@@ -305,7 +306,8 @@ def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskV
 @cache
 def _step(folder: Path) -> float:
     """Return the step of an accuracy in percent: a hundred over the test examples; 0 without outputs."""
-    return 100 / len(reader.outputs(folder)) if reader.has_outputs(folder) else 0.0
+    record = reader.record(folder)
+    return 100 / len(record.outputs()) if record.has(OUTPUTS) else 0.0
 
 
 @dataclass(frozen=True)

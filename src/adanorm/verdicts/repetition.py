@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
+from adanorm.records.check import OUTPUTS
 from adanorm.records.result import Result
 from adanorm.verdicts.variance import DIFFERS, NO_SPREAD, Spread, place
 
@@ -85,8 +86,8 @@ class _Written(NamedTuple):
 
 def _written(folder: Path, result: Result) -> _Written:
     curve = [{k: v for k, v in row.items() if k != "seconds"} for row in reader.metrics(folder)]
-    outputs = reader.outputs(folder) if reader.has_outputs(folder) else None
-    return _Written([*curve, result.test or {}], outputs)
+    record = reader.record(folder)
+    return _Written([*curve, result.test or {}], record.outputs() if record.has(OUTPUTS) else None)
 
 
 def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
