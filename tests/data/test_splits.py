@@ -11,7 +11,7 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.corpora import Splits, read_corpus
-from adanorm.data.translation.shards import Shard, divide
+from adanorm.data.translation.steps import Shard
 from adanorm.data.treebanks.conll import read_sample
 from tests.data.archives import archive
 from tests.data.sections import section_of
@@ -83,15 +83,12 @@ def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, sour
 def test_pairs_taken_out_for_validation_are_trained_on_no_more(tmp_path: Path) -> None:
     data = section_of(ParallelConfig, "task=de-en")
     assert data.valid_every == 23
-    shards = [Shard(tmp_path, "words", "train", number, start) for number, start in ((0, 0), (1, 30))]
-    for shard, count in zip(shards, (range(1, 31), range(31, 47)), strict=True):
-        shard.path.write_text(json.dumps({"sides": [[f"s{n}" for n in count], [f"t{n}" for n in count]]}))
-    lines: dict[str, list[str]] = {}
-    for split in ("train", "valid"):
-        for shard in shards:
-            divide(data, split, shard)
-        divided = [shard._replace(step="divided", split=split) for shard in shards]
-        lines[split] = [line for shard in divided for side in shard.sides() for line in side]
+    lines: dict[str, list[str]] = {"train": [], "valid": []}
+    for number, (start, count) in enumerate(((0, range(1, 31)), (30, range(31, 47)))):
+        for split in lines:
+            shard = Shard(tmp_path, "words", split, number, start, data.valid_every)
+            shard.path.write_text(json.dumps({"sides": [[f"{side}{n}" for n in count] for side in "st"]}))
+            lines[split] += [line for side in shard.sides() for line in side]
     assert lines["valid"] == ["s23", "t23", "s46", "t46"]
     assert not {*lines["valid"]} & {*lines["train"]}
     assert len(lines["train"]) == 88

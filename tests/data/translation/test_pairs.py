@@ -17,11 +17,11 @@ from adanorm.data import catalogue
 from adanorm.data.catalogue import Source
 from adanorm.data.examples import Batches
 from adanorm.data.packed import text_lines
-from adanorm.data.translation import shards, steps
+from adanorm.data.translation import steps
 from adanorm.data.translation.corpora import Input, aligned, corpus_files, pair_of, read_corpus
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import PLACES, prepared_corpus, prepared_folder
-from adanorm.data.translation.shards import clean
+from adanorm.data.translation.steps import clean
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import write_whole
 from adanorm.metrics.bleu import bleu
@@ -221,9 +221,8 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    for module in (steps, shards):
-        monkeypatch.setattr(module, "write_whole", write_or_be_interrupted)
-    ids = shards.ids
+    monkeypatch.setattr(steps, "write_whole", write_or_be_interrupted)
+    ids = steps.ids
     if moment == "ids":
         monkeypatch.setattr(steps, "ids", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -9,39 +9,68 @@ import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from itertools import accumulate, chain
+from functools import cache, lru_cache, partial
+from itertools import accumulate, chain, compress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig
 from adanorm.data.catalogue import SOURCES
-from adanorm.data.inspection import count_key_overlaps
+from adanorm.data.inspection import count_key_overlaps, keys_of
 from adanorm.data.translation.corpora import Splits
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.data.translation.shards import (
-    Info,
-    Shard,
-    dictionary_type,
-    divide,
-    ids,
-    split_subwords,
-    split_words,
-    vocabulary,
-)
 from adanorm.data.translation.tokenization import Bpe, Say, Tokenizer, learn_bpe
 from adanorm.files import write_whole
 
+Info = dict[str, Any]
 Map = Callable[..., Iterator[Any]]
-Shards = dict[str, list[Shard]]  # by split
+Sides = list[list[str]]  # lines of both languages
 PAIRS = 25_000  # of a shard, at most: it bounds the memory of a process
+
+
+class Shard(NamedTuple):
+    """Some pairs of a split after a step: in the file `<step>.<split>.<number>.json`, which is always whole.
+
+    `start` pairs of the file's split come before. Where validation has no text of its own, `valid_every` is
+    set, and the files of training hold both splits.
+    """
+
+    folder: Path
+    step: str
+    split: str
+    number: int
+    start: int
+    valid_every: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        split = "train" if self.valid_every else self.split
+        return self.folder / f"{self.step}.{split}.{self.number:05}.json"
+
+    def sides(self) -> Sides:
+        """Return the lines of both languages."""
+        sides: Sides = json.loads(self.path.read_bytes())["sides"]
+        if self.valid_every is None:
+            return sides
+        numbers = range(self.start + 1, self.start + len(sides[0]) + 1)
+        chosen = [(number % self.valid_every == 0) == (self.split == "valid") for number in numbers]
+        return [list(compress(side, chosen)) for side in sides]
+
+    def once(self, compute: Callable[[], Info]) -> Info:
+        """Return what was counted of the shard, now or by an earlier start; the file holds the lines, too."""
+        if not self.path.exists():
+            write_whole(self.path, json.dumps(compute(), ensure_ascii=False).encode())
+        info: Info = json.loads(self.path.read_bytes())
+        del info["sides"]
+        return info
 
 
 def prepare(raw: Splits, data: ParallelConfig, folder: Path, say: Say, processes: int) -> Path:
@@ -54,12 +83,14 @@ def prepare(raw: Splits, data: ParallelConfig, folder: Path, say: Say, processes
     if not index.exists():
         write_whole(index, json.dumps(_write_raw(raw, data, folder)).encode())
     counted = json.loads(index.read_bytes())
-    shards = {
-        split: _shards(folder, "raw", split, [{"pairs": size} for size in sizes])
-        for split, sizes in counted["pairs"].items()
-    }
-    with _mapping(min(processes, max(map(len, shards.values())))) as mapping:
-        return Steps(raw, data, folder, mapping, say).run(shards, counted["empty"])
+    with _mapping(min(processes, max(map(len, counted["pairs"].values())))) as mapping:
+        steps = Steps(raw, data, folder, mapping, say, counted["empty"])
+        words = steps.words(counted["pairs"])
+        codes = steps.codes(words["train"])
+        subwords = steps.subwords(words, codes)
+        steps.ids(subwords)
+    steps.finish(subwords, codes)
+    return folder / "out"
 
 
 def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
@@ -78,52 +109,31 @@ def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
     return counted
 
 
-def _shards(folder: Path, step: str, split: str, infos: Sequence[Info]) -> list[Shard]:
-    """Return the shards of a split, each with the number of pairs before it."""
-    starts = accumulate((info["pairs"] for info in infos[:-1]), initial=0)
-    return [Shard(folder, step, split, number, start) for number, start in enumerate(starts)]
-
-
 class Steps:
-    """The steps after the raw lines are in shards; the result is the folder's `out`."""
+    """The steps after the raw lines are in shards; their result is the folder's `out`."""
 
-    def __init__(self, raw: Splits, data: ParallelConfig, folder: Path, mapping: Map, say: Say) -> None:
+    def __init__(
+        self, raw: Splits, data: ParallelConfig, folder: Path, mapping: Map, say: Say, empty: list[str]
+    ) -> None:
         self._raw, self._data, self._folder, self._map, self._say = raw, data, folder, mapping, say
         self._out = folder / "out"
-        self._dictionaries = tuple(str(self._out / f"dict.{language}.txt") for language in data.languages)
-        self._report: Info = {}
+        self._report: Info = {"dropped": [], "empty": empty}
+        self._indices: list[dict[str, int]] = []  # of the dictionary of each language
 
-    def run(self, raw: Shards, empty: list[str]) -> Path:
-        """Return the folder of the prepared corpus, made of the raw shards of each split."""
-        self._report = {"dropped": [], "empty": empty}
-        words = self._words(raw)
-        codes = self._codes(words["train"])
-        subwords = self._subwords(words, codes)
-        self._ids(subwords)
-        if codes is not None:
-            (self._out / "codes").write_text(codes, "utf-8")
-        for split in ("valid", "test"):
-            self._write_references(split, subwords[split])
-        report = json.dumps(self._report, indent=1, ensure_ascii=False)
-        (self._out / "report.json").write_text(f"{report}\n", "utf-8")
-        return self._out
-
-    def _words(self, raw: Shards) -> Shards:
-        """Split the raw text into words, clean it and take validation pairs out of it."""
-        words: Shards = {}
-        for split, shards in raw.items():
+    def words(self, pairs: Mapping[str, Sequence[int]]) -> dict[str, list[Shard]]:
+        """Split the raw text into words and clean it; return the shards of each split."""
+        words = {}
+        for split, sizes in pairs.items():
+            shards = self._shards("raw", split, [{"pairs": size} for size in sizes])
             infos = list(self._through(f"{split}: words", partial(split_words, self._data), shards))
-            words[split] = _shards(self._folder, "words", split, infos)
-            if split == "train":
-                self._note_dropped(infos)
+            words[split] = self._shards("words", split, infos)
         if "valid" not in words:
-            train = words["train"]
+            every, shards = self._data.valid_every, words["train"]
             for split in ("valid", "train"):
-                infos = list(self._through(f"{split}: taken out", partial(divide, self._data, split), train))
-                words[split] = _shards(self._folder, "divided", split, infos)
+                words[split] = [shard._replace(split=split, valid_every=every) for shard in shards]
         return words
 
-    def _codes(self, train: list[Shard]) -> str | None:
+    def codes(self, train: list[Shard]) -> str | None:
         """Return the merges of subwords, learned from the training words."""
         if self._data.bpe_merges is None:
             return None
@@ -131,68 +141,69 @@ class Steps:
         if not path.exists():
             counts: list[Counter[str]] = [Counter(), Counter()]
             for counters in self._through("vocabulary", vocabulary, train):
-                for count, counter in zip(counts, counters, strict=True):
-                    count.update(counter)
+                _add(counts, counters)
             codes = learn_bpe(counts[0] + counts[1], self._data.bpe_merges)
             write_whole(path, codes.encode())
         return path.read_bytes().decode()
 
-    def _subwords(self, words: Shards, codes: str | None) -> Shards:
+    def subwords(self, words: dict[str, list[Shard]], codes: str | None) -> dict[str, list[Shard]]:
         """Split words into subwords, count them, and make the dictionaries of the counts."""
         counts: list[Counter[str]] = [Counter(), Counter()]
-        subwords: Shards = {}
-        keys, pairs = {}, {}
+        subwords, keys, pairs = {}, {}, {}
         for split in SPLITS:
             infos, digests = [], []
             step = partial(split_subwords, self._data, codes)
             for info in self._through(f"{split}: subwords", step, words[split]):
                 digests.append(np.array(info.pop("keys"), np.uint64))
-                for count, counter in zip(counts, info.pop("counts"), strict=True):
-                    if split == "train":
-                        count.update(counter)
+                _add(counts, info.pop("counts"))
                 infos.append(info)
-            if split == "train" and self._data.clean == "subwords":
-                self._note_dropped(infos)
-            subwords[split] = _shards(self._folder, "subwords", split, infos)
+            subwords[split] = self._shards("subwords", split, infos)
             keys[split], pairs[split] = np.concatenate(digests), sum(info["pairs"] for info in infos)
         published, differences = _published(self._data, pairs)
         for line in (*self._report["empty"], *self._report["dropped"], *differences):
             self._say(line)
         self._report |= {"pairs": pairs, **published, **count_key_overlaps(keys)}
-        paths, joined = self._dictionaries, self._data.joined_dictionary
-        for sides in [slice(0, 2)] if joined else [slice(0, 1), slice(1, 2)]:
-            _save_dictionary(paths[sides], counts[sides], self._data.dictionary_size)
+        for language, count in zip(self._data.languages, counts, strict=True):
+            path, joined = self._out / f"dict.{language}.txt", self._data.joined_dictionary
+            self._indices.append(_save_dictionary(path, counts if joined else [count], self._data))
         return subwords
 
-    def _ids(self, subwords: Shards) -> None:
-        """Write fairseq's files of token ids, and note their numbers of tokens and unknowns."""
-        paths, pair = self._dictionaries, "-".join(self._data.languages)
-        indexed = fairseq().data.indexed_dataset.MMapIndexedDataset
+    def ids(self, subwords: dict[str, list[Shard]]) -> None:
+        """Write fairseq's dictionaries and token ids, and note their numbers of tokens and unknowns."""
+        indexed, pair = fairseq().data.indexed_dataset.MMapIndexedDataset, "-".join(self._data.languages)
+        step = partial(ids, self._indices)
         for split, shards in subwords.items():
             stems = [self._out / f"{split}.{pair}.{language}" for language in self._data.languages]
             sizes: list[list[int]] = [[], []]
             unknown = [0, 0]
             with ExitStack() as stack:
                 files = [stack.enter_context(Path(f"{stem}.bin").open("wb")) for stem in stems]
-                for sides in self._through(f"{split}: ids", partial(ids, paths), shards):
+                for sides in self._through(f"{split}: ids", step, shards):
                     for side, (values, lengths, unknowns) in enumerate(sides):
                         files[side].write(values)
                         sizes[side] += lengths
                         unknown[side] += unknowns
             for side, stem in enumerate(stems):
-                with indexed.Index.writer(f"{stem}.idx", dictionary_type(paths[side])) as index:
+                with indexed.Index.writer(f"{stem}.idx", _id_type(self._indices[side])) as index:
                     index.write(sizes[side])
                 self._report[stem.name] = {"tokens": sum(sizes[side]), "unknown": unknown[side]}
 
-    def _write_references(self, split: str, shards: list[Shard]) -> None:
-        """Write the words to score against, and the text: the corpus's own where it is running text."""
-        raw, language = self._raw.get(split), Tokenizer(self._data.languages[1], self._data)
-        words = [Bpe.join(line) for shard in shards for line in shard.sides()[1]]
-        own = list(raw.target) if raw is not None and self._data.tokenize else []
-        text = own if len(own) == len(words) else [language.join(line) for line in words]
-        for kind, lines in (("words", words), ("text", text)):
-            path = self._out / f"{split}.{kind}.{language.language}"
-            path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    def finish(self, subwords: dict[str, list[Shard]], codes: str | None) -> None:
+        """Write the codes, the words and the text to score against, and the report.
+
+        The text is the corpus's own where it is running text.
+        """
+        language = Tokenizer(self._data.languages[1], self._data)
+        contents = {} if codes is None else {"codes": codes}
+        for split in ("valid", "test"):
+            words = [Bpe.join(line) for shard in subwords[split] for line in shard.sides()[1]]
+            own = list(self._raw[split].target) if split in self._raw and self._data.tokenize else []
+            text = own if len(own) == len(words) else [language.join(line) for line in words]
+            for kind, lines in (("words", words), ("text", text)):
+                contents[f"{split}.{kind}.{language.language}"] = "".join(f"{line}\n" for line in lines)
+        contents["report.json"] = json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"
+        for name, content in contents.items():
+            (self._out / name).write_text(content, "utf-8")
 
     def _through(self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]) -> Iterator[Any]:
         """Yield what a function returns for each shard, in their order, and show how far it is."""
@@ -200,6 +211,13 @@ class Steps:
             self._map(function, shards), step, len(shards), unit=" shards", ncols=80, leave=False, delay=1.0,
             mininterval=0.1 if sys.stderr.isatty() else 30.0,  # a log gets a line now and then
         )  # fmt: skip
+
+    def _shards(self, step: str, split: str, infos: Sequence[Info]) -> list[Shard]:
+        """Return the shards of a split, each with the number of pairs before it."""
+        if split == "train" and step == self._data.clean:
+            self._note_dropped(infos)
+        starts = accumulate((info["pairs"] for info in infos[:-1]), initial=0)
+        return [Shard(self._folder, step, split, number, start) for number, start in enumerate(starts)]
 
     def _note_dropped(self, infos: Sequence[Info]) -> None:
         """Note what was dropped of training, one line per reason; raises ValueError where nothing is left."""
@@ -215,6 +233,119 @@ class Steps:
         if not sum(info["pairs"] for info in infos):
             raise ValueError(f"cleaning leaves no pair: {'; '.join(lines)}")
         self._report["dropped"] = lines
+
+
+def split_words(data: ParallelConfig, raw: Shard) -> Info:
+    """Split raw text into words and, for training, leave out what cleaning drops."""
+    words = raw._replace(step="words")
+
+    def compute() -> Info:
+        pairs = zip(_tokenizers(data), raw.sides(), strict=True)
+        return _kept([[split(line) for line in side] for split, side in pairs], data, words)
+
+    return words.once(compute)
+
+
+def vocabulary(words: Shard) -> list[Counter[str]]:
+    """Return how often each word occurs on either side."""
+    return [Counter(word for line in side for word in line.split(" ") if word) for side in words.sides()]
+
+
+def split_subwords(data: ParallelConfig, codes: str | None, words: Shard) -> Info:
+    """Split words into subwords and, for training, leave out what cleaning drops; count and digest them."""
+    start = words.start
+    if words.valid_every:
+        taken = start // words.valid_every
+        start = taken if words.split == "valid" else start - taken
+    subwords = words._replace(step="subwords", start=start, valid_every=None)
+
+    def compute() -> Info:
+        encoding = _encoding(codes)
+        info = _kept([[encoding.split(line) for line in side] for side in words.sides()], data, subwords)
+        examples = (f"{source}\n{target}".encode() for source, target in zip(*info["sides"], strict=True))
+        info["keys"] = keys_of(examples).tolist()
+        counted = info["sides"] if words.split == "train" else []
+        info["counts"] = [Counter(word for line in side for word in line.split()) for side in counted]
+        return info
+
+    return subwords.once(compute)
+
+
+def ids(indices: Sequence[Mapping[str, int]], subwords: Shard) -> list[tuple[bytes, list[int], int]]:
+    """Return for each side the token ids as fairseq's files hold them, the lines' lengths and the unknowns.
+
+    Each line has an end; the unknowns are a number.
+    """
+    sides = []
+    for known, side in zip(indices, subwords.sides(), strict=True):
+        end, unknown = known["</s>"], known["<unk>"]
+        lines = [[*(known.get(word, unknown) for word in line.split()), end] for line in side]
+        values = np.fromiter(chain.from_iterable(lines), _id_type(known))
+        sides.append((values.tobytes(), [len(line) for line in lines], int((values == unknown).sum())))
+    return sides
+
+
+def _kept(sides: Sides, data: ParallelConfig, shard: Shard) -> Info:
+    info: Info = {"read": len(sides[0]), "dropped": {}}
+    if data.clean == shard.step and shard.split == "train":
+        kept, info["dropped"] = clean(*sides, longest=data.longest, ratio=data.ratio, start=shard.start)
+        sides = [[side[index] for index in kept] for side in sides]
+    return {**info, "pairs": len(sides[0]), "sides": sides}
+
+
+def clean(
+    source: Sequence[str], target: Sequence[str], *, longest: int, ratio: float, start: int = 0
+) -> tuple[list[int], dict[str, tuple[int, str]]]:
+    """Return the indices of the pairs to keep; how many were dropped for each reason, and the first of them.
+
+    The rules of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither has
+    more than `ratio` times the other's. `start` lines come before these.
+    """
+    kept: list[int] = []
+    dropped: dict[str, tuple[int, str]] = {}
+    for index, pair in enumerate(zip(source, target, strict=True)):
+        here, there = (len(side.split()) for side in pair)
+        if not here or not there:
+            reason = "a side is empty"
+        elif max(here, there) > longest:
+            reason = f"a side is longer than {longest} words"
+        elif max(here, there) > ratio * min(here, there):
+            reason = f"one side has over {ratio:g} times the other's words"
+        else:
+            kept.append(index)
+            continue
+        count, first = dropped.get(reason, (0, f"line {start + index + 1}, {here:,} and {there:,} words"))
+        dropped[reason] = (count + 1, first)
+    return kept, dropped
+
+
+@cache
+def _tokenizers(data: ParallelConfig) -> list[Callable[[str], str]]:
+    return [Tokenizer(language, data).split for language in data.languages]
+
+
+_encoding = lru_cache(1)(Bpe)
+
+
+def _add(sums: list[Counter[str]], counts: Sequence[Mapping[str, int]]) -> None:
+    for total, count in zip(sums, counts, strict=False):
+        total.update(count)
+
+
+def _id_type(indices: Mapping[str, int]) -> type[np.generic]:
+    """Return the type of a dictionary's ids in fairseq's files."""
+    return np.uint16 if len(indices) < 65500 else np.int32
+
+
+def _save_dictionary(path: Path, counts: Sequence[Counter[str]], data: ParallelConfig) -> dict[str, int]:
+    """Write fairseq's dictionary of the subwords of one language or both; return their ids."""
+    dictionary = fairseq().data.Dictionary()
+    for word, count in chain.from_iterable(counter.items() for counter in counts):
+        dictionary.add_symbol(word, n=count)
+    dictionary.finalize(nwords=data.dictionary_size or -1, padding_factor=8)
+    dictionary.save(str(path))
+    indices: dict[str, int] = dictionary.indices
+    return indices
 
 
 def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[str]]:
@@ -240,16 +371,6 @@ def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[
     return {"published": published}, lines
 
 
-def _save_dictionary(paths: Sequence[str], counts: Sequence[Counter[str]], size: int | None) -> None:
-    """Write fairseq's dictionary of how often the subwords of one language or both occur."""
-    dictionary = fairseq().data.Dictionary()
-    for word, count in chain.from_iterable(counter.items() for counter in counts):
-        dictionary.add_symbol(word, n=count)
-    dictionary.finalize(nwords=size or -1, padding_factor=8)
-    for path in paths:
-        dictionary.save(path)
-
-
 @contextmanager
 def _mapping(processes: int) -> Iterator[Map]:
     """Yield a `map` that computes in so many processes, which end with the block; Python's own for one."""
@@ -257,20 +378,19 @@ def _mapping(processes: int) -> Iterator[Map]:
         yield map
         return
     # Not forked: threads of torch and of Numba would be missing in the child.
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _start)
-    try:
-        yield pool.map
-        pool.shutdown()
-    except BaseException as error:  # Ctrl-C, too
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
-        if not isinstance(error, BrokenProcessPool):
-            raise
-        raise OSError(
-            "a process of the preparation was killed, perhaps for lack of memory; the next start goes on"
-            " from the last finished shard"
-        ) from None
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _start) as pool:
+        try:
+            yield pool.map
+        except BaseException as error:  # Ctrl-C, too
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            if not isinstance(error, BrokenProcessPool):
+                raise
+            raise OSError(
+                "a process of the preparation was killed, perhaps for lack of memory; the next start goes on"
+                " from the last finished shard"
+            ) from None
 
 
 def _start() -> None:
