@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,10 +19,10 @@ from adanorm.norms import NormChoice, norm_factory
 from adanorm.norms.check import check_contract
 from adanorm.records.folder import RunFolder
 from adanorm.scorecards.columns import Column
-from adanorm.scorecards.cost import _costs_at
+from adanorm.scorecards.cost import costs_at
 from adanorm.scorecards.observed import Observed, norm_configs
-from adanorm.scorecards.page import SAME, Card, card_page, summary
-from adanorm.scorecards.trial import Request, Trial, score
+from adanorm.scorecards.page import SAME, card_page, summary
+from adanorm.scorecards.trial import Card, Trial
 from tests import commands
 from tests.reporting import records
 
@@ -55,19 +54,18 @@ def trial(
 ) -> Trial:
     launch = choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
     column = Column(task, scale, 0.01)  # type: ignore[arg-type]
-    return Trial(Request(OWN, (other,), budget, str(folder), launch), [column], [], "00000000", 1.0)
+    return Trial(OWN, (other,), budget, str(folder), launch, [column], spent=1.0)
 
 
 def card(of: Trial, *alike: str) -> Card:
     observed = Observed(
         alike=alike,
-        changes={"data re-scaling": {OWN: 1e-6, of.request.against[0]: 0.0}},
+        changes={"data re-scaling": {OWN: 1e-6, of.against[0]: 0.0}},
         tolerance=1e-8,
         costs=[],
         environment={"device": "a processor", "threads": 1, "packages": {}, "commit": None, "dirty": False},
     )
-    facts: Any = ["00000000", ["It holds."], observed, score(of), [], 600.0, 9.0, "all is decided"]
-    return Card(OWN, of.request.against, *facts)
+    return Card(of, ["It holds."], observed, "all is decided", of.scores())
 
 
 def higher(seed: int) -> float:
@@ -118,7 +116,7 @@ def test_where_one_test_example_is_more_than_the_margin_it_is_said(tmp_path: Pat
 
 def test_forward_and_backward_are_each_in_their_place(tmp_path: Path) -> None:
     path = "tests.scorecards.norms:SlowBackward"
-    (cost,) = _costs_at(8, 16, norm_configs([path]), torch.device("cpu"))
+    (cost,) = costs_at(8, 16, norm_configs([path]), torch.device("cpu"))
     assert cost.backward[1] > 5 * cost.forward[1], "its backward pass does a thousand times the work"
     fixed = cost._replace(forward=[1.0, 2.0, 3.0], backward=[4.0, 5.0, 6.0], norm=OWN)
     of = card(trial(tmp_path))
@@ -128,7 +126,7 @@ def test_forward_and_backward_are_each_in_their_place(tmp_path: Path) -> None:
 
 def test_a_norm_that_a_task_sets_otherwise_is_another_norm_there(tmp_path: Path) -> None:
     of = trial(tmp_path, other="adanorm")
-    of = replace(of, request=of.request._replace(norm="tests.scorecards.norms:Renamed"))
+    of = replace(of, norm="tests.scorecards.norms:Renamed")
     tasks = ("ptb", "rt")  # on RT AdaNorm has a C of its own
     assert [of.alike(Column(task, "mini", 0.01)) for task in tasks] == [["adanorm"], []]
 

@@ -16,6 +16,7 @@ from adanorm.cli.study_arguments import workers_of
 from adanorm.cli.values import folder_of
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
+from adanorm.files import write_whole
 from adanorm.launch.launchers import choose_launch
 from adanorm.norms import norm_factory
 from adanorm.norms.check import check_contract
@@ -41,14 +42,13 @@ def main(arguments: Arguments) -> int:
     """Conduct a scorecard; the code is 1 if the norm breaks the contract or a run failed."""
     norm, against, runs = _named(arguments)
     from adanorm.scorecards.columns import budget_seconds
-    from adanorm.scorecards.page import summary
-    from adanorm.scorecards.trial import Request, conduct, prepare
+    from adanorm.scorecards.page import card_page, summary
+    from adanorm.scorecards.trial import conduct, path_of, prepare
 
     budget = budget_seconds(arguments.keys["budget"])
     launch = choose_launch("local", workers=workers_of(arguments), gpus=1, settings=[], on_cpu=False)
     quiet = launch.facts.model_copy(update={"aloud": False})  # the scorecard says how its runs go on
-    request = Request(norm, against, budget, runs, replace(launch, facts=quiet))
-    trial = prepare(request)
+    trial = prepare(norm, against, budget, runs, replace(launch, facts=quiet))
     checks, problems = [], 0
     for claim, problem in check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm)):
         problems += problem is not None
@@ -58,9 +58,13 @@ def main(arguments: Arguments) -> int:
     if problems:
         print(f"{norm}: {problems} of {len(checks)} checks of the contract fail; no scorecard")
         return 1
-    print(summary(conduct(trial, checks)))
-    for ending in (".html", ".md"):
-        print(request.path.with_suffix(ending))
+    card = conduct(trial, checks)
+    print(summary(card))
+    for ending, show in ((".html", card_page), (".md", summary)):
+        path = path_of(norm, runs, ending)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, show(card).encode())
+        print(path)
     return 1 if trial.failed else 0
 
 
@@ -80,8 +84,6 @@ def _named(arguments: Arguments) -> tuple[str, tuple[str, ...], str]:
         raise ValueError(f"against={given['against']}: {norm} cannot stand beside itself")
     if twice := next((other for other in against if against.count(other) > 1), None):
         raise ValueError(f"against={given['against']}: {twice} is named twice")
-    for name in (norm, *against):
-        norm_factory(compose_experiment([f"norm={name}"]).norm)
     runs = folder_of(given["runs"])
     if runs is None:
         raise ValueError(f"runs={given['runs']}: a scorecard's runs are kept out of the repository's records")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Literal, NamedTuple, TypeAlias
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
@@ -16,18 +17,20 @@ from adanorm.models.norm_sites import compatible_norm
 from adanorm.runs.duration import on_cuda
 from adanorm.verdicts.preregistration import preregistration
 
+Scale: TypeAlias = Literal["paper", "mini", "smoke"]
 START_SECONDS = 5.0  # of a run's process, before its first update
 SHARE = 0.8  # of the budget, for the planned seeds: the rest is for seeds that decide a comparison
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 # A task is run at the first of these that the budget has room for.
-REAL: tuple[Literal["paper", "mini"], ...] = ("paper", "mini")
+REAL: tuple[Scale, ...] = ("paper", "mini")
+HOURS = attrgetter("hours")
 
 
 class Column(NamedTuple):
     """A task at a scale, and about how many hours one run of it takes."""
 
     task: str
-    scale: Literal["paper", "mini", "smoke"]
+    scale: Scale
     hours: float
 
     @property
@@ -57,9 +60,9 @@ def span(seconds: float) -> str:
 def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tuple[list[Column], list[str]]:
     """Return the columns whose planned seeds fit, the cheapest first, and a line on each that is left out.
 
-    A task is chosen at the paper's scale if that fits, or else mini; where none fits, one at smoke. Only
-    tasks with a registered margin, whose data lie here, and at whose sites the norms are defined. Raises
-    ValueError where the budget has room for none.
+    A task is chosen at the paper's scale if that fits, or else mini. Only tasks with a registered margin,
+    whose data lie here, and at whose sites the norms are defined. Where none fits, the cheapest is chosen at
+    smoke, the scale for tests, of which more say no more. Raises ValueError where the budget has no room.
     """
     chosen: dict[str, Column] = {}
     left_out: dict[str, str] = {}
@@ -73,36 +76,28 @@ def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tupl
             why = lacking or f"the planned seeds of every norm take about {span(seconds)}"
             left_out[column.task] = f"{column.title}: {why}"
     lines = [line for task, line in left_out.items() if task not in chosen]
-    columns = list(chosen.values()) or [_smoke(norms, budget, workers)]
-    return sorted(columns, key=lambda column: column.hours), lines
-
-
-def _smoke(norms: Sequence[str], budget: float, workers: int) -> Column:
-    """Return the cheapest column of the scale for tests, since more of them say no more.
-
-    Raises ValueError where it does not fit.
-    """
-    column = next((column for column, lacking in _columns(norms, "smoke") if not lacking), None)
-    if column is None:
+    if chosen:
+        return sorted(chosen.values(), key=HOURS), lines
+    cheapest = next((column for column, lacking in _columns(norms, "smoke") if not lacking), None)
+    if cheapest is None:
         raise ValueError(f"{', '.join(norms)}: no task has sites at which all of these norms are defined")
-    needed = column.planned_seconds(len(norms), workers)
+    needed = cheapest.planned_seconds(len(norms), workers)
     if needed > budget:
         raise ValueError(
-            f"budget={span(budget)}: too small; the planned seeds of {len(norms)} norms on {column.task},"
+            f"budget={span(budget)}: too small; the planned seeds of {len(norms)} norms on {cheapest.task},"
             f" scale smoke, take about {span(needed)} here: give more, such as budget=10min"
         )
-    return column
+    return [cheapest], lines
 
 
-def _columns(norms: Sequence[str], scale: Literal["paper", "mini", "smoke"]) -> Iterator[tuple[Column, str]]:
-    """Yield the tasks that a norm can be judged on, the cheapest first, with what they lack here."""
-    columns = []
-    for task in preregistration().margins:
-        if task in choices("task"):
-            runs = [cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms]
-            hours = runs[0].cost.cuda_hours if on_cuda(runs[0]) else runs[0].cost.cpu_hours
-            columns.append((Column(task, scale, hours), _lacking(runs)))
-    yield from sorted(columns, key=lambda entry: entry[0].hours)
+def _columns(norms: Sequence[str], scale: Scale) -> list[tuple[Column, str]]:
+    """Return the tasks that a norm can be judged on, the cheapest first, with what they lack here."""
+    columns = {}
+    for task in [task for task in preregistration().margins if task in choices("task")]:
+        runs = [cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms]
+        hours = runs[0].cost.cuda_hours if on_cuda(runs[0]) else runs[0].cost.cpu_hours
+        columns[Column(task, scale, hours)] = _lacking(runs)
+    return [(column, columns[column]) for column in sorted(columns, key=HOURS)]
 
 
 def _lacking(runs: Sequence[Experiment]) -> str:
@@ -114,10 +109,8 @@ def _lacking(runs: Sequence[Experiment]) -> str:
         return str(error)
     run = runs[0]
     entry = SOURCES.get(run.data.source)
-    packaged = entry is not None and all(
-        any(address.startswith("package:") for address in file.addresses)
-        for file in missing_files(entry, run.data)
-    )
-    if entry is None or (packaged and availability(run.data.source, run.data) is None):
+    missing = missing_files(entry, run.data) if entry else []
+    packaged = all(any(address.startswith("package:") for address in file.addresses) for file in missing)
+    if packaged and availability(run.data.source, run.data) is None:
         return run.data.lacks() or ""
     return f"data are not here; `adanorm data task={run.task.name} scale={run.scale}` gets them"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from statistics import quantiles
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,7 +18,6 @@ SHAPES = ((4096, 128), (1024, 512), (1024, 1024))  # rows and features of RT, tr
 EXAMPLES = 4  # which the rows are taken from, for a norm over positions
 ROUNDS, WARM_UP = 11, 1
 TURN = 4  # calls in a turn; the fastest counts, since the others waited for memory
-BESIDE = "torch's LayerNorm"
 
 
 class Cost(NamedTuple):
@@ -39,30 +38,26 @@ class Cost(NamedTuple):
 
 def costs(norms: Mapping[str, NormConfig], device: torch.device) -> list[Cost]:
     """Return what each norm costs, forward and backward, at each shape."""
-    return [cost for rows, features in SHAPES for cost in _costs_at(rows, features, norms, device)]
+    return [cost for rows, features in SHAPES for cost in costs_at(rows, features, norms, device)]
 
 
-def _costs_at(rows: int, features: int, norms: Mapping[str, NormConfig], device: torch.device) -> list[Cost]:
+def costs_at(rows: int, features: int, norms: Mapping[str, NormConfig], device: torch.device) -> list[Cost]:
+    """Return what each norm costs, forward and backward, at one shape."""
     torch.manual_seed(0)
     x = torch.randn(EXAMPLES, rows // EXAMPLES, features, device=device, requires_grad=True)
     dz = torch.randn_like(x)
-    modules: dict[str, Any] = {BESIDE: LayerNorm(features)}
-    modules |= {name: norm_factory(norm)(features, site="cost") for name, norm in norms.items()}
-    spent = {name: list[list[float]]() for name in modules}
-    for round_ in range(-WARM_UP, ROUNDS):
-        for name, module in modules.items():
-            turns = [_timed(module.to(device), x, dz) for _ in range(TURN)]
-            if round_ >= 0:
-                spent[name].append([min(seconds) for seconds in zip(*turns, strict=True)])
-    kept = {name: kept_bytes(partial(module, x)) // rows for name, module in modules.items()}
-
-    def ratios(name: str, part: int) -> list[float]:
-        turns = zip(spent[name], spent[BESIDE], strict=True)
-        return quantiles([own[part] / beside[part] for own, beside in turns], method="inclusive")
-
+    own = [norm_factory(norm)(features, site="cost") for norm in norms.values()]
+    modules: list[Any] = [module.to(device) for module in (LayerNorm(features), *own)]
+    seconds = np.array(
+        [[[_timed(norm, x, dz) for _ in range(TURN)] for norm in modules] for _ in range(WARM_UP + ROUNDS)]
+    )
+    fastest = seconds[WARM_UP:].min(2)  # of each round, norm, and forward or backward
+    ratios = np.quantile(fastest / fastest[:, :1], [0.25, 0.5, 0.75], axis=0)
+    kept = [kept_bytes(partial(module, x)) // rows for module in modules]
+    forward, backward = ratios.T.tolist()
     return [
-        Cost(name, rows, features, ratios(name, 0), ratios(name, 1), kept[name], kept[BESIDE])
-        for name in norms
+        Cost(norm, rows, features, forward[index], backward[index], kept[index], kept[0])
+        for index, norm in enumerate(norms, 1)
     ]
 
 

@@ -70,17 +70,14 @@ def computed_alike(norm: NormConfig, others: Mapping[str, NormConfig]) -> list[s
     Those that live in a layer's weights do nothing at their site: they are like no other here.
     """
     own = _behavior(norm)
-    beside = {name: _behavior(other) for name, other in others.items()}
-    return [
-        name
-        for name, seen in beside.items()
-        if own and len(own) == len(seen) and all(map(_is_close, own, seen))
-    ]
+    return [name for name, other in others.items() if own and _is_close(own, _behavior(other))]
 
 
-def _is_close(first: Tensor, second: Tensor) -> bool:
-    atol = TOLERANCE * float(first.abs().max())
-    return first.shape == second.shape and torch.allclose(first, second, rtol=TOLERANCE, atol=atol)
+def _is_close(own: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
+    return len(own) == len(other) and all(
+        a.shape == b.shape and torch.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * float(a.abs().max()))
+        for a, b in zip(own, other, strict=True)
+    )
 
 
 def _behavior(norm: NormConfig) -> list[Tensor]:

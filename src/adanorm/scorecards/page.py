@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment
 
 from adanorm.config.paths import choices
 from adanorm.config.titles import counted, task_metric, title
-from adanorm.scorecards.columns import Column, span
+from adanorm.scorecards.columns import span
 from adanorm.scorecards.cost import Cost
-from adanorm.scorecards.observed import Observed
-from adanorm.verdicts.cell import Cell
+from adanorm.scorecards.trial import Card, Score, short
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import lacking, listed
@@ -27,30 +26,6 @@ NEARLY = 1e-2  # what is not invariant moves by a tenth and more; an eps of its 
 SAME = "the same"  # in place of an answer, where norms compute the same
 ALIKE = "computes the same, so that only rounding differs"
 SMOKE = "synthetic data, a run of seconds: it shows that the norm trains, and no more"
-
-
-class Score(NamedTuple):
-    """The runs of a column by norm, and the norm beside each other norm; `alike` compute the same there."""
-
-    column: Column
-    runs: Mapping[str, Cell]
-    pairs: Mapping[str, Pair]
-    alike: Sequence[str]
-
-
-class Card(NamedTuple):
-    """A scorecard; `norm` and `against` are as they are named, `budget` and `spent` are seconds."""
-
-    norm: str
-    against: Sequence[str]
-    identity: str  # digest of the norms' settings and code
-    checks: Sequence[str]  # of the contract; all hold
-    observed: Observed
-    scores: Sequence[Score]
-    not_run: Sequence[str]  # what the budget has no room for, or no data, and why
-    budget: float
-    spent: float
-    ended: str  # why nothing more is run
 
 
 def card_page(card: Card) -> str:
@@ -69,20 +44,20 @@ def summary(card: Card) -> str:
 
 def _filled(template: str, card: Card, *, autoescape: bool) -> str:
     """Return a template with what both show, in words."""
-    observed, norms = card.observed, [card.norm, *card.against]
-    scores, machine = [_score(score) for score in card.scores], observed.environment
+    trial, observed, scores = card.trial, card.observed, [*map(_score, card.scores)]
+    norms, machine = [*map(_name, trial.norms)], observed.environment
     environment = Environment(autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string((FOLDER / template).read_text("utf-8")).render(
-        title=_name(card.norm),
+        title=norms[0],
         verdicts=_headline(scores),
         alike=[*map(_name, observed.alike)],
         checks=card.checks,
-        norms=[*map(_name, norms)],
+        norms=norms,
         changes=[
-            (change, [_blind(moved[norm], observed.tolerance) for norm in norms])
+            (change, [_blind(moved[norm], observed.tolerance) for norm in trial.norms])
             for change, moved in observed.changes.items()
         ],
-        costs=[{**_cost(cost), "is_own": cost.norm == card.norm} for cost in observed.costs],
+        costs=[{**_cost(cost), "is_own": cost.norm == trial.norm} for cost in observed.costs],
         scores=scores,
         undecided=[
             *(
@@ -91,18 +66,13 @@ def _filled(template: str, card: Card, *, autoescape: bool) -> str:
                 for verdict in score["verdicts"]
                 if verdict["closing"]
             ),
-            *(f"Not run: {line}." for line in card.not_run),
+            *(f"Not run: {line}." for line in trial.not_run()),
         ],
-        ending=f"Budget {span(card.budget)}, spent {span(card.spent)} on {machine['device']}:"
-        f" {card.ended}. Norms: {listed(norms)}; digest {card.identity}, commit {machine['commit']}.",
+        ending=f"Budget {span(trial.budget)}, spent {span(trial.spent)} on {machine['device']}: {card.ended}."
+        f" Norms: {listed(trial.norms)}; digest {trial.identity}, commit {machine['commit']}.",
         smoke=SMOKE if any(score.column.scale == "smoke" for score in card.scores) else "",
         stopping=preregistration().stopping,
     )
-
-
-def short(norm: str) -> str:
-    """Return what a norm is called: MyNorm of my_norms:MyNorm."""
-    return norm.rpartition(":")[2]
 
 
 def _name(norm: str) -> str:
@@ -161,14 +131,11 @@ def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, str]:
     if is_same:
         return {"other": _name(other), "answer": SAME, "why": ALIKE, "closing": ""}
     digits = pair.comparison.digits if pair.comparison else 2
-    numbers = (
-        [f"{fmean(pair.gaps) + 0.0:+.{digits}f}, {counted(len(pair.seeds), 'seed')}"] if pair.gaps else []
-    )
+    gap = f"{fmean(pair.gaps) + 0.0:+.{digits}f}, {counted(len(pair.seeds), 'seed')}" if pair.gaps else ""
     closes = pair.answer == "open" and len(pair.seeds) >= preregistration().stopping.planned
-    why = "; ".join(filter(None, [*numbers, pair.why]))
     return {
         "other": _name(other),
         "answer": pair.answer,
-        "why": why,
+        "why": "; ".join(filter(None, [gap, pair.why])),
         "closing": lacking(pair) if closes else "",
     }

@@ -1,14 +1,13 @@
-"""A scorecard from its norm to its page, its runs made within a budget of time."""
+"""A norm on trial: its runs and those it stands beside, made within a budget of time."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -19,61 +18,55 @@ from adanorm.config.titles import counted
 from adanorm.files import write_whole
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch
-from adanorm.launch.until import Followed, Run, on_record, pair_of, run_until_decided
+from adanorm.launch.until import Followed, Records, Run, on_record, pair_of, run_until_decided
 from adanorm.norms import norm_factory
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.scorecards.columns import START_SECONDS, Column, choose_columns, span
-from adanorm.scorecards.observed import computed_alike, observe
-from adanorm.scorecards.page import Card, Score, card_page, short, summary
+from adanorm.scorecards.observed import Observed, computed_alike, observe
 from adanorm.studies.grid import Planned, plan_runs, study_grid
 from adanorm.studies.study import Study
-from adanorm.verdicts.cell import evidence
+from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
 
 
-class Request(NamedTuple):
-    """What is asked for: a norm beside others, within a budget in seconds; records go into `runs`."""
+class Score(NamedTuple):
+    """The runs of a column by norm, and the norm beside each other norm; `alike` compute the same there."""
+
+    column: Column
+    runs: Mapping[str, Cell]
+    pairs: Mapping[str, Pair]
+    alike: Sequence[str]
+
+
+@dataclass
+class Trial:
+    """A norm beside others, as they are named: paired seeds of columns, while a budget in seconds lasts.
+
+    Records go into `runs`. `spent` are the seconds that norms of this `identity` have taken so far. They are
+    kept in a file, so that a second start goes on from them.
+    """
 
     norm: str
     against: tuple[str, ...]
     budget: float
     runs: str
     launch: Launch
-
-    @property
-    def norms(self) -> list[str]:
-        """The norm and those it stands beside."""
-        return [self.norm, *self.against]
-
-    @property
-    def path(self) -> Path:
-        """The path of the scorecard's files, less their endings."""
-        return Path(self.runs) / "scorecards" / short(self.norm)
-
-
-@dataclass
-class Trial:
-    """What is run of a request: paired seeds of its columns, while the budget lasts.
-
-    `spent` are the seconds that norms of this `identity` have taken so far. They are kept in a file, so that
-    a second start goes on from them.
-    """
-
-    request: Request
     columns: list[Column]
-    left_out: list[str]
-    identity: str
-    spent: float
+    left_out: Sequence[str] = ()  # a line on each column that the budget or the data have no room for
+    identity: str = ""  # digest of the norms' settings and code
+    spent: float = 0.0
     failed: list[str] = field(default_factory=list)  # tasks with a run that failed
 
     def __post_init__(self) -> None:
         seeds = list(range(1, preregistration().stopping.most + 1))
-        norms: Any = self.request.norms  # a list of norms is a mapping of rows too
+        self.norms = [self.norm, *self.against]
+        rows: Any = self.norms  # a list of norms is a mapping of rows too
         self._planned = dict[Run, Planned]()
         for column in self.columns:
-            study = Study(title="-", rows=norms, columns=[column.task], scale=column.scale, seeds=seeds)
-            for planned in plan_runs(study_grid(study, runs=self.request.runs)):
+            study = Study(title="-", rows=rows, columns=[column.task], scale=column.scale, seeds=seeds)
+            for planned in plan_runs(study_grid(study, runs=self.runs)):
                 self._planned[Run(column.task, planned.row, planned.experiment.seed)] = planned
 
     def run(self) -> str:
@@ -84,19 +77,14 @@ class Trial:
         """
         whole = [column for column in self.columns if self._has_planned_seeds(column)]
         comparisons = [
-            Followed(column.task, self.request.norm, other)
+            Followed(column.task, self.norm, other)
             for column in whole
-            for other in self.request.against
+            for other in self.against
             if column.scale != "smoke" and other not in self.alike(column)
         ]
+        most, at_once = preregistration().stopping.most, self.launch.workers
         is_spent = run_until_decided(
-            comparisons,
-            self._make,
-            partial(on_record, scales=self.scales, runs=self.request.runs, norms=self.request.norms),
-            most=preregistration().stopping.most,
-            at_once=self.request.launch.workers,
-            affordable=self._fits,
-            say=say,
+            comparisons, self._make, self.records, most=most, at_once=at_once, affordable=self._fits, say=say
         ).is_spent
         if self.failed:
             return f"a run failed on {', '.join(self.failed)}"
@@ -106,16 +94,28 @@ class Trial:
             return "every planned seed is run"
         return "every comparison is decided, or has all seeds of the plan"
 
-    @property
-    def scales(self) -> dict[str, str]:
-        """The scale of each column by its task."""
-        return {column.task: column.scale for column in self.columns}
+    def records(self, comparisons: Sequence[Followed]) -> Records:
+        """Return what is on record of comparisons."""
+        scales = {column.task: column.scale for column in self.columns}
+        return on_record(comparisons, scales, self.runs, norms=self.norms)
+
+    def scores(self) -> list[Score]:
+        """Return what is on record of each column that has begun."""
+        scores = []
+        for column in self.columns:
+            comparisons = {other: Followed(column.task, self.norm, other) for other in self.against}
+            (record,) = self.records([*comparisons.values()]).values()
+            runs = {norm: record.norms[norm] for norm in self.norms}
+            pairs = {other: pair_of(record, comparison) for other, comparison in comparisons.items()}
+            if any(side.runs for side in runs.values()):
+                scores.append(Score(column, runs, pairs, self.alike(column)))
+        return scores
 
     def alike(self, column: Column) -> list[str]:
         """Return the norms that compute what the norm does, with the settings that the column's task has."""
         chosen = [f"task={column.task}", f"scale={column.scale}"]
-        configs = {norm: cached_experiment([*chosen, f"norm={norm}"]).norm for norm in self.request.norms}
-        return computed_alike(configs.pop(self.request.norm), configs)
+        configs = {norm: cached_experiment([*chosen, f"norm={norm}"]).norm for norm in self.norms}
+        return computed_alike(configs.pop(self.norm), configs)
 
     def _has_planned_seeds(self, column: Column) -> bool:
         """Make the planned runs of a column where they fit the budget; return whether all are made.
@@ -132,11 +132,21 @@ class Trial:
 
     def missing(self, column: Column, seeds: int) -> list[Run]:
         """Return the runs that are lacking of the first seeds of every norm."""
-        runs = (Run(column.task, norm, seed) for seed in range(1, seeds + 1) for norm in self.request.norms)
+        runs = (Run(column.task, norm, seed) for seed in range(1, seeds + 1) for norm in self.norms)
         return [run for run in runs if not reader.is_complete(self._planned[run].experiment.folder())]
 
+    def not_run(self) -> list[str]:
+        """Return a line on each column without runs, or without all its planned seeds."""
+        planned = preregistration().stopping.planned
+        lacking = [
+            f"{column.title}: the planned seeds that are lacking take about {span(self.seconds(runs))} here"
+            for column in self.columns
+            if (runs := self.missing(column, planned)) and column.task not in self.failed
+        ]
+        return [*lacking, *self.left_out]
+
     def _fits(self, runs: Sequence[Run]) -> bool:
-        return self.seconds(runs) <= self.request.budget - self.spent
+        return self.seconds(runs) <= self.budget - self.spent
 
     def seconds(self, runs: Sequence[Run]) -> float:
         """Return about how long runs take: as those on record of their task, else as declared.
@@ -144,24 +154,23 @@ class Trial:
         What is declared is scaled by how slow this machine is in what is on record.
         """
         declared = {column.task: 3600 * column.hours for column in self.columns}
+        records = self.records([Followed(task, self.norm, self.norm) for task in declared])
         recorded = {}
-        for task, scale in self.scales.items():
-            sides = evidence(task, scale, runs=self.request.runs, norms=self.request.norms).norms.values()
-            if seconds := [side.seconds for side in sides if side.seconds is not None]:
+        for (task, _), record in records.items():
+            if seconds := [side.seconds for side in record.norms.values() if side.seconds is not None]:
                 recorded[task] = median(seconds)
         pace = median(recorded[task] / declared[task] for task in recorded) if recorded else 1.0
         whole = sum(recorded.get(run.task, pace * declared[run.task]) + START_SECONDS for run in runs)
-        return whole / min(self.request.launch.workers, max(1, len(runs)))
+        return whole / min(self.launch.workers, max(1, len(runs)))
 
     def _make(self, runs: Sequence[Run]) -> list[Planned]:
         """Make runs and return those that failed; what they took is spent."""
-        left = span(max(0.0, self.request.budget - self.spent))
+        left = span(max(0.0, self.budget - self.spent))
         say(f"{counted(len(runs), 'run')} to make; {left} left of the budget")
         self.keep()
         started = time.monotonic()
         with redirect_stdout(sys.stderr):
-            planned = [self._planned[run] for run in runs]
-            failed = run_all(planned, self.request.launch, "scorecard", self.request.runs)
+            failed = run_all([self._planned[run] for run in runs], self.launch, "scorecard", self.runs)
         self.spent += time.monotonic() - started
         self.keep()
         self.failed += {run.experiment.task.name for run in failed} - {*self.failed}
@@ -169,75 +178,59 @@ class Trial:
 
     def keep(self) -> None:
         """Write down the seconds spent."""
-        kept = {"norm": self.request.norm, "identity": self.identity, "spent": self.spent}
-        path = self.request.path.with_suffix(".json")
+        kept = {"norm": self.norm, "identity": self.identity, "spent": self.spent}
+        path = path_of(self.norm, self.runs, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(kept).encode())
 
 
-def prepare(request: Request) -> Trial:
+class Card(NamedTuple):
+    """What a scorecard shows: a trial, the claims of the contract, which all hold, and what is observed."""
+
+    trial: Trial
+    checks: Sequence[str]
+    observed: Observed
+    ended: str  # why nothing more is run
+    scores: Sequence[Score]
+
+
+def prepare(norm: str, against: tuple[str, ...], budget: float, runs: str, launch: Launch) -> Trial:
     """Return a trial as far as it is, its columns chosen; nothing is written.
 
     Raises ValueError for a norm that does not exist, and where the budget has room for nothing.
     """
-    runs = [compose_experiment([f"norm={norm}"]) for norm in request.norms]
-    for run in runs:
+    norms = [norm, *against]
+    composed = [compose_experiment([f"norm={name}"]) for name in norms]
+    for run in composed:
         norm_factory(run.norm)
-    identity = digest_of({"norms": [run.identity()["norm"] for run in runs]})
-    path = request.path.with_suffix(".json")
-    try:
-        kept = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        kept = {"norm": request.norm, "identity": identity, "spent": 0.0}
-    if kept["norm"] != request.norm:
+    identity = digest_of({"norms": [run.identity()["norm"] for run in composed]})
+    path = path_of(norm, runs, ".json")
+    kept: Any = json.loads(path.read_text("utf-8")) if path.exists() else {"norm": norm, "identity": ""}
+    if kept["norm"] != norm:
         raise ValueError(
             f"{shown(path)}: is the scorecard of {kept['norm']}; name another folder, runs=FOLDER"
         )
     spent = kept["spent"] if kept["identity"] == identity else 0.0
-    columns, left_out = choose_columns(request.norms, budget=request.budget, workers=request.launch.workers)
-    return Trial(request, columns, left_out, identity, spent)
+    columns, left_out = choose_columns(norms, budget=budget, workers=launch.workers)
+    return Trial(norm, against, budget, runs, launch, columns, left_out, identity, spent)
 
 
 def conduct(trial: Trial, checks: Sequence[str]) -> Card:
-    """Return the finished card, whose page and summary are written."""
-    request = trial.request
+    """Return the finished card of a norm of which these claims hold."""
     say("what the norms compute and cost")
-    observed = observe(request.norm, request.against)
+    observed = observe(trial.norm, trial.against)
     ended = trial.run()
-    planned = preregistration().stopping.planned
-    lacking = [
-        f"{column.title}: the planned seeds that are lacking take about {span(trial.seconds(missing))} here"
-        for column in trial.columns
-        if (missing := trial.missing(column, planned)) and column.task not in trial.failed
-    ]
-    card = Card(
-        norm=request.norm, against=request.against, identity=trial.identity, checks=checks,
-        observed=observed, scores=score(trial),
-        not_run=[*lacking, *trial.left_out], budget=request.budget, spent=trial.spent, ended=ended,
-    )  # fmt: skip
-    request.path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(request.path.with_suffix(".md"), summary(card).encode())
-    write_whole(request.path.with_suffix(".html"), card_page(card).encode())
-    return card
+    return Card(trial, checks, observed, ended, trial.scores())
 
 
-def score(trial: Trial) -> list[Score]:
-    """Return what is on record of each column that has begun."""
-    request = trial.request
-    comparisons = [
-        Followed(column.task, request.norm, other) for column in trial.columns for other in request.against
-    ]
-    records = on_record(comparisons, trial.scales, request.runs, norms=request.norms)
-    scores = []
-    for column in trial.columns:
-        record = records[column.task, "test"]
-        pairs = {
-            other: pair_of(record, Followed(column.task, request.norm, other)) for other in request.against
-        }
-        runs = {norm: record.norms[norm] for norm in request.norms}
-        if any(side.runs for side in runs.values()):
-            scores.append(Score(column, runs, pairs, trial.alike(column)))
-    return scores
+def short(norm: str) -> str:
+    """Return what a norm is called: MyNorm of my_norms:MyNorm."""
+    return norm.rpartition(":")[2]
+
+
+def path_of(norm: str, runs: str, ending: str) -> Path:
+    """Return the path of a file of a norm's scorecard."""
+    return Path(runs) / "scorecards" / f"{short(norm)}{ending}"
 
 
 def say(line: str) -> None:
