@@ -1,1 +1,1 @@
-"""Benchmarks, a file a comparison; they write results/bench."""
+"""Benchmarks, one file per comparison; they write results/bench."""

@@ -43,7 +43,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Spread:
-        """Return the spread of one number a round."""
+        """Return the spread of one number per round."""
         lower, middle, upper = quantiles(numbers, method="inclusive") if len(numbers) > 1 else [*numbers] * 3
         return cls(middle, min(numbers), lower, upper, max(numbers), len(numbers))
 

@@ -113,7 +113,7 @@ def fixed_plan(noise: Noise, seeds: int, *, draws: int, seed: int = 0) -> dict[s
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield a row a noise, number of seeds and variance."""
+    """Yield one row per noise, number of seeds and variance."""
     for name, noise in NOISES.items():
         for seeds in SEEDS:
             for method, found in fixed_plan(noise, seeds, draws=options.rounds).items():

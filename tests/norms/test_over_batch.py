@@ -261,7 +261,7 @@ def test_an_unseen_position_takes_the_running_values_of_the_last_seen_one() -> N
 
 def test_what_shows_it_no_positions_is_refused_with_the_reason() -> None:
     with pytest.raises(
-        ValueError, match="statistics are a position's, and the sites show it one row an example"
+        ValueError, match="statistics are a position's, and the sites show it one row per example"
     ):
         compatible_norm(
             compose_experiment(["task=enwik8-rnn", "norm=batchnorm", "norm.params.over=examples"])

@@ -144,7 +144,7 @@ def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> 
         return "over positions, a norm tells a language model of the bytes that it is to predict"
     if norm.needs_positions and not sites.positions:
         shown = (
-            "a position's, and the sites show it one row an example or a time step"
+            "a position's, and the sites show it one row per example or per time step"
             if over_batch
             else "over positions, and the sites show it none"
         )

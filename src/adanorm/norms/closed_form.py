@@ -46,7 +46,7 @@ def closed_form(x: Tensor, member: Member, *, backend: Backend = "auto") -> Tens
     those of the definition. Raises NotImplementedError for integers.
 
     Kernels compute a plain tensor in float32 or half precision: they read and write once, and keep x
-    and one number a row for the gradient. Everything else takes the definition. In float32 either is
+    and one number per row for the gradient. Everything else takes the definition. In float32 either is
     within 2e-6 * (1 + max |x|/std) of exact, as a share of a row's largest value: they sum in another order.
     """
     check_floating_point(x)

@@ -15,7 +15,7 @@ from adanorm.models.norm_sites import PlacedNorms
 class Loss(NamedTuple):
     """A sum in nats and the number of units it sums over: means need no special case.
 
-    `carried` is what the next batch's loss starts from, such as a memory, a row a stream.
+    `carried` is what the next batch's loss starts from, such as a memory, one row per stream.
     """
 
     total: Tensor

@@ -263,7 +263,7 @@ class PaperClaim(NamedTuple):
 
 
 def claims_of_the_paper() -> list[PaperClaim]:
-    """Return the claims on test scores tested on the numbers that the paper prints, one seed a number."""
+    """Return the claims on test scores tested on the numbers that the paper prints, one seed per number."""
     tested = []
     for claim in preregistration().claims:
         if claim.quantity == "test":
