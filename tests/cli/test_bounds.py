@@ -12,30 +12,7 @@ import torch
 
 from adanorm.cli.command import dispatch
 from adanorm.cli.values import seed_list, whole_number
-from adanorm.config.compose import compose_experiment
 from adanorm.config.errors import mistake
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("model.dim=1000000000000", "model.dim=1000000000000: input should be less than 2147483648"),
-        ("training.accumulate=99999999999999999999", "training.accumulate=99999999999999999999: input"),
-        ("training.lr=1e300", "training.lr=1e"),
-        ("task.name=../../x", "choose with task=NAME"),
-        ("+task.name=mnist", "choose with task=NAME"),
-        ("seed=true", "seed=true: must be a number"),
-        ("norm.placement=[]", "placement []: no site has the norm"),
-        ("norm.path=1e-300", "norm.path=1e-300: input should be a valid string"),
-        ("norm.params.eps=nan", "norm.params.eps=nan: input should be a valid boolean or a finite number or"),
-        ("norm.placement=3", "norm.placement=3: input should be a valid string or a valid list"),
-        ("~training.lr", "training.lr: is missing"),
-        ("norm.name=layernorm", "norm.name=layernorm: choose with norm=NAME"),
-    ],
-)
-def test_a_setting_out_of_bounds_is_refused(override: str, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        compose_experiment(["task=rt", "scale=smoke", override])
 
 
 def test_numbers_of_keys_have_bounds() -> None:

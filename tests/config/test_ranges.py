@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -76,31 +75,3 @@ def test_a_dry_run_is_of_few_updates_batches_and_images() -> None:
     assert run.data.model_dump()["valid_size"] == 256
     with pytest.raises(ValueError, match="updates=3: a dry run has at most 2"):
         compose_experiment([*paper, "updates=3"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (("task=rt", "training.max_epochs=true"), "max_epochs=true: must be a number"),
-        (("task=rt", "training.betas=[true,0.9]"), "betas=true: must be a number"),
-        (("task=rt", "data.source=true"), "data.source=True: input should be a valid string"),
-        (("task=rt", "training.optimizer=x"), "'x': choose adam, sgd"),
-        (("task=rt", "model.norm_position=x"), "norm_position='x': choose pre, post"),
-        (
-            ("task=rt", "model.norm_position=mix", "model.layers=1"),
-            "1 post layers of 1 leave none that is pre",
-        ),
-        (("task=rt", "model.dim=15", "model.heads=3"), "dim 15: must be even"),
-        (("task=rt", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
-        (("task=de-en", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
-        (("task=mnist-vit", "model.dim=16", "model.heads=3"), "dim 16: must be a multiple of heads (3)"),
-        (("task=mnist-vit", "model.patch_size=5"), "patch_size 5: must divide image_size (28)"),
-        (("task=enwik8", "segments.valid.memory=null"), "segments.valid.memory: must be set"),
-        (("task=enwik8", "data.fractions=[0.9,0.1,0]"), "three parts above 0 that add up to 1"),
-        (("task=de-en", "data.languages=[de,de]"), "data.languages: 'de' is named twice"),
-        (("task=enwik8", "data.fractions=[0.8,0.1,0.2]"), "three parts above 0 that add up to 1"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(settings: tuple[str, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        compose_experiment([*settings, "scale=smoke"])

@@ -46,7 +46,7 @@ def test_no_setting_makes_another_digest_of_a_run_that_does_not_read_it(
 ) -> None:
     """Each is another experiment or a line that names who reads it, under every norm."""
     values = compose_values([f"task={task}"])
-    keys = [(reader, key) for reader in READERS for key in reader.keys if key in OTHER]
+    keys = [(reader, key) for reader in READERS for key in reader.settings.split() if key in OTHER]
     keys = [(reader, key) for reader, key in keys if values.get(key.partition(".")[0]) is not None]
     for norm in choices("norm") if not variant else ("layernorm", "adanorm"):
         base = [f"task={task}", f"norm={norm}", "scale=smoke", *(f"++{setting}" for setting in variant)]

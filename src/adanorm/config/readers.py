@@ -31,16 +31,11 @@ NULLS: dict[str, Any] = {
 
 
 class Reader(NamedTuple):
-    """Settings that a run may have and not read: what reads them, and when; also all settings below them."""
+    """Settings, as dotted keys or sections, that a run may not read: what reads them, and when."""
 
     settings: str
     by: str
     is_read: Callable[[Experiment], bool]
-
-    @property
-    def keys(self) -> list[str]:
-        """The dotted keys of the settings."""
-        return self.settings.split()
 
 
 def _is_outside(run: Experiment) -> bool:
@@ -52,8 +47,9 @@ def _reads_text(run: Experiment) -> bool:
 
 
 def _lacks_validation_pairs(run: Experiment) -> bool:
-    is_text = isinstance(run.data, ParallelConfig) and _reads_text(run)
-    return is_text and not (getattr(run.data, "train", None) or run.data.source in MADE_UP)
+    data = run.data
+    is_text = isinstance(data, ParallelConfig) and data.path is None
+    return is_text and not (data.train or data.source in MADE_UP)
 
 
 def _has_own_trees(run: Experiment) -> bool:
@@ -64,7 +60,7 @@ def _position(run: Experiment) -> str | None:
     return run.model.norm_position if isinstance(run.model, ResidualConfig) else None
 
 
-TRAINED = (
+READERS = (
     Reader("training.label_smoothing", "classification and translation",
            lambda run: run.task.kind in ("classification", "translation")),
     Reader("training.warmup_from", "training.schedule=inverse_sqrt with training.warmup_updates above 0",
@@ -80,8 +76,6 @@ TRAINED = (
     Reader(" ".join(f"segments.{of}.{name}" for of in SPLITS for name in ("memory", "clamp", "same_length")),
            "models with attention; a recurrent one carries its state on",
            lambda run: run.model.carries != "state"),
-)  # fmt: skip
-BUILT = (
     Reader("norm.numerics", f"norm={', '.join(NUMERICS)}",
            lambda run: _is_outside(run) or run.norm.name in NUMERICS),
     Reader("norm.placement", "every norm but layernorm as it is, which all other sites have",
@@ -94,8 +88,6 @@ BUILT = (
     Reader("model.post_layers", "model.norm_position=mix", lambda run: _position(run) == "mix"),
     Reader("model.dim model.hidden_dropout", "model.layers above 1, as the last is as wide as the embedding",
            lambda run: not isinstance(run.model, RecurrentConfig) or run.model.layers > 1),
-)  # fmt: skip
-LOADED = (
     Reader("data.normalize data.tokenize data.lowercase data.clean data.longest data.ratio data.bpe_merges"
            " data.joined_dictionary data.dictionary_size data.train_pairs",
            "data.path=null: a data-bin is prepared already", _reads_text),
@@ -105,7 +97,6 @@ LOADED = (
     Reader("data.tags", "data.path and data.train, your own trees",
            lambda run: _has_own_trees(run) or run.data.source == "penn"),
 )  # fmt: skip
-READERS = (*TRAINED, *BUILT, *LOADED)
 
 
 def with_defaults(values: dict[str, Any], norms_own: Mapping[str, Any]) -> None:
@@ -138,9 +129,7 @@ def check_readers(run: Experiment, values: Mapping[str, Any], chosen: Mapping[st
     more than is read.
     """
     for reader in READERS:
-        if reader.is_read(run):
-            continue
-        for key in reader.keys:
+        for key in () if reader.is_read(run) else reader.settings.split():
             value = setting(values, key)
             if value is not None and value != setting(chosen, key):
                 raise ValueError(f"{key}={value}: nothing reads it in this run; read by {reader.by}")
