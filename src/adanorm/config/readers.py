@@ -48,8 +48,8 @@ def _reads_text(run: Experiment) -> bool:
 
 def _lacks_validation_pairs(run: Experiment) -> bool:
     data = run.data
-    is_text = isinstance(data, ParallelConfig) and data.path is None
-    return is_text and not (data.train or data.source in MADE_UP)
+    is_given = not isinstance(data, ParallelConfig) or data.path is not None or data.train
+    return not (is_given or data.source in MADE_UP)
 
 
 def _has_own_trees(run: Experiment) -> bool:
