@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from adanorm.config.titles import task_metric, title
 from adanorm.verdicts.claims import TaskAnswer
-from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.conjunction import pooled
 from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
@@ -24,10 +23,9 @@ def question() -> Claim:
 
 def headline(answers: Sequence[TaskAnswer]) -> str:
     """Return where AdaNorm is ahead or behind, where the paper's lead is excluded, and what is missing."""
-    comparisons = {title(one.task): one.comparison for one in answers if one.comparison is not None}
-    ahead = [task for task, comparison in comparisons.items() if comparison.sign == "ahead"]
-    behind = [task for task, comparison in comparisons.items() if comparison.sign == "behind"]
-    excluded = [task for task, comparison in comparisons.items() if comparison.papers_gap == "excluded"]
+    known = {title(one.task): one.comparison for one in answers if one.comparison is not None}
+    ahead, behind = ([task for task, c in known.items() if c.sign == sign] for sign in ("ahead", "behind"))
+    excluded = [task for task, comparison in known.items() if comparison.papers_gap == "excluded"]
     missing = [title(one.task) for one in answers if one.comparison is None]
     sentences = [
         f"AdaNorm is ahead of LayerNorm on {count(len(ahead))} of {data_sets(len(answers))}"
@@ -46,43 +44,31 @@ def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
 
 def _row(one: TaskAnswer) -> list[str]:
     metric, gap = task_metric(one.task), published_gap(one.task, *question().norms(one.task))
-    name = f"{title(one.task)} ({metric.label})"
+    about = [f"{title(one.task)} ({metric.label})", SIZES[one.scale]]
     papers = "" if gap is None else f"{gap.value + 0.0:+.2f}"  # no -0.00
     comparison = one.comparison
     if comparison is None:
         next_look = "" if one.next_look is None else f" of {one.next_look}"
-        return [name, SIZES[one.scale], f"{one.pairs}{next_look}", "no answer yet", "", "", papers]
-    is_comparable = comparison.papers_gap != "not comparable"
-    return [
-        name,
-        SIZES[one.scale],
-        str(comparison.seeds),
-        f"{_signed(comparison.gap)} ({comparison.interval.text(2)})",
-        comparison.sign,
-        f"{comparison.size}, ±{comparison.margin:g} ({comparison.margin_interval.text(2)})",
-        f"{papers}, {comparison.papers_gap}" if is_comparable else papers,
-    ]
-
-
-def _signed(number: float) -> str:
-    return f"{number:+.2f}"
+        return [*about, f"{one.pairs}{next_look}", "no answer yet", "", "", papers]
+    lead = f"{comparison.gap:+.2f} ({comparison.interval.text(2)})"
+    size = f"{comparison.size}, ±{comparison.margin:g} ({comparison.margin_interval.text(2)})"
+    if comparison.papers_gap != "not comparable":
+        papers = f"{papers}, {comparison.papers_gap}"
+    return [*about, str(comparison.seeds), lead, comparison.sign, size, papers]
 
 
 def corrections(answers: Sequence[TaskAnswer]) -> str:
     """Return what is left of the answers when they are corrected for their number, and translation pooled."""
     level = preregistration().level
-    told = [title(one.task) for one in answers if one.comparison is not None and one.family_p < level]
+    known = [(one, one.comparison) for one in answers if one.comparison is not None]
+    told = [title(one.task) for one, _ in known if one.family_p < level]
     left = listed(told) if told else "none"
     text = f"Corrected for {data_sets(len(answers))} (Holm), ahead or behind: {left}."
-    translations: list[Comparison] = [
-        one.comparison
-        for one in answers
-        if one.comparison is not None and task_metric(one.task).label == "BLEU"
-    ]
+    translations = [comparison for one, comparison in known if task_metric(one.task).label == "BLEU"]
     if len(translations) < 2:
         return text
-    all_of_them = pooled(translations)
+    whole = pooled(translations)
     return (
         f"{text} Of {count(len(translations))} translations together the lead is"
-        f" {_signed(all_of_them.gap)} BLEU ({all_of_them.interval.text(2)}): {all_of_them.sign}."
+        f" {whole.gap:+.2f} BLEU ({whole.interval.text(2)}): {whole.sign}."
     )

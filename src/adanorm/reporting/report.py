@@ -17,7 +17,7 @@ from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import where
 from adanorm.records.result import STATUSES, Result
-from adanorm.reporting import answers as answers_in_words
+from adanorm.reporting import answers as in_words
 from adanorm.reporting.answers import question
 from adanorm.reporting.tables import claims, formats, reproducibility
 from adanorm.reporting.tables.notes import notes
@@ -50,10 +50,10 @@ def report_page(
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["plain"] = plain
-    modules = {"in_words": answers_in_words, "claims": claims, "formats": formats, "sentences": sentences}
+    environment.globals |= {"in_words": in_words, "claims": claims, "formats": formats, "notes": notes}
+    environment.globals |= {"reproducibility": reproducibility, "sentences": sentences}
+    environment.globals |= {"how_to_read": how_to_read, "title": title}
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
-        **modules,
-        **{"reproducibility": reproducibility, "how_to_read": how_to_read, "notes": notes, "title": title},
         counts={status: counts[status] for status in STATUSES},
         judgements=[(result, _figure_of(result, figures or {})) for result in judgements],
         answers=answers,
@@ -75,8 +75,8 @@ def _figure_of(result: ClaimResult, figures: Mapping[str, str]) -> str | None:
         for claim in preregistration().claims
         if claim.quantity == result.claim.quantity == "test" and claim.norms(claim.tasks[0]) == norms
     ]
-    names = (f"evidence-{claim}-{scale}" for scale in (result.scale, "paper") for claim in alike)
-    return next((name for name in names if name in figures), None)
+    names = [f"evidence-{claim}-{scale}" for scale in (result.scale, "paper") for claim in alike]
+    return next(filter(figures.__contains__, names), None)
 
 
 class RunGroups:
@@ -87,12 +87,11 @@ class RunGroups:
         self._anchors: dict[Path, str] = {}  # a run's folder to its group
         self._wholes: dict[tuple[str, str], dict[str, Any]] = {}  # by task and scale, the first group
         for table in tables:
-            for (row, task), of_row in table.cells.items():
+            for address, of_row in table.cells.items():
                 if of_row is not None:
-                    self._add(table, row, of_row, table.lines[row, task])
+                    self._add(table, address[0], of_row, table.lines[address])
             for (row, _), by_task in table.tries().items():
-                for tried in by_task.values():
-                    candidate = tried.candidate
+                for candidate in (tried.candidate for tried in by_task.values()):
                     self._add(table, row, cell(candidate.runs, metric=table.metric), candidate.overrides)
 
     def anchor(self, folders: Iterable[Path]) -> str | None:
@@ -106,26 +105,20 @@ class RunGroups:
     def _add(self, table: Table, row: str, runs: Cell, line: Sequence[str]) -> None:
         if not runs.folders or runs.folders[0] in self._anchors:
             return
-        anchor, task = f"runs-{runs.folders[0].name.rpartition('-')[2]}", runs.task
+        first, task, scale = runs.folders[0], title(runs.task), table.study.scale
+        anchor = f"runs-{first.name.rpartition('-')[2]}"
         self._anchors |= dict.fromkeys(runs.folders, anchor)
-        folders = zip(runs.folders, runs.results, strict=True)
-        entries = [_run(folder, result, line, runs.metric) for folder, result in folders]
+        entries = [_run(*ended, line, runs.metric) for ended in zip(runs.folders, runs.results, strict=True)]
         # What all have in common stands once.
         common = [fact for fact in entries[0]["facts"] if all(fact in entry["facts"] for entry in entries)]
         for entry in entries:
             entry["facts"] = [fact for fact in entry["facts"] if fact not in common]
-        group: dict[str, Any] = {
-            "anchor": anchor,
-            "title": f"{title(task)}, {title(row)}, {table.study.scale}",
-            "task": title(task),
-            "norm": title(table.study.rows[row].norm),
-            "scale": table.study.scale,
-            "text": f"{runs.text} (test {runs.metric})",
-            "facts": common,
-            "runs": entries,
-            "config": reader.record(runs.folders[0]).text("config.yaml"),
-        }
-        whole = self._wholes.setdefault((task, table.study.scale), group)
+        group: dict[str, Any] = {"task": task, "norm": title(table.study.rows[row].norm), "scale": scale}
+        group |= {"anchor": anchor, "facts": common, "runs": entries}
+        group["title"] = f"{task}, {title(row)}, {scale}"
+        group["text"] = f"{runs.text} (test {runs.metric})"
+        group["config"] = reader.record(first).text("config.yaml")
+        whole = self._wholes.setdefault((task, scale), group)
         if whole is not group:
             group |= {"like": whole, "config": _differences(whole["config"], group["config"])}
         self.entries.append(group)

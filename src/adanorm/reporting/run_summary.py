@@ -14,15 +14,23 @@ from adanorm.verdicts.cell import cell, evidence, unlike_the_papers
 
 
 def run_summary(experiment: Experiment) -> str:
-    """Return what a run came to, the mean over the seeds made, and the paper's number, in lines."""
-    if experiment.updates is not None:
-        return _dry_run(experiment)
-    result = reader.result(experiment.folder())
+    """Return what a run came to, the mean over the seeds made, and the paper's number, in lines.
+
+    Of a dry run: its updates, memory and seconds. Raises ValueError for a record that is not counted.
+    """
+    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
+    is_dry = experiment.updates is not None
+    result = reader.result(experiment.folder(), dry_run=is_dry)
     if result is None:
         raise ValueError(f"{where(experiment.folder())}: the run has ended, but its record is not counted")
+    if result.dry_run is not None:
+        return (
+            f"{name}: dry run of {result.steps} updates, {result.parameters:,} parameters, peak memory"
+            f" {result.dry_run['peak_memory'] / 1e9:.1f} GB, {result.seconds:.0f} s; no table reads it"
+            f"\nrecord: {shown(experiment.folder())}"
+        )
     runs = [run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None]
     seeds, ours = ", ".join(str(run.seed) for run in runs), cell(runs)
-    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
     lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
     mean = f"over seeds {seeds}: {ours.text} (test {ours.metric})"
     lines += textwrap.wrap(mean, 80, subsequent_indent="  ")
@@ -34,15 +42,3 @@ def run_summary(experiment: Experiment) -> str:
     elif not experiment.own_data and published(experiment.task.name, experiment.norm.name):
         lines.append(f"not compared with the paper's number: {unlike_the_papers(experiment)}")
     return "\n".join([*lines, f"record: {where(experiment.folder())}"])
-
-
-def _dry_run(experiment: Experiment) -> str:
-    result = reader.result(experiment.folder(), dry_run=True)
-    assert result is not None, "asked only after a run has ended"
-    assert result.dry_run is not None, "a dry run"
-    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
-    peak = result.dry_run["peak_memory"] / 1e9
-    return (
-        f"{name}: dry run of {result.steps} updates, {result.parameters:,} parameters, peak memory"
-        f" {peak:.1f} GB, {result.seconds:.0f} s; no table reads it\nrecord: {shown(experiment.folder())}"
-    )

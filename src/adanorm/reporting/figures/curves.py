@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from statistics import fmean
 from typing import NamedTuple
 
@@ -43,11 +44,8 @@ class Curves(NamedTuple):
         """Return the values of the seeds that are done by x, where all have one."""
         curves = self.by_norm.get((norm, part), [])
         done = [dict(zip(curve.x, curve.y, strict=True)) for curve in curves if not curve.diverged]
-        return (
-            {at: [curve[at] for curve in done] for at in sorted(set.intersection(*map(set, done)))}
-            if done
-            else {}
-        )
+        shared = sorted(set.intersection(*map(set, done))) if done else ()
+        return {at: [curve[at] for curve in done] for at in shared}
 
     def means(self, part: str) -> dict[str, dict[float, float]]:
         """Return each norm's mean over seeds by x."""
@@ -101,13 +99,11 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     figure, grid = style.panels(2 * len(sources), 1.9, _message(task, ours))
     handles: dict[str, style.Handle] = {}
     cut: list[bool] = []
-    drawn = ((source, part) for source in sources for part in PARTS)
-    for (source, part), axes in zip(drawn, grid, strict=True):
+    for (source, part), axes in zip(product(sources, PARTS), grid, strict=True):
         shown, label = sources[source]
         for norm in cells:
             if of_norm := shown.by_norm.get((norm, part)):
-                done = shown.done(norm, part)
-                handles[title(norm)] = style.seeds_line(axes, [*done], [*done.values()], look[norm])
+                handles[title(norm)] = style.seeds_line(axes, shown.done(norm, part), look[norm])
                 for curve in (curve for curve in of_norm if curve.diverged):
                     axes.plot(curve.x, curve.y, color=look[norm].color, linewidth=0.6)
                     axes.plot(curve.x[-1:], curve.y[-1:], color=look[norm].color, marker="x", markersize=6)
@@ -129,12 +125,10 @@ def _message(task: str, ours: Curves) -> str:
     """Return under which norm training ends lowest, and validation gets lowest, by the means."""
     trained = {norm: mean[max(mean)] for norm, mean in ours.means("train").items()}
     validated = {norm: min(mean.values()) for norm, mean in ours.means("valid").items()}
-    parts = [
-        f"in {what} {title(norm)} ({values[norm]:.3g})"
-        for what, values in (("training", trained), ("validation", validated))
-        if values and (norm := min(values, key=values.__getitem__))
-    ]
-    return f"{title(task)}: lowest {', '.join(parts)}" if parts else f"{title(task)}: every run diverges"
+    ends = {"training": trained, "validation": validated}
+    best = {what: min(of, key=of.__getitem__) for what, of in ends.items() if of}
+    parts = [f"in {what} {title(norm)} ({ends[what][norm]:.3g})" for what, norm in best.items()]
+    return f"{title(task)}: {'lowest ' + ', '.join(parts) if parts else 'every run diverges'}"
 
 
 def _scale(axes: Axes) -> bool:
@@ -184,11 +178,11 @@ def _caption(
     run: Experiment, cells: Mapping[str, Sequence[Experiment]], ours: Curves, *, is_cut: bool
 ) -> str:
     drawn = [[curve.seed for curve in ours.by_norm.get((norm, "valid"), [])] for norm in cells]
-    sentences = [f"{title(run.task.name)}, {run.scale} scale: means over {seeds(drawn)}."]
-    if is_cut:
-        sentences.append("A steep start is left out.")
-    if curves_of_the_paper(run.task.name):
-        sentences.append("The paper's are of one seed, read off the authors' poster.")
-    if run.scale != "paper":
-        sentences.append("Ours are not of the paper's data or settings.")
-    return " ".join(sentences)
+    has_papers = curves_of_the_paper(run.task.name) is not None
+    sentences = [
+        f"{title(run.task.name)}, {run.scale} scale: means over {seeds(drawn)}.",
+        "A steep start is left out." if is_cut else "",
+        "The paper's are of one seed, read off the authors' poster." if has_papers else "",
+        "Ours are not of the paper's data or settings." if run.scale != "paper" else "",
+    ]
+    return " ".join(filter(None, sentences))

@@ -69,8 +69,7 @@ def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
-    size = comparison.size.replace("the margin", f"±{comparison.margin:g}")
-    text = f"{comparison.sign}\n{size}"
+    text = f"{comparison.sign}\n{comparison.size.replace('the margin', f'±{comparison.margin:g}')}"
     axes.text(1.02, 0, text, transform=axes.get_yaxis_transform(), va="center")
 
 
@@ -97,10 +96,9 @@ def evidence_accrual(
     if all(pairs[-1].scale != scale for pairs in looks.values()):
         return None
     better, worse = map(title, claim.norms(next(iter(looks))))
-    now = {
-        answer: [title(t) for t, pairs in looks.items() if pairs[-1].answer == answer] for answer in ANSWERS
-    }
-    told = "; ".join(f"{answer} on {listed(tasks)}" for answer, tasks in now.items() if tasks)
+    now = {task: pairs[-1].answer for task, pairs in looks.items()}
+    tasks = {answer: [title(task) for task, one in now.items() if one == answer] for answer in ANSWERS}
+    told = "; ".join(f"{answer} on {listed(of_answer)}" for answer, of_answer in tasks.items() if of_answer)
     figure, grid = style.panels(len(looks), 1.75, f"{better} beside {worse}: {told}")
     for (task, pairs), axes in zip(looks.items(), grid, strict=True):
         metric = METRICS[evidence[task].norms[claim.norms(task)[0]].metric]
@@ -118,10 +116,10 @@ def evidence_accrual(
     if any(pair.comparison and pair.comparison.paper for pair in drawn):
         handles["the paper's lead"] = PAPER_LINE
     style.legend_below(figure, handles)
+    planned = preregistration().stopping.planned
     caption = (
-        f"Lead of {better} over {worse} after each seed that both have. Intervals widen beyond"
-        f" {preregistration().stopping.planned} seeds because we check after every seed; one longer than its"
-        " panel is cut off."
+        f"Lead of {better} over {worse} after each seed that both have. Intervals widen beyond {planned}"
+        " seeds because we check after every seed; one longer than its panel is cut off."
     )
     return style.NamedFigure(name, caption, figure)
 

@@ -53,15 +53,12 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
             axes.yaxis.set_major_formatter("{x:g}")
     if any(axes.collections for axes in panels):
         handles["lowest to highest"] = style.band()
-    labels = {quantity.name: quantity.label for quantity in analysis.shown}
-    if beside := [labels[q.beside] for q in shown if q.beside]:
-        handles[beside[0]] = BESIDE
+    beside = [quantity.beside for quantity in shown]
+    handles |= {quantity.label: BESIDE for quantity in analysis.shown if quantity.name in beside}
     style.legend_below(figure, handles)
     drawn = [[record.experiment.seed for record in records] for records in ended.values()]
-    caption = (
-        f"{analysis.title}: {title(task)}, {analysis.scale} scale, means over places and {seeds(drawn)}."
-        f" The table of the analysis says what each quantity is."
-    )
+    about = f"{analysis.title}: {title(task)}, {analysis.scale} scale, means over places and {seeds(drawn)}."
+    caption = f"{about} The table of the analysis says what each quantity is."
     return style.NamedFigure(f"analysis-{analysis.name}-{task}", caption, figure)
 
 
@@ -76,10 +73,9 @@ def _message(analysis: Analysis, task: str, rows: Mapping[str, Rows], quantity: 
     }
     last = {norm: mean[max(mean)] for norm, mean in means.items() if mean}
     most, least = max(last, key=last.__getitem__), min(last, key=last.__getitem__)
-    ends = f"{last[most]:.3g} under {title(most)}, {last[least]:.3g} under {title(least)}"
-    if last[most] == last[least]:
-        ends = f"{last[most]:.3g} under every norm"
-    return f"{title(task)}, {quantity.label} at the end: {ends}"
+    others = f"{title(most)}, {last[least]:.3g} under {title(least)}"
+    norms = "every norm" if last[most] == last[least] else others
+    return f"{title(task)}, {quantity.label} at the end: {last[most]:.3g} under {norms}"
 
 
 def _draw(axes: Axes, rows: Rows, quantity: Quantity, look: style.NormStyle) -> Line2D | None:
@@ -90,7 +86,7 @@ def _draw(axes: Axes, rows: Rows, quantity: Quantity, look: style.NormStyle) -> 
     if low and high:
         axes.fill_between([*low], [*low.values()], [*high.values()], color=look.color, **style.BAND)
     means = high or _means(rows, quantity, quantity.name)
-    return style.norm_line(axes, [*means], [*means.values()], look) if means else None
+    return style.norm_line(axes, means, look) if means else None
 
 
 def _means(rows: Rows, quantity: Quantity, name: str) -> dict[int, float]:

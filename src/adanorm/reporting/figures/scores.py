@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from statistics import fmean
 from typing import TypeAlias
 
@@ -14,6 +14,7 @@ from scipy.stats import t
 
 from adanorm.config.titles import title
 from adanorm.reporting.figures import style
+from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds
 from adanorm.studies.study import Study, StudyRow
@@ -32,9 +33,8 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
 
     Rows of several norms under the same settings stand together.
     """
-    study = table.study
-    ended = {address: cell for address, cell in table.cells.items() if cell is not None and cell.results}
-    tasks = [task for task in study.columns if any((row, task) in ended for row in study.rows)]
+    study, tasks = table.study, tasks_with_runs(table)
+    ended = {address: cell for address, cell in table.cells.items() if cell and cell.results}
     if not tasks:
         return None
     places, labels = _places(study)
@@ -56,7 +56,9 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     if any(cell.paper and table.is_compared(*address) for address, cell in ended.items()):
         handles["the paper's number"] = style.PAPER
     style.legend_below(figure, handles)
-    return style.NamedFigure(name, _caption(table, ended), figure)
+    return style.NamedFigure(
+        name, _caption(table, [(task, cell) for (_, task), cell in ended.items()]), figure
+    )
 
 
 def _places(study: Study) -> tuple[dict[str, float], list[str]]:
@@ -113,12 +115,12 @@ def _best(table: Table, tasks: Sequence[str]) -> str:
     return f"{table.study.title}: {'; '.join(parts)}"
 
 
-def _caption(table: Table, drawn: Mapping[tuple[str, str], Cell], *more: str) -> str:
-    """Return the scale and the seeds of the cells that are drawn, and more sentences."""
-    study, tasks = table.study, {task for _, task in drawn}
+def _caption(table: Table, drawn: Sequence[tuple[str, Cell]], *more: str) -> str:
+    """Return the scale and the seeds of the cells that are drawn, each with its task, and more sentences."""
+    study, tasks = table.study, [task for task, _ in drawn]
     missing = [title(task) for task in study.columns if task not in tasks]
     sentences = [
-        f"{study.title}: test scores at {study.scale} scale, {seeds(c.by_seed for c in drawn.values())}.",
+        f"{study.title}: test scores at {study.scale} scale, {seeds(cell.by_seed for _, cell in drawn)}.",
         *more,
         f"Not run yet: {', '.join(missing)}." if missing else "",
         "" if table.comparable else "Not the paper's data or settings.",
@@ -142,7 +144,7 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
     for (panel, by_norm), axes in zip(shown.items(), grid, strict=True):
         for norm, points in by_norm.items():
             scores = {at: cell.scores for at, (_, cell) in points.items() if cell and cell.scores}
-            handles[title(norm)] = style.seeds_line(axes, [*scores], [*scores.values()], look[norm])
+            handles[title(norm)] = style.seeds_line(axes, scores, look[norm])
         for index, (norm, points) in enumerate(by_norm.items()):
             for at, (row, cell) in points.items():
                 if row.undefined or (cell and cell.results and not cell.scores):
@@ -151,14 +153,13 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
                     axes.plot(at, height, color=look[norm].color, transform=edge, **mark)
                     handles["undefined" if row.undefined else "every run diverges or fails"] = mark
         _label_setting(axes, table, panel)
-    drawn = {
-        (f"{norm} {panel} {at}", panel[0]): cell
-        for panel, by_norm in shown.items()
-        for norm, points in by_norm.items()
-        for at, (_, cell) in points.items()
-        if cell is not None
-    }
-    if any(len(cell.scores) > 1 for cell in drawn.values()):
+    drawn = [
+        (task, cell)
+        for (task, _), by_norm in shown.items()
+        for _, cell in chain(*(points.values() for points in by_norm.values()))
+        if cell
+    ]
+    if any(len(cell.scores) > 1 for _, cell in drawn):
         handles["lowest to highest seed"] = style.band()
     style.legend_below(figure, handles)
     rows = table.study.rows.values()

@@ -26,18 +26,9 @@ from adanorm.reporting.text import markdown
 WIDTH = 7.0  # inches: both columns of a page
 TITLE_LINE = 94  # characters
 PIXELS_PER_INCH = 200
-SIZES = (
-    "font.size",
-    "axes.titlesize",
-    "axes.labelsize",
-    "xtick.labelsize",
-    "ytick.labelsize",
-    "legend.fontsize",
-)
-LINES = ("axes.linewidth", "xtick.major.width", "ytick.major.width")
 STYLE = {
-    **dict.fromkeys(SIZES, 8),
-    **dict.fromkeys(LINES, 0.6),
+    **dict.fromkeys(("font.size", "axes.titlesize"), 8),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "text.parse_math": False,  # a name with $ in it is no formula
@@ -131,19 +122,19 @@ def panels(
     return figure, grid[:count]
 
 
-def norm_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: NormStyle) -> Line2D:
-    """Draw a norm's line, with some five markers, and return it."""
-    (line,) = axes.plot(x, y, color=look.color, marker=look.marker, markevery=max(1, len(x) // 5))
+def norm_line(axes: Axes, points: Mapping[Any, float], look: NormStyle) -> Line2D:
+    """Draw a norm's line through y by x, with some five markers, and return it."""
+    every = max(1, len(points) // 5)
+    (line,) = axes.plot([*points], [*points.values()], color=look.color, marker=look.marker, markevery=every)
     line.set(linestyle=(0, look.dashes) if look.dashes else "-")
     return line
 
 
-def seeds_line(
-    axes: Axes, x: Sequence[float], by_place: Sequence[Sequence[float]], look: NormStyle
-) -> Line2D:
-    """Draw the mean over seeds in a band from the lowest to the highest, and return its line."""
-    axes.fill_between(x, [*map(min, by_place)], [*map(max, by_place)], color=look.color, **BAND)
-    return norm_line(axes, x, [*map(fmean, by_place)], look)
+def seeds_line(axes: Axes, seeds: Mapping[float, Sequence[float]], look: NormStyle) -> Line2D:
+    """Draw the mean over seeds by x in a band from the lowest to the highest, and return its line."""
+    lows, highs = ([*map(end, seeds.values())] for end in (min, max))
+    axes.fill_between([*seeds], lows, highs, color=look.color, **BAND)
+    return norm_line(axes, {x: fmean(values) for x, values in seeds.items()}, look)
 
 
 def count_axis(axis: Axis, most: int) -> None:
@@ -174,7 +165,7 @@ def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
 
 def svg(drawing: NamedFigure) -> str:
     """Return a drawing as an SVG document whose words are text, in a font that the reader has."""
-    return _bytes(drawing, "svg").decode().replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+    return _bytes(drawing, "svg").decode()
 
 
 # No dates, and no versions: a file changes when what it shows does.
@@ -186,26 +177,24 @@ METADATA: dict[str, dict[str, None]] = {
 
 
 def _bytes(drawing: NamedFigure, kind: str) -> bytes:
-    file = io.BytesIO()
+    file, figure = io.BytesIO(), drawing.figure
     with figure_style():
-        if layout := drawing.figure.get_layout_engine():  # once: savefig would draw all for it alone
-            layout.execute(drawing.figure)
-            drawing.figure.set_layout_engine("none")
-        drawing.figure.savefig(
-            file, format=kind, dpi=PIXELS_PER_INCH, metadata={"Title": drawing.name, **METADATA[kind]}
-        )
-    return file.getvalue()
+        if layout := figure.get_layout_engine():  # once: savefig would draw all for it alone
+            layout.execute(figure)
+            figure.set_layout_engine("none")
+        metadata = {"Title": drawing.name, **METADATA[kind]}
+        figure.savefig(file, format=kind, dpi=PIXELS_PER_INCH, metadata=metadata)
+    fonts = (b"'DejaVu Sans'", b"'DejaVu Sans', Verdana, sans-serif")
+    return file.getvalue().replace(*fonts) if kind == "svg" else file.getvalue()
 
 
 def write_figure(drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
     """Write a drawing in each format, and a page with its caption, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     name = drawing.name
-    contents = {
-        f".{kind}": svg(drawing).encode() if kind == "svg" else _bytes(drawing, kind) for kind in formats
-    }
-    contents[".md"] = f"# {name}\n\n![{name}]({name}.svg)\n\n{markdown(drawing.caption)}\n".encode()
-    paths = [folder / f"{name}{suffix}" for suffix in contents]
-    for path, content in zip(paths, contents.values(), strict=True):
+    files = {folder / f"{name}.{kind}": _bytes(drawing, kind) for kind in formats}
+    page = f"# {name}\n\n![{name}]({name}.svg)\n\n{markdown(drawing.caption)}\n"
+    files[folder / f"{name}.md"] = page.encode()
+    for path, content in files.items():
         write_whole(path, content)
-    return paths
+    return [*files]

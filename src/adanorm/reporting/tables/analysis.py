@@ -21,24 +21,19 @@ def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
             for norm in analysis.norms
             if analysis_results(grid[norm, task])
         ]
-        if not rows:
-            continue
-        if task:
-            about = [f"{analysis.scale} scale", *analysis.task_overrides.get(task, ())]
-            lines += [f"## {title(task)}, {', '.join(about)}", ""]
-        lines += [*markdown_table(header, rows), ""]
+        about = [f"## {title(task)}", f"{analysis.scale} scale", *analysis.task_overrides.get(task, ())]
+        lines += [", ".join(about), ""] if task and rows else []
+        lines += [*markdown_table(header, rows), ""] if rows else []
     return "\n".join([*lines, analysis.caption, "", _how(analysis, grid), ""])
 
 
 def _how(analysis: Analysis, grid: AnalysisGrid) -> str:
-    settings = ", ".join(
-        f"{key} {value}" for key, value in analysis.settings().items() if key not in ("name", "evaluate")
-    )
+    settings = [f"{k} {value}" for k, value in analysis.settings().items() if k not in ("name", "evaluate")]
     geometric = [markdown(quantity.label) for quantity in analysis.shown if quantity.geometric]
     of = f", geometric of {' and of '.join(geometric)}" if geometric else ""
     over = f"Means over the observations and the places observed{of}, ± standard deviation over seeds; "
     ended = seeds([result.seed for result in analysis_results(cell)] for cell in grid.values())
-    return f"{over}{settings}, {ended}."
+    return f"{over}{', '.join([*settings, ended])}."
 
 
 def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:

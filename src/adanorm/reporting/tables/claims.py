@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from adanorm.config.titles import quantity_title, task_metric, title
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.text import how_to_read, markdown_table
-from adanorm.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
+from adanorm.verdicts.claims import ClaimResult, PaperClaim, TaskResult, claims_of_the_paper
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, more
 
 VERDICT_COLUMNS = ("claim", "scale", "verdict", "in words", "what would close it")
+OWN_COLUMNS = ("claim", "data sets for it", "against", "equal", "p of the sign test")
 CLAIM_COLUMNS = (
     "task", "quantity", "better", "worse", "effect", "95 % interval", "interval for the margin", "noise",
     "margin", "answer", "p", "seeds", "the paper's gap", "excluded (p)", "to find the paper's gap",
@@ -34,8 +36,14 @@ def registered_note() -> str:
 def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     """Return the claims in Markdown: all verdicts first, then one table per claim with its comparisons."""
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
-    lines += markdown_table(VERDICT_COLUMNS, map(verdict_row, judgements))
-    lines += ["", "## How to read the tables", "", how_to_read("Claims"), "", *_papers_own_table()]
+    lines += markdown_table(VERDICT_COLUMNS, map(_verdict_row, judgements))
+    lines += ["", "## How to read the tables", "", how_to_read("Claims"), ""]
+    lines += [
+        "## The paper's own table, tested as the paper's claims",
+        "",
+        how_to_read("The paper's own table"),
+    ]
+    lines += ["", *markdown_table(OWN_COLUMNS, map(_own_row, claims_of_the_paper()))]
     for result in judgements:
         if result.run:
             lead = f"{result.claim.source}. Scale {result.scale}: {claim_sentence(result)}"
@@ -44,10 +52,13 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     return "\n".join([*lines, ""])
 
 
-def verdict_row(result: ClaimResult) -> list[str]:
-    """Return a claim's verdict, with one text for each of VERDICT_COLUMNS."""
-    verdict = f"**{result.verdict}**"
-    return [result.claim.text, result.scale, verdict, claim_sentence(result), claim_closing(result)]
+def _verdict_row(result: ClaimResult) -> list[str]:
+    words = [f"**{result.verdict}**", claim_sentence(result), claim_closing(result)]
+    return [result.claim.text, result.scale, *words]
+
+
+def _own_row(own: PaperClaim) -> list[str]:
+    return [own.claim.text, *map(str, (own.wins, own.losses, own.ties)), shown_p(own.p)]
 
 
 def claim_row(task: TaskResult) -> list[str]:
@@ -55,16 +66,15 @@ def claim_row(task: TaskResult) -> list[str]:
     pair = task.pair
     assert pair is not None, "of tasks with runs"
     comparison = pair.comparison
-    metric = (
-        task_metric(task.task).label if task.claim.quantity == "test" else quantity_title(task.claim.quantity)
-    )
+    quantity = task.claim.quantity
+    metric = task_metric(task.task).label if quantity == "test" else quantity_title(quantity)
     if overrides := task.claim.overrides(pair.scale, task.task):
         metric = f"{metric} ({', '.join(overrides)})"
-    remark = f" ({pair.remark})" if pair.remark else ""
+    answer = f"{pair.answer} ({pair.remark})" if pair.remark else pair.answer
     row = [title(task.task), metric, *map(title, pair.norms)]
     if comparison is None:
-        effect = f"{sum(pair.gaps) / len(pair.gaps):+.3f}" if pair.gaps else "-"
-        return [*row, effect, *["-"] * 4, pair.answer + remark, "-", str(len(pair.seeds)), *["-"] * 6]
+        effect = f"{fmean(pair.gaps):+.3f}" if pair.gaps else "-"
+        return [*row, effect, *["-"] * 4, answer, "-", str(len(pair.seeds)), *["-"] * 6]
     paper, prospect = comparison.paper, pair.prospect
     assert prospect is not None, "with a comparison"
     excluded = "yes" if comparison.papers_gap == "excluded" else "no"
@@ -75,7 +85,7 @@ def claim_row(task: TaskResult) -> list[str]:
         comparison.margin_interval.text(3),
         f"seeds, {comparison.examples:,} examples" if comparison.examples else "seeds",
         f"{comparison.margin:g}",
-        pair.answer + remark,
+        answer,
         shown_p(comparison.p),
         str(comparison.seeds),
         f"{paper.value:+.3f}{'' if paper.confirmed else UNCONFIRMED}" if paper else "-",
@@ -95,10 +105,8 @@ def _seeds(pair: Pair, seeds: int | None) -> str:
 
 def _half(pair: Pair | None) -> str:
     """Return an effect with half its interval."""
-    if pair is None or pair.comparison is None:
-        return "-"
-    gap = pair.comparison.gap
-    return f"{gap:+.3f} ± {pair.comparison.interval.high - gap:.3f}"
+    comparison = pair.comparison if pair else None
+    return f"{comparison.gap:+.3f} ± {comparison.interval.high - comparison.gap:.3f}" if comparison else "-"
 
 
 def shown_p(p: float | None) -> str:
@@ -114,20 +122,3 @@ def over_tasks(result: ClaimResult) -> str:
         f" {shown_p(contrary)} of its contrary, {shown_p(no_gain)} of no difference that matters; shown on at"
         f" least {result.shown_on}."
     )
-
-
-OWN_COLUMNS = ("claim", "data sets for it", "against", "equal", "p of the sign test")
-
-
-def _papers_own_table() -> list[str]:
-    """Return the claims tested on the paper's own numbers."""
-    lines = [
-        "## The paper's own table, tested as the paper's claims",
-        "",
-        how_to_read("The paper's own table"),
-    ]
-    rows = (
-        [own.claim.text, *map(str, (own.wins, own.losses, own.ties)), shown_p(own.p)]
-        for own in claims_of_the_paper()
-    )
-    return [*lines, "", *markdown_table(OWN_COLUMNS, rows)]

@@ -35,25 +35,22 @@ def _grid(table: Table, escaped: Callable[[str], str], *, bold: str) -> list[lis
 
     The norm that is significantly the best of a task is printed `bold`.
     """
-    columns = table.study.columns
-    best = [table.best(task) for task in columns]
-    rows, bolds = list[list[str]](), set[tuple[int, int]]()
+    columns, rows = table.study.columns, list[list[str]]()
     for norm in table.study.rows:
-        bolds |= {(len(rows), column) for column, one in enumerate(best, 1) if one == norm}
-        rows.append([title(norm), *(table.ours(norm, task) for task in columns)])
+        scores = [
+            (bold if table.best(t) == norm else "{}").format(escaped(table.ours(norm, t))) for t in columns
+        ]
+        rows.append([escaped(title(norm)), *scores])
         for label, text in (("· paper", table.paper), ("· verdict", table.verdict)):
             if any(fields := [text(norm, task) for task in columns]):
-                rows.append([label, *fields])
+                rows.append([*map(escaped, [label, *fields])])
     for before, after in table.study.improvements:
         ours, theirs = zip(*(table.improvement(before, after, task) for task in columns), strict=True)
-        rows.append([f"{title(after)} over {title(before)}", *ours])
-        rows += [["· paper", *theirs]] if table.shows_paper else []
+        rows.append([*map(escaped, [f"{title(after)} over {title(before)}", *ours])])
+        rows += [[*map(escaped, ["· paper", *theirs])]] if table.shows_paper else []
     if any(baselines := [baseline_text(table, task) for task in columns]):
-        rows.append(["Trivial baseline", *baselines])
-    return [
-        [(bold if (at, column) in bolds else "{}").format(escaped(field)) for column, field in enumerate(row)]
-        for at, row in enumerate(rows)
-    ]
+        rows.append([*map(escaped, ["Trivial baseline", *baselines])])
+    return rows
 
 
 def baseline_text(table: Table, task: str) -> str:
@@ -64,8 +61,7 @@ def baseline_text(table: Table, task: str) -> str:
 
 def tasks_with_runs(table: Table) -> list[str]:
     """Return the tasks on which some run has ended."""
-    ended = {task for (_, task), cell in table.cells.items() if cell is not None and cell.results}
-    return [task for task in table.study.columns if task in ended]
+    return [task for task in table.study.columns if any(c.results for c in table.column(task).values())]
 
 
 def column_label(table: Table, task: str) -> str:
@@ -85,32 +81,29 @@ def validation_table(table: Table) -> list[list[str]]:
 
     Nothing where no run has a curve.
     """
-    rows, columns = table.study.rows, tasks_with_runs(table)
-    tasks = [task for task in columns if any(table.validation(norm, task) for norm in rows)]
-    body = [[title(norm), *(_best_and_level(table, norm, task) for task in tasks)] for norm in rows]
-    body = [fields for fields in body if {*fields[1:]} - {"-"}]
-    return [["Model", *(validation_label(table, task) for task in tasks)], *body] if body else []
-
-
-def _best_and_level(table: Table, norm: str, task: str) -> str:
-    scores = table.validation(norm, task)
-    if scores is None:
-        return "-"
-    metric = METRICS[table.grid[norm, task].runs[0].task.selection_metric]
-    return ", ".join(map(metric.text, scores))
+    shown: dict[str, dict[str, str]] = {}
+    for task in tasks_with_runs(table):
+        for norm, cell in table.column(task).items():
+            if scores := table.validation(norm, task):
+                metric = METRICS[cell.runs[0].task.selection_metric]
+                shown.setdefault(task, {})[norm] = ", ".join(map(metric.text, scores))
+    body = [
+        [title(norm), *(of.get(norm, "-") for of in shown.values())]
+        for norm in table.study.rows
+        if any(norm in of for of in shown.values())
+    ]
+    return [["Model", *(validation_label(table, task) for task in shown)], *body] if body else []
 
 
 def _tries(table: Table) -> list[str]:
     """Return the validation scores of a budget's settings in Markdown."""
     tasks, rows = tasks_with_runs(table), []
     for (row, setting), by_task in table.tries().items():
-        texts = []
-        for task in tasks:
-            tried = by_task.get(task)
-            is_shown = tried and tried.valid and table.is_shown(row, task, tried.candidate)
-            text = tried.text if tried else "-"
-            texts.append(f"**{text}**" if is_shown else text)
-        rows.append([markdown(title(row)), markdown(setting), *texts])
+        texts = {
+            task: f"**{tried.text}**" if table.is_shown(row, task, tried) else tried.text
+            for task, tried in by_task.items()
+        }
+        rows.append([markdown(title(row)), markdown(setting), *(texts.get(task, "-") for task in tasks)])
     header = ["Model", "setting", *(validation_label(table, task) for task in tasks)]
     return [f"## {TRIES}", "", *markdown_table(header, rows), "", TRIES_NOTE, ""] if rows else []
 
@@ -135,12 +128,11 @@ CSV_HEADER = (
 
 def table_csv(table: Table) -> str:
     """Return the table as CSV: one line per cell, unrounded."""
-    chosen = ["chosen"] if table.study.tries else []
-    rows = (
-        [*_csv_row(table, *address), *(table.chosen.get(address, "") for _ in chosen)]
-        for address in table.cells
-    )
-    return csv_text([*CSV_HEADER, *chosen], rows)
+    rows = {address: _csv_row(table, *address) for address in table.cells}
+    if not table.study.tries:
+        return csv_text(CSV_HEADER, rows.values())
+    chosen = ([*row, table.chosen.get(address, "")] for address, row in rows.items())
+    return csv_text([*CSV_HEADER, "chosen"], chosen)
 
 
 def _csv_row(table: Table, norm: str, task: str) -> list[str]:
@@ -161,8 +153,7 @@ def _csv_row(table: Table, norm: str, task: str) -> list[str]:
         " ".join(str(result.seed) for result in results if result.status == "done"),
         " ".join(map(str, cell.unlearned)) if cell else "",
         f"{baseline.score:.4f}" if baseline else "",
-        *(f"{score:.4f}" for score in valid or ()),
-        *([] if valid else ["", ""]),
+        *([f"{score:.4f}" for score in valid] if valid else ["", ""]),
     ]
 
 
@@ -170,12 +161,9 @@ def table_latex(table: Table) -> str:
     """Return the table as a LaTeX tabular, in the paper's layout; it needs the package booktabs."""
     columns = table.study.columns
     rows = [["Model", *map(latex, map(title, columns))], *_grid(table, latex, bold=r"\textbf{{{}}}")]
-    lines = [" & ".join(row) + r" \\" for row in rows]
-    lines.insert(1, r"\midrule")
-    begin = rf"\begin{{tabular}}{{l{'c' * len(columns)}}}"
-    return "\n".join(
-        [f"% {table.study.title}", begin, r"\toprule", *lines, r"\bottomrule", r"\end{tabular}", ""]
-    )
+    head, *body = (" & ".join(row) + r" \\" for row in rows)
+    begin = [f"% {table.study.title}", rf"\begin{{tabular}}{{l{'c' * len(columns)}}}", r"\toprule", head]
+    return "\n".join([*begin, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def table_text(table: Table) -> str:

@@ -26,17 +26,9 @@ STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
 
 def notes(table: Table) -> list[str]:
     """Return what a reader of the table must know beside what docs/tables.md says of every table."""
-    return [
-        f"Scale: {table.study.scale}; planned seeds: {', '.join(map(str, table.study.seeds))}.",
-        *_settings(table),
-        *_differences(table),
-        *_tuned(table),
-        *_choice(table),
-        *_arithmetics(table),
-        *_convergence(table),
-        *rule_notes(table),
-        *_paper(table),
-    ]
+    scale = f"Scale: {table.study.scale}; planned seeds: {', '.join(map(str, table.study.seeds))}."
+    parts = (_settings, _differences, _tuned, _choice, _arithmetics, _convergence, rule_notes, _paper)
+    return [scale, *(line for part in parts for line in part(table))]
 
 
 def _convergence(table: Table) -> list[str]:
@@ -49,9 +41,9 @@ def _convergence(table: Table) -> list[str]:
     if table.study.scale != "small" or not largest:
         return []
     text = f"Over the last tenth of a run its validation loss fell by {max(largest.values()):.1%} at most."
-    falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
-    more = f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}."
-    return [text + more if falling else text]
+    if falling := [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]:
+        text += f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}."
+    return [text]
 
 
 def _name(name: str) -> str:
@@ -60,16 +52,13 @@ def _name(name: str) -> str:
 
 def _settings(table: Table) -> list[str]:
     """Return the settings that a column alone has, and where a norm is undefined."""
-    study = table.study
-    reasons = dict.fromkeys(row.undefined for row in study.rows.values() if row.undefined)
+    rows = table.study.rows
+    reasons = dict.fromkeys(row.undefined for row in rows.values() if row.undefined)
     lines = [f"*undefined*: {markdown(reason)}." for reason in reasons]
-    for task, changes in study.column_overrides.items():
-        own = (
-            f", {_name(label)} {markdown(', '.join(row.column_overrides[task]))}"
-            for label, row in study.rows.items()
-            if task in row.column_overrides
-        )
-        changed = f"{markdown(', '.join(changes))}{''.join(own)}"
+    for task, changes in table.study.column_overrides.items():
+        of_rows = {label: row.column_overrides.get(task) for label, row in rows.items()}
+        own = [f"{_name(label)} {markdown(', '.join(given))}" for label, given in of_rows.items() if given]
+        changed = ", ".join([markdown(", ".join(changes)), *own])
         lines.append(f"{_name(task)} has {changed} here, and no number of the paper's beside it.")
     return lines
 
@@ -82,12 +71,11 @@ def _differences(table: Table) -> list[str]:
         for task in table.study.columns
         if len({frozenset(cell.by_seed) if (cell := table.cells[row, task]) else None for row in pair}) > 1
     )
-    if not unlike:
-        return []
-    return [
+    text = (
         f"Rows of differences are of the means above. On {', '.join(unlike)} the two means have other seeds;"
         " `claims.md` compares those that both have."
-    ]
+    )
+    return [text] if unlike else []
 
 
 def _paper(table: Table) -> list[str]:
@@ -101,20 +89,19 @@ def _paper(table: Table) -> list[str]:
 
 def _arithmetics(table: Table) -> list[str]:
     """Return how many kinds of arithmetic computed the runs of a column, where it is more than one."""
-    kinds: dict[str, set[object]] = {}
-    for (_, task), cell in table.cells.items():
-        arithmetics = {reader.record(folder).arithmetic for folder in (cell.folders if cell else ())}
-        kinds.setdefault(task, set()).update(arithmetics - {None})
-    mixed = [f"{_name(task)} {len(some)} kinds" for task, some in kinds.items() if len(some) > 1]
+    mixed = []
+    for task in table.study.columns:
+        folders = [folder for cell in table.column(task).values() for folder in cell.folders]
+        kinds = {reader.record(folder).arithmetic for folder in folders} - {None}
+        mixed += [f"{_name(task)} {len(kinds)} kinds"] if len(kinds) > 1 else []
     return [f"Computed in more than one arithmetic: {', '.join(mixed)}."] if mixed else []
 
 
 def _tuned(table: Table) -> list[str]:
     """Return the parameters that a norm has on one task alone, unless the rows try settings of their own."""
-    study = table.study
     chosen: dict[str, None] = {}
-    for (label, task), plan in table.grid.items() if not study.tries else ():
-        norm = study.rows[label].norm
+    for (label, task), plan in table.grid.items() if not table.study.tries else ():
+        norm = table.study.rows[label].norm
         file = CONF / "task_norm" / f"{task}_{norm}.yaml"
         own = read_yaml_file(file).get("norm", {}).get("params", {}) if file.exists() else {}
         if own and any(own.items() <= run.norm.params.items() for run in plan.runs[:1]):
@@ -127,11 +114,10 @@ def _tuned(table: Table) -> list[str]:
 def _choice(table: Table) -> list[str]:
     """Return what a study with a budget chooses by."""
     study = table.study
-    if not study.tries:
-        return []
     own = [f"{_name(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget]
     tried = "; ".join(own) or ", ".join(study.budget)
-    return [f"Tried in every cell: {tried}. Shown is the best by mean validation score, in brackets which."]
+    text = f"Tried in every cell: {tried}. Shown is the best by mean validation score, in brackets which."
+    return [text] if study.tries else []
 
 
 def rule_notes(table: Table) -> list[str]:
@@ -191,17 +177,13 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
 
 def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     """Return a column's scores over its planned seeds, or by fold, and the rows that are not compared."""
-    study, planned = table.study, {*table.study.seeds}
+    study, cells = table.study, table.column(task)
     by_seed = table.variance(task).scores if quantity == "test" else _losses(table, task, quantity)
     scores: Scores = {
-        row: {seed: score for seed, score in of_row.items() if seed in planned}
+        row: {seed: score for seed, score in of_row.items() if seed in study.seeds}
         for row, of_row in by_seed.items()
     }
-    setbacks = {
-        row: cell.setback
-        for (row, column), cell in table.cells.items()
-        if column == task and cell and cell.setback
-    }
+    setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
     if rule.folds_overlap is not None:  # a norm that lost a fold is not compared by the others
         setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
         by_fold: dict[str, dict[int, float]] = {}
@@ -212,8 +194,7 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
         scores = dict(by_fold)
     margin = rule_margin(rule, task, quantity)
     is_score = quantity == "test" and rule.folds_overlap is None
-    cells = [cell for (_, column), cell in table.cells.items() if column == task and cell]
-    example = max((cell.example for cell in cells), default=0.0) if is_score else 0.0
+    example = max((cell.example for cell in cells.values()), default=0.0) if is_score else 0.0
     return Column(task, study.scale, scores, margin, rule.folds_overlap or 0.0, example, setbacks)
 
 
@@ -229,18 +210,14 @@ def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
     texts = []
     for rows, group in groupby(decisions, key=lambda decision: decision.compared):
         of_rows = list(group)
-        text = f"{_compared(rows)}: {', '.join(map(_decision, of_rows))}"
+        names = [_name(row) for row in rows]
+        leads = [f"{names[at]} over {names[at + 1]}" for at in range(0, len(names), 2)]
+        text = f"{', less '.join(leads)}: {', '.join(map(_decision, of_rows))}"
         if rule.improves_on is not None:
             verdict = {True: "an improvement", False: "no improvement shown", None: "undecided"}
             text += f": {verdict[improvement(of_rows, rule.improves_on)]}"
         texts.append(text)
     return f"By the rule, {markdown(name)} ({len(decisions)} comparisons). {'; '.join(texts)}."
-
-
-def _compared(rows: tuple[str, ...]) -> str:
-    names = [_name(row) for row in rows]
-    lead = f"{names[0]} over {names[1]}"
-    return lead if len(names) == 2 else f"{lead}, less {names[2]} over {names[3]}"
 
 
 def _decision(decision: Decision) -> str:

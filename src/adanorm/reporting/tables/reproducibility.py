@@ -16,12 +16,10 @@ COLUMNS = (
 
 def reproducibility_markdown(columns: Sequence[Agreement]) -> str:
     """Return the measures in Markdown, one row per column of the paper."""
-    lines = ["# How reproducible the paper is", ""]
-    if not columns:
-        return "\n".join([*lines, "No task has runs of three norms at the paper's scale.", ""])
-    return "\n".join(
-        [*lines, *markdown_table(COLUMNS, rows(columns)), "", how_to_read("Reproducibility"), ""]
-    )
+    body = ["No task has runs of three norms at the paper's scale."]
+    if columns:
+        body = [*markdown_table(COLUMNS, rows(columns)), "", how_to_read("Reproducibility")]
+    return "\n".join(["# How reproducible the paper is", "", *body, ""])
 
 
 def rows(columns: Iterable[Agreement]) -> list[list[str]]:

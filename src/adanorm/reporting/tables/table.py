@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
+from itertools import product
 from statistics import fmean
 
 from adanorm.config.experiment import Experiment
@@ -12,7 +13,7 @@ from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
-from adanorm.studies.grid import Candidate, StudyGrid
+from adanorm.studies.grid import StudyGrid
 from adanorm.studies.study import Study
 from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, level
 from adanorm.verdicts.conjunction import significantly_best
@@ -35,11 +36,10 @@ class Table:
         self.comparable = study.scale == "paper" and not study.varies and metric is None
         # The paper's numbers may be shown without being compared with.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
-        self.cells: dict[tuple[str, str], Cell | None] = {}
+        self.cells: dict[tuple[str, str], Cell | None] = dict.fromkeys(grid)
         self.chosen: dict[tuple[str, str], str] = {}
         self.lines: dict[tuple[str, str], Sequence[str]] = {}  # what makes a cell's runs, but for the seed
         for address, plan in grid.items():
-            self.cells[address] = None
             if plan.candidates:
                 candidate, ended = best(plan.candidates)
                 runs = self.cells[address] = cell(candidate.runs, metric=metric)
@@ -55,8 +55,11 @@ class Table:
     @property
     def lacks_runs(self) -> bool:
         """Whether a cell that has runs planned has fewer results than the study has seeds."""
-        cells = [self.cells[address] for address, plan in self.grid.items() if plan.candidates]
-        return any(cell is None or len(cell.results) < len(self.study.seeds) for cell in cells)
+        return any(cell and len(cell.results) < len(self.study.seeds) for cell in self.cells.values())
+
+    def column(self, task: str) -> dict[str, Cell]:
+        """Return the cells of a column that have runs planned, by row."""
+        return {row: cell for (row, column), cell in self.cells.items() if column == task and cell}
 
     def first_run(self, task: str) -> Experiment | None:
         """Return a run of a column, whose task and data all its runs share; None where it has no rows."""
@@ -68,20 +71,18 @@ class Table:
         Settings without a run that has ended are left out.
         """
         tries: dict[tuple[str, str], dict[str, Tried]] = {}
-        for (row, task), plan in self.grid.items():
-            for candidate in plan.candidates if self.study.tries else ():
+        for row, task in product(self.study.rows, self.study.columns if self.study.tries else ()):
+            for candidate in self.grid[row, task].candidates:
                 tries.setdefault((row, str(candidate.setting)), {})[task] = Tried(candidate)
-        ended = {address: any(any(one.results) for one in of.values()) for address, of in tries.items()}
-        order = sorted(tries, key=lambda address: [*self.study.rows].index(address[0]))
-        return {address: tries[address] for address in order if ended[address]}
+        return {address: of for address, of in tries.items() if any(any(one.results) for one in of.values())}
 
-    def is_shown(self, norm: str, task: str, candidate: Candidate) -> bool:
-        """Return whether a candidate of the budget is the one whose test score a cell shows."""
-        return self.lines.get((norm, task)) == candidate.overrides
+    def is_shown(self, norm: str, task: str, tried: Tried) -> bool:
+        """Return whether a setting of the budget is the one whose test score a cell shows."""
+        return bool(tried.valid) and self.lines.get((norm, task)) == tried.candidate.overrides
 
     def metric_of(self, task: str) -> Metric:
         """Return the metric of a column's scores, as its cells have it; the task's own without cells."""
-        shown = [cell.metric for (_, column), cell in self.cells.items() if cell and column == task]
+        shown = [cell.metric for cell in self.column(task).values()]
         return METRICS[self.metric if self.metric in shown else shown[0]] if shown else task_metric(task)
 
     def column_title(self, task: str) -> str:
@@ -105,15 +106,10 @@ class Table:
 
     def _over(self, norm: str, task: str) -> str:
         """Return what a norm of images is over where the norms of its column are of two kinds."""
-        kinds = {row: axes for (row, column), axes in self.axes.items() if column == task}
-        kind = kinds.get(norm)
-        return f" [over {kind}]" if kind == "channels" and len({*kinds.values()}) > 1 else ""
-
-    @cached_property
-    def axes(self) -> dict[tuple[str, str], str]:
-        """What the norms of images are over, by row and task: channels, or all units of a layer."""
-        models = {address: plan.runs[0].model for address, plan in self.grid.items() if plan.runs}
-        return {address: m.norm_axes for address, m in models.items() if hasattr(m, "norm_axes")}
+        models = {row: p.runs[0].model for (row, column), p in self.grid.items() if column == task and p.runs}
+        kinds = {row: getattr(model, "norm_axes", "") for row, model in models.items()}
+        is_over_channels = kinds.get(norm) == "channels" and len({*kinds.values()}) > 1
+        return " [over channels]" if is_over_channels else ""
 
     def is_compared(self, norm: str, task: str) -> bool:
         """Return whether a cell is compared with the paper's number."""
@@ -135,11 +131,10 @@ class Table:
 
     def verdict(self, norm: str, task: str) -> str:
         """Return the verdict of a cell; none at another scale than the paper's."""
+        if not self.is_compared(norm, task):
+            return ""
         cell = self.cells[norm, task]
-        is_compared = self.is_compared(norm, task)
-        if not is_compared or cell is None:
-            return "not run" if is_compared else ""
-        return cell.verdict(self.evidence(task).variance.within)
+        return cell.verdict(self.evidence(task).variance.within) if cell else "not run"
 
     def evidence(self, task: str) -> Evidence:
         """Return what the records of the table's folder say of a task under the registered norms."""
@@ -148,11 +143,7 @@ class Table:
 
     def variance(self, task: str) -> TaskVariance:
         """Return the variance over seeds of a column's cells whose runs all learned; larger is better."""
-        scores = {
-            row: cell.by_seed
-            for (row, column), cell in self.cells.items()
-            if column == task and cell is not None and not cell.setback
-        }
+        scores = {row: cell.by_seed for row, cell in self.column(task).items() if not cell.setback}
         return TaskVariance(scores, preregistration().prior_df_at_most)
 
     def best(self, task: str) -> str | None:
@@ -165,10 +156,7 @@ class Table:
     def baseline(self, task: str) -> Baseline | None:
         """Return the best trivial baseline of a column's data; None where none is recorded."""
         run = self.first_run(task)
-        if run is None:
-            return None
-        metric = self.metric or run.task.metric
-        return best_baseline(run, metric) if metric in METRICS else None
+        return best_baseline(run, self.metric or run.task.metric) if run else None
 
     def validation(self, norm: str, task: str) -> tuple[float, float] | None:
         """Return a cell's mean validation score at the best epoch, and its level: of the last third of them.
@@ -188,19 +176,15 @@ class Table:
 
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
         """Return by how much `after` is better than `before`: ours, then the paper's."""
-        cells = self.cells[before, task], self.cells[after, task]
-        means = [fmean(c.scores) for c in cells if c is not None and c.scores]
-        paper = [published(task, self.study.rows[norm].norm) for norm in (before, after)]
-        values = [number.value for number in paper if number is not None and number.value is not None]
-        metric = self.metric_of(task)
-        digits = [
-            len(number.text.partition(".")[2]) for number in paper if number is not None and number.value
-        ]
+        cells = [self.cells[row, task] for row in (before, after)]
+        means = [fmean(cell.scores) for cell in cells if cell and cell.scores]
+        paper = [published(task, self.study.rows[row].norm) for row in (before, after)]
+        known = [(n.value, n.text) for n in paper if n and n.value is not None]
+        values, metric = [value for value, _ in known], self.metric_of(task)
+        decimals = metric.decimals(means[0]) if means else 2
+        papers_decimals = max((len(text.partition(".")[2]) for _, text in known), default=2)
         ours, theirs = (
-            f"{metric.sign * (pair[1] - pair[0]) + 0:+.{decimals}f}" if len(pair) == 2 else "-"
-            for pair, decimals in (
-                (means, metric.decimals(means[0]) if means else 2),
-                (values, max(digits, default=2)),
-            )
+            f"{metric.sign * (pair[1] - pair[0]) + 0:+.{digits}f}" if len(pair) == 2 else "-"
+            for pair, digits in ((means, decimals), (values, papers_decimals))
         )
         return ours, theirs if self.shows_paper else ""
