@@ -161,9 +161,7 @@ PLACES: tuple[tuple[Edit, ...], ...] = (
     (
         Edit(
             "src/adanorm/metrics/table.py",
-            '    "denoising": KindMetrics(\n'
-            '        test=("loss",), valid=("loss",), curve=CurveQuantity("loss", "mean squared error")\n'
-            "    ),\n",
+            '    "denoising": KindMetrics(("loss",), ("loss",), "mean squared error"),\n',
             before='^    "regression": KindMetrics',
         ),
     ),

@@ -63,8 +63,8 @@ def _moderated(variance: TaskVariance, first: str, second: str) -> Spread | None
 
 
 def _pooled(variance: TaskVariance, first: str, second: str) -> Spread | None:
-    found = variance.residual
-    return Spread(2**0.5 * found.sd, found.df) if found else None
+    squares, df = variance.residual
+    return Spread(2**0.5 * max(squares / df, variance.resolution**2 / 12) ** 0.5, df) if df else None
 
 
 def _own(variance: TaskVariance, first: str, second: str) -> Spread | None:

@@ -100,13 +100,9 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
 
 def _pair(table: Table, norm: str, task: str) -> Pair | None:
     """Return a norm beside LayerNorm by a table's cells; None of a task without a margin or LayerNorm."""
-    margin = preregistration().margin(task, "test")
     rows = dict.fromkeys([*preregistration().norms, norm])
     cells = {row: cell for row in rows if (cell := table.cells.get((row, task))) and cell.results}
-    if margin is None:
-        return None
-    records = Evidence(task, table.study.scale, "test", cells, variance_of(cells))
-    return pair(records, norm, BASELINE, margin=margin)
+    return pair(Evidence(task, table.study.scale, "test", cells, variance_of(cells)), norm, BASELINE)
 
 
 def guide(tables: Mapping[str, Table]) -> str:

@@ -142,7 +142,7 @@ def test_the_first_look_has_the_level_of_a_plan_with_looks_to_come(tmp_path: Pat
     """At p .004 of three seeds a fixed plan ends; one with 37 looks to come goes on."""
     planned(tmp_path, ADANORM[:1], adanorm=6)
     (one,) = standings(tmp_path, ADANORM[:1])
-    fixed = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm", margin=1.0)
+    fixed = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
     assert fixed is not None
     assert (fixed.answer, one.answer, len(one.runs)) == ("better", "open", 2)
 
@@ -185,7 +185,7 @@ def test_what_closes_a_comparison_is_the_margin_or_a_gap_of_the_papers_that_can_
     tmp_path: Path,
 ) -> None:
     planned(tmp_path, ADANORM[:1])
-    read = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm", margin=1.0)
+    read = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
     assert read is not None
     assert read.comparison is not None
     for gap, to_find, to_equate, look in (

@@ -38,7 +38,7 @@ from adanorm.verdicts.sentences import (
     listed,
     more,
 )
-from adanorm.verdicts.sequential import prospect
+from adanorm.verdicts.sequential import Kind, seeds_looked_at
 from adanorm.verdicts.variance import TaskVariance
 from tests.records.test_result import FACTS
 from tests.reporting.records import record
@@ -171,7 +171,9 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     assert answers(found) == {"all": "open", "rt": "open", "sst5": "open", "enwik8": "not run"}
     rt, sst5 = (known(task.pair) for task in found.run)
     comparison, ahead = known(rt.comparison), known(rt.prospect)
-    assert ahead == prospect(preregistration().looks_of(None), sd=comparison.sd, margin=1.0, paper=0.29)
+    effects: dict[Kind, float] = {"difference": 0.29, "equivalence": 1.0}
+    looks, sd = preregistration().looks_of(None), comparison.sd
+    assert [*ahead] == [seeds_looked_at(looks, effect, kind=kind, sd=sd) for kind, effect in effects.items()]
     assert rt.hours_a_seed == pytest.approx(2 * 360 / 3600)
     assert (sst5.comparison, sst5.remark) == (None, "one seed")
     left = known(ahead.to_equate) - 3
@@ -232,7 +234,7 @@ def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance(tmp_path: 
         scores |= dict(enumerate((75 + random.normal(0, 9, 5)).tolist(), most + 1))
         norms[norm] = replace(ended(scores=scores), runs=(run_of(tmp_path, "rt", norm, 1),))
     found = Evidence("rt", "paper", "valid_best", norms, variance_of(norms, "valid_best"))
-    read = known(pair(found, "adanorm", "layernorm", margin=1.0))
+    read = known(pair(found, "adanorm", "layernorm"))
     comparison = known(read.comparison)
     assert (comparison.seeds, comparison.df) == (most, most - 1)
     assert comparison.sd == pytest.approx(np.std(read.gaps, ddof=1))
@@ -257,7 +259,7 @@ def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse(
     for sides, answer in (((few, many), "worse"), ((many, few), "better")):
         norms = dict(zip(("adanorm", "layernorm"), sides, strict=True))
         found = Evidence("rt", "paper", "test", norms, variance_of(norms))
-        read = known(pair(found, "adanorm", "layernorm", margin=1.0))
+        read = known(pair(found, "adanorm", "layernorm"))
         assert read.divergence_p == pytest.approx(comb(40, 1) / comb(44, 5)), "5 of 44, 4 of them of the 4"
         assert read.answer == answer
         chance = replace(read, sides=(ended(scores={2: 75.0}, diverged=(1,)), ended(scores={1: 75.0})))
@@ -364,7 +366,7 @@ def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone(
         assert paper_gap(other, "adanorm", "layernorm") is None
     for item in norms.items():
         alone = replace(test, norms=dict([item]))
-        assert pair(alone, "adanorm", "layernorm", margin=1.0) is None
+        assert pair(alone, "adanorm", "layernorm") is None
 
 
 def test_what_diverged_in_the_paper_has_no_gap_there() -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Kind, Levels, fixed_levels, prospect, seeds_looked_at, seeds_needed
+from adanorm.verdicts.sequential import Kind, Levels, fixed_levels, seeds_looked_at, seeds_needed
 from tests.verdicts import known
 
 FIRST = np.array([75.0, 76.2, 74.9, 77.0])
@@ -135,8 +135,8 @@ def test_the_seeds_that_are_needed_are_those_of_the_power() -> None:
     assert seeds_needed(plan, 0.5, kind="difference", sd=1.0, prior_df=0) == 34
     for kind in get_args(Kind):
         assert known(seeds_looked_at(plan, 0.1, kind=kind, sd=1.0)) > 40, "more than the plan has"
-    assert prospect(plan, sd=0.5, margin=0.3, paper=0.2, example_error=0.4) == (None, None)
-    assert prospect(plan, sd=0.5, margin=0.3, paper=None).to_find is None
+        assert seeds_looked_at(plan, 0.3, kind=kind, sd=0.5, example_error=0.4) is None
+        assert seeds_looked_at(plan, 0.0, kind=kind, sd=0.5) is None
     count = known(seeds_needed(plan, 1.0, kind="equivalence", sd=1.5, prior_df=8))
     random = np.random.default_rng(0)
     gaps = random.normal(0, 1.5 / math.sqrt(count), 4000)

@@ -8,7 +8,7 @@ from statistics import variance
 import numpy as np
 import pytest
 
-from adanorm.verdicts.crossed import components, pooled_example_error, seed_split
+from adanorm.verdicts.crossed import Components, components, seed_split
 from tests.verdicts import known
 
 
@@ -31,15 +31,15 @@ def test_the_two_errors_make_the_error_of_the_mean() -> None:
     squares = []
     for table in tables:
         found = components(table)
-        assert found.seed_error is not None
-        squares.append(found.seed_error**2 + found.example_error**2)
+        squares.append(known(found.seed) / 5 + found.rest / 200 + found.example_error**2)
     assert math.sqrt(np.mean(squares)) == pytest.approx(true, rel=0.06)
+    assert Components(1.0, -3.0, 1.0, 5, 100).example_error == 0
 
 
 def test_one_seed_says_nothing_of_seeds() -> None:
     values = drawn(np.random.default_rng(2), 1, 100, (1.0, 1.0, 1.0))
     found = components(values)
-    assert (found.seed, found.seed_error) == (None, None)
+    assert found.seed is None
     assert found[1:] == pytest.approx((variance(values[0].tolist()), 0, 1, 100))
     assert found.example_error > 0
 
@@ -71,8 +71,3 @@ def test_runs_that_are_equally_good_differ_on_a_test_set_and_not_on_its_distribu
     found = known(seed_split(right))
     assert found[0] == pytest.approx(100 * math.sqrt(0.8 * 0.2 / 500), rel=0.15)
     assert found[1] < 0.5 * found[0]
-
-
-def test_pooled_noise_of_examples_is_held_to_nil_only_over_all_pairs() -> None:
-    assert pooled_example_error([3.0, -1.0, 1.0], 100) == pytest.approx(0.1)
-    assert pooled_example_error([-3.0, 1.0], 100) == 0

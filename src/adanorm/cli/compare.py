@@ -23,7 +23,7 @@ from adanorm.runs.auto_scale import resolve_auto
 from adanorm.verdicts.by_example import ByExample, compared_by_example, runs_of
 from adanorm.verdicts.cell import cell_on_record, variance_of
 from adanorm.verdicts.comparison import Comparison
-from adanorm.verdicts.pair import ExampleNoise, compared
+from adanorm.verdicts.pair import compared
 from adanorm.verdicts.preregistration import Norms, claimed_pairs, preregistration
 
 RUN_KEYS = ("task", "scale", "runs")  # of all the runs that are compared
@@ -91,8 +91,7 @@ def compare(
         if one is None:
             raise ValueError(f"{first.task.name}: no run has counted {metric} of its test examples")
         margin = preregistration().margin(first.task.name, "test") if metric == first.task.metric else None
-        noise = ExampleNoise(one.noise.example_error, one.noise.examples)
-        comparison = compared(variance, better, worse, one.gaps, margin=margin or 0.0, noise=noise)
+        comparison = compared(variance, better, worse, one.gaps, margin=margin or 0.0, noise=one.noise)
         named = ", ".join(map(str, one.seeds))
         headline = f"{better} over {worse}, seeds {named}, {one.noise.examples:,} examples"
         lines += textwrap.wrap(headline, 80, initial_indent="  ", subsequent_indent="    ")

@@ -10,7 +10,7 @@ from adanorm.config.titles import quantity_title, title
 from adanorm.studies.grid import Planned
 from adanorm.studies.rule import Compares
 from adanorm.verdicts.cell import Evidence, evidence
-from adanorm.verdicts.pair import Pair, pair, paper_gap
+from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import listed
 
@@ -113,11 +113,8 @@ def on_record(
 
 def pair_of(record: Evidence, comparison: Followed) -> Pair:
     """Return two norms of a task with a registered margin, as a plan that goes on looks at them."""
-    task, better, worse, quantity, _ = comparison
-    margin = preregistration().margin(task, quantity, record.plan)
-    assert margin is not None, "of every task that is compared"
-    norms = pair(record, better, worse, margin=margin, paper=paper_gap(record, better, worse), goes_on=True)
-    assert norms is not None, "the task is there"
+    norms = pair(record, comparison.better, comparison.worse, goes_on=True)
+    assert norms is not None, "the task is there, with a margin"
     return norms
 
 

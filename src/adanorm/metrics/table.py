@@ -68,48 +68,30 @@ METRICS = {
 
 
 @dataclass(frozen=True)
-class CurveQuantity:
-    """What the curves of training and validation show: a metric, a factor, and the axis' label then."""
-
-    metric: str
-    label: str
-    factor: float = 1.0
-
-
-@dataclass(frozen=True)
 class KindMetrics:
     """The metrics that a kind of task yields on the test set and in validation, and its curves."""
 
     test: tuple[str, ...]
     valid: tuple[str, ...]
-    curve: CurveQuantity
+    axis: str  # the label of its curves'
+    curve: str = "loss"  # the metric that curves of training and validation show, times the factor
+    factor: float = 1.0
     beside: tuple[str, ...] = ()  # of the test set too, for a reader: nothing is chosen or compared by them
 
 
+ATTACHMENT = ("uas", "uas_all", "las", "las_all")
 KIND_METRICS = {
-    "classification": KindMetrics(
-        test=("accuracy", "loss"),
-        valid=("accuracy", "loss"),
-        curve=CurveQuantity("loss", "loss (nats per example)"),
-    ),
+    "classification": KindMetrics(("accuracy", "loss"), ("accuracy", "loss"), "loss (nats per example)"),
     "translation": KindMetrics(
-        test=("bleu", "sacrebleu", "compound_bleu"),
+        ("bleu", "sacrebleu", "compound_bleu"),
+        ("loss", "nll", "perplexity"),
+        "loss (bits per subword)",
+        factor=1 / math.log(2),  # the paper's is to base 2, as fairseq prints it; the records' is in nats
         beside=("chrf", "length_ratio"),
-        valid=("loss", "nll", "perplexity"),
-        # The paper's loss is to base 2, as fairseq prints it; the records' is in nats.
-        curve=CurveQuantity("loss", "loss (bits per subword)", factor=1 / math.log(2)),
     ),
-    "char_lm": KindMetrics(
-        test=("bpc", "loss"), valid=("bpc", "loss"), curve=CurveQuantity("bpc", "bits per character")
-    ),
-    "parsing": KindMetrics(
-        test=("uas", "uas_all", "las", "las_all"),
-        valid=("uas", "uas_all", "las", "las_all", "loss"),
-        curve=CurveQuantity("loss", "loss (nats per transition)"),
-    ),
-    "regression": KindMetrics(
-        test=("loss",), valid=("loss",), curve=CurveQuantity("loss", "mean squared error")
-    ),
+    "char_lm": KindMetrics(("bpc", "loss"), ("bpc", "loss"), "bits per character", curve="bpc"),
+    "parsing": KindMetrics(ATTACHMENT, (*ATTACHMENT, "loss"), "loss (nats per transition)"),
+    "regression": KindMetrics(("loss",), ("loss",), "mean squared error"),
 }
 
 
@@ -121,10 +103,9 @@ def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) 
     """
     if kind not in KIND_METRICS:
         raise ValueError(f"task.kind={kind}: choose from {', '.join(KIND_METRICS)}")
-    test, valid = KIND_METRICS[kind].test, KIND_METRICS[kind].valid
+    test, valid, chosen = KIND_METRICS[kind].test, KIND_METRICS[kind].valid, selected_by or metric
     if metric not in test:
         raise ValueError(f"task.metric={metric}: the test of {kind} yields {', '.join(test)}")
-    chosen = selected_by or metric
     if chosen not in valid:
         given = selected_by or f"null (so {metric})"
         raise ValueError(f"task.selected_by={given}: the validation of {kind} yields {', '.join(valid)}")

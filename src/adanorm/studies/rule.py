@@ -50,8 +50,8 @@ class Margin(Config):
     reason: str
 
     def of(self, quantity: str) -> float | None:
-        """Return that of test scores (`test`, `top3`), of a loss for every other quantity."""
-        return self.test if quantity in ("test", "top3") else self.loss
+        """Return that of a quantity: of a loss, or of scores, those of validation too."""
+        return self.loss if quantity.startswith("last_") else self.test
 
 
 class Conclusion(Config):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, Literal, TypeAlias
@@ -62,9 +62,8 @@ class Cell:
     @property
     def setback(self) -> str:
         """How many runs diverged, or did not learn: what is left is the better. Nothing where none did."""
-        if diverged := self.count("diverged"):
-            return f"diverged {diverged}/{len(self.results)}"
-        return f"did not learn {len(self.unlearned)}/{len(self.results)}" if self.unlearned else ""
+        counts = {"diverged": self.count("diverged"), "did not learn": len(self.unlearned)}
+        return next((f"{what} {count}/{len(self.results)}" for what, count in counts.items() if count), "")
 
     @property
     def recorded(self) -> set[int]:
@@ -118,17 +117,16 @@ class Cell:
         `spread` is that of one more run. *consistent*, *inconclusive* or *differs*, and the number's
         percentile; none against a number that is recollected.
         """
-        number = self.paper
-        if not self.results or number is None:
-            return "" if self.results else "not run"
+        number, ended, diverged = self.paper, len(self.results), self.count("diverged")
+        if not ended or number is None:
+            return "" if ended else "not run"
         if not number.confirmed:
             return "no verdict"
-        diverged = self.count("diverged")
         if diverged or number.value is None:
-            agree = diverged == len(self.results) and number.value is None
-            return "consistent" if agree else f"differs: diverges {diverged}/{len(self.results)}"
+            agree = diverged == ended and number.value is None
+            return "consistent" if agree else f"differs: diverges {diverged}/{ended}"
         if self.unlearned:
-            return f"did not learn ({len(self.unlearned)}/{len(self.results)})"
+            return f"did not learn ({len(self.unlearned)}/{ended})"
         if not self.scores or spread is None or spread.sd == 0:
             return "inconclusive"
         mean, count = fmean(self.scores), len(self.scores)
@@ -142,8 +140,7 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     Each run is looked up by its digest, so no other run can enter. Another `metric` than the task's
     is shown where the runs have it, and is not compared with the paper.
     """
-    first = experiments[0]
-    asked = {experiment.seed for experiment in experiments}
+    first, asked = experiments[0], {experiment.seed for experiment in experiments}
     runs = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in asked)]
     shown = cell_of(first, runs)
     if metric and any(metric in (result.test or {}) for result in shown.results):
@@ -164,8 +161,7 @@ def cell_of(
     """Return the cell of runs, which differ from the first in nothing but their seed."""
     own = first.task.metric
     metric = metric or own
-    results = ((run, reader.result(run.folder())) for run in runs)
-    ended = [(run, result) for run, result in results if result is not None]
+    ended = [(run, result) for run in runs if (result := reader.result(run.folder())) is not None]
     done = [(run, result) for run, result in ended if result.status == "done"]
     unlearned = [run.seed for run, result in done if not has_learned(run, result.test_score(own))]
     of = "loss" if quantity.startswith("last_") else first.task.selection_metric
@@ -264,6 +260,7 @@ class Evidence:
     norms: dict[str, Cell]
     variance: TaskVariance
     plan: str | None = None  # that reads the runs; None: the first
+    overrides: Sequence[str] = ()  # what the runs differ in from the scale's own settings
 
     def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> Evidence:
         """Return the same with the norms that are named held to some of their seeds."""
@@ -291,15 +288,15 @@ def evidence(
     settings = [f"task={task}", f"scale={scale}", *overrides, *first_seed]
     firsts = {norm: cached_experiment([*settings, f"norm={norm}"], runs=runs) for norm in chosen}
     cells = {norm: cell_on_record(first, quantity) for norm, first in firsts.items()}
-    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), plan)
+    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), plan, overrides)
 
 
 def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:
     """Return the variance of the scores of norms that share a task and a scale and whose runs all learned."""
-    scores = {norm: cell.by_seed for norm, cell in norms.items() if cell.by_seed and not cell.setback}
-    first = next((norms[norm].runs[0] for norm in scores), None)
-    is_accuracy = first is not None and quantity == "test" and first.task.metric == "accuracy"
-    step = _step(first.folder()) if first is not None and is_accuracy else 0.0
+    learned = {norm: cell for norm, cell in norms.items() if cell.by_seed and not cell.setback}
+    first = next(iter(learned.values()), None)
+    step = first.example if first and quantity == "test" and first.metric == "accuracy" else 0.0
+    scores = {norm: cell.by_seed for norm, cell in learned.items()}
     return TaskVariance(scores, preregistration().prior_df_at_most, step)
 
 
@@ -310,31 +307,18 @@ def _step(folder: Path) -> float:
     return 100 / len(record.outputs()) if record.has(OUTPUTS) else 0.0
 
 
-@dataclass(frozen=True)
 class Tried:
-    """What the validation set says of a setting that was tried; no test score is looked at."""
+    """What the validation set says of a setting that was tried; no test score is looked at.
 
-    candidate: Candidate
+    `valid` are the best evaluation's scores, of the runs that ended well.
+    """
 
-    @cached_property
-    def results(self) -> list[Result | None]:
-        """The results of its runs, None of those not ended."""
-        return [reader.result(run.folder()) for run in self.candidate.runs]
-
-    @cached_property
-    def valid(self) -> list[float]:
-        """The best evaluation's scores, of the runs that ended well."""
+    def __init__(self, candidate: Candidate) -> None:
+        self.candidate, self._metric = candidate, candidate.runs[0].task.selection_metric
+        self.results = [reader.result(run.folder()) for run in candidate.runs]
         done = (result for result in self.results if result is not None and result.status == "done")
-        return [result.valid_score(self._metric) for result in done]
-
-    @property
-    def _metric(self) -> str:
-        return self.candidate.runs[0].task.selection_metric
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether no seed is left to run."""
-        return None not in self.results
+        self.valid = [result.valid_score(self._metric) for result in done]
+        self.has_ended = None not in self.results
 
     @property
     def text(self) -> str:
@@ -354,7 +338,7 @@ class Tried:
 
 def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
     """Return the candidate with the best mean validation score, and how many candidates have ended."""
-    tries = [*map(Tried, candidates)]
+    tries = [Tried(candidate) for candidate in candidates]
     return max(tries, key=Tried.rank).candidate, sum(one.has_ended for one in tries)
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property
 from statistics import fmean
 from typing import Literal, NamedTuple
 
 from adanorm.verdicts.cell import Evidence, Quantity, evidence
 from adanorm.verdicts.comparison import Comparison, Hypothesis, compare_gaps
 from adanorm.verdicts.conjunction import corrected, count_shown, partial_conjunction, sign_test
-from adanorm.verdicts.pair import Pair, pair, paper_gap, published_score
+from adanorm.verdicts.pair import Pair, pair, published_score
 from adanorm.verdicts.preregistration import Claim, preregistration
 
 SCALES = ("paper", "small")
-FIRST_PLAN = "first"
 SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
 TESTED: dict[str, tuple[Hypothesis, Hypothesis, Hypothesis]] = {  # by bound: holds, contrary, no gain
     "better": ("better", "worse", "not superior"),
@@ -107,88 +106,62 @@ def claim_results(runs: str | None = None) -> list[ClaimResult]:
 
 def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
     """Return what the records of a scale say of claims, each corrected for their number."""
-    evidence_of = cache(partial(evidence, runs=runs))  # claims share tasks
-    results = [ClaimResult(claim, scale, tuple(_results(claim, scale, evidence_of))) for claim in claims]
+    results = [
+        ClaimResult(claim, scale, tuple(_judged(claim, task, scale, runs) for task in claim.tasks_at(scale)))
+        for claim in claims
+    ]
     begun = [result.ps for result in results if result.run]
     families = zip(*(corrected([ps[column] for ps in begun]) for column in range(3)), strict=True)
     return [replace(result, family=next(families)) if result.run else result for result in results]
 
 
-def _results(claim: Claim, scale: str, evidence_of: Callable[..., Evidence]) -> Iterator[TaskResult]:
-    for task in claim.tasks_at(scale):
-        records, both = decided(claim, task, scale, evidence_of)
-        margin = claim_margin(claim, task, records.plan)
-        seen = (
-            pair(
-                _evidence(claim, task, scale, evidence_of, records.plan, quantity),
-                *claim.norms(task),
-                margin=margin,
-            )
-            for quantity in (SEEN if claim.quantity == "test" else ())
-        )
-        yield TaskResult(claim, task, both, *seen)
+def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult:
+    records, both = _decided(claim, task, scale, runs)
+    beside = SEEN if claim.quantity == "test" else ()
+    seen = (_evidence(claim, task, scale, runs, records.plan, quantity) for quantity in beside)
+    return TaskResult(claim, task, both, *(claimed_pair(claim, one) for one in seen))
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
-    by_task = {}
-    for task in claim.tasks_at(scale):
-        records, both = decided(claim, task, scale, partial(evidence, runs=runs))
-        if both is not None and both.answer != "not run":
-            by_task[task] = records
-    return by_task
+    by_task = {task: _decided(claim, task, scale, runs) for task in claim.tasks_at(scale)}
+    return {task: records for task, (records, both) in by_task.items() if both and both.answer != "not run"}
 
 
 def claimed_pair(claim: Claim, records: Evidence) -> Pair | None:
     """Return the pair of norms of a claim on the task that records are of; None where they have none."""
-    better, worse = claim.norms(records.task)
-    is_own = not claim.overrides(records.scale, records.task)  # the paper's gap is one of its own settings
-    paper = paper_gap(records, better, worse) if is_own else None
-    return pair(records, better, worse, margin=claim_margin(claim, records.task, records.plan), paper=paper)
+    return pair(records, *claim.norms(records.task))
 
 
-def decided(
-    claim: Claim, task: str, scale: str, evidence_of: Callable[..., Evidence]
-) -> tuple[Evidence, Pair | None]:
+def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair | None]:
     """Return the records that decide a claim on a task, and the pair of its norms, None without records.
 
     The records are those of the plan that reads the task at the scale. At the paper's size they are those of
     the first plan until the later one's first look.
     """
     plan = preregistration().plan_of(task, scale)
-    records = _evidence(claim, task, scale, evidence_of, plan)
+    records = _evidence(claim, task, scale, runs, plan)
     both = claimed_pair(claim, records)
     has_looked = both is not None and (both.comparison is not None or both.divergence_p is not None)
     if plan is None or has_looked or records.scale != "paper":
         return records, both
-    records = _evidence(claim, task, scale, evidence_of, None)
+    records = _evidence(claim, task, scale, runs, None)
     return records, claimed_pair(claim, records)
 
 
 def _evidence(
-    claim: Claim,
-    task: str,
-    scale: str,
-    evidence_of: Callable[..., Evidence],
-    plan: str | None,
-    quantity: Quantity | None = None,
+    claim: Claim, task: str, scale: str, runs: str | None, plan: str | None, quantity: Quantity | None = None
 ) -> Evidence:
     registered = preregistration()
-    return evidence_of(
+    return evidence(
         task,
-        scale=registered.scale_of(task, scale),
-        quantity=quantity or registered.quantity_read(claim.quantity, plan),
-        norms=tuple(norm for norm in claim.norms(task) if norm not in registered.norms),
+        registered.scale_of(task, scale),
+        quantity or registered.quantity_read(claim.quantity, plan),
+        runs=runs,
+        norms=claim.norms(task),
         overrides=claim.overrides(scale, task),
         plan=plan,
     )
-
-
-def claim_margin(claim: Claim, task: str, plan: str | None) -> float:
-    """Return the smallest difference that matters to a claim on a task, by the plan that reads it."""
-    margin = preregistration().margin(task, claim.quantity, plan)
-    assert margin is not None, "checked with the file"
-    return margin
 
 
 @dataclass(frozen=True)
@@ -226,30 +199,30 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
     if name and registered.plans[name].folds:
         comparison, pairs = _over_folds(name, claim, task, runs)
     else:
-        records, both = decided(claim, task, "small", partial(evidence, runs=runs))
-        name, comparison = records.plan, None if both is None else both.comparison
+        records, both = _decided(claim, task, "small", runs)
+        name, comparison = records.plan, both.comparison if both else None
         pairs = len(records.variance.shared(*claim.norms(task)))
     looks = registered.plans[name].looks if name else ()
     following = next((look for look in looks if look > pairs), None)
-    scale = registered.scale_of(task, "small")
-    return TaskAnswer(task, scale, name or FIRST_PLAN, comparison, pairs, following)
+    return TaskAnswer(task, registered.scale_of(task, "small"), name or "first", comparison, pairs, following)
 
 
 def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[Comparison | None, int]:
     """Return the comparison of the folds' mean gaps at the last look, and how many seeds all folds have."""
-    plan, (better, worse) = preregistration().plans[name], claim.norms(task)
+    registered, plan, (better, worse) = preregistration(), preregistration().plans[name], claim.norms(task)
     by_fold: list[list[float]] = []  # gaps, worse to better, in the order of seeds
     for fold in range(1, (plan.folds or 0) + 1):
         settings = (f"data.fold={fold}",)
         records = evidence(task, plan.scale, plan.quantity, runs=runs, overrides=settings, plan=name)
         by_fold.append(records.variance.gaps(worse, better))
-    pairs, looks = min(map(len, by_fold)), preregistration().looks_of(name)
+    pairs, looks = min(map(len, by_fold)), registered.looks_of(name)
     done = max((look for look in plan.looks if look <= pairs), default=None)
     if done is None:
         return None, pairs
-    means, margin = [fmean(gaps[:done]) for gaps in by_fold], claim_margin(claim, task, name)
-    overlap = plan.overlap or 0.0
-    return compare_gaps(means, margin, level=looks.level, levels=looks.levels(done), overlap=overlap), pairs
+    margin, overlap = registered.margin(task, claim.quantity, name), plan.overlap or 0.0
+    assert margin is not None, "checked with the file"
+    means, level = [fmean(gaps[:done]) for gaps in by_fold], looks.level
+    return compare_gaps(means, margin, level=level, levels=looks.levels(done), overlap=overlap), pairs
 
 
 class PaperClaim(NamedTuple):

@@ -50,8 +50,8 @@ class Comparison:
     standard deviation of a seed's gap, with `df` degrees of freedom. `example_error` is the standard error
     that the choice of `examples` test examples adds, 0 where it is not on record; it adds no degrees of
     freedom, so that more noise never makes an interval narrower. All are in the metric's unit. `family_p` is
-    p corrected over the family of comparisons that this one is in, and decides the sign in place of p. With
-    `beyond_margin` a norm is ahead or behind only by more than the margin.
+    p corrected over the comparison's family, and decides the sign in place of p. With `beyond_margin` a norm
+    is ahead or behind only by more than the margin.
     """
 
     gap: float
@@ -104,12 +104,10 @@ class Comparison:
         p = "" if self.family_p is None else f", corrected p {self.family_p:.3f}"
         sign = f"interval {self.interval.text(self.digits)}{p}"
         size, margin = self.margin_interval.text(self.digits), f"for the margin of {self.margin:g}"
+        if self.answer != "open":
+            return f"interval {size} {margin}" if self.answer == "equivalent" else sign
         is_one = self.levels.difference == self.levels.equivalence
-        both = {
-            "equivalent": f"interval {size} {margin}",
-            "open": f"{sign}; the margin is {self.margin:g}" if is_one else f"{sign}; {margin}, {size}",
-        }
-        return both.get(self.answer, sign)
+        return f"{sign}; the margin is {self.margin:g}" if is_one else f"{sign}; {margin}, {size}"
 
     @property
     def sign(self) -> Sign:
@@ -150,18 +148,11 @@ class Comparison:
         the margin, one-sided: half of the nominal level of equivalence belongs to a side.
         """
         gap, margin = self.gap, self.margin
-        by_the_margin = {
-            "not inferior": gap + margin,
-            "inferior": -gap - margin,
-            "not superior": margin - gap,
-        }
-        if hypothesis in by_the_margin:
-            return self._corrected(self._tail(by_the_margin[hypothesis]), self.levels.equivalence / 2)
-        if self.answer == "equivalent":
-            return 1.0
-        return self._corrected(
-            2 * self._tail(gap if hypothesis == "better" else -gap), self.levels.difference
-        )
+        ahead = {"not inferior": gap + margin, "inferior": -gap - margin, "not superior": margin - gap}
+        if hypothesis in ahead:
+            return self._corrected(self._tail(ahead[hypothesis]), self.levels.equivalence / 2)
+        tail = self._tail(gap if hypothesis == "better" else -gap)
+        return 1.0 if self.answer == "equivalent" else self._corrected(2 * tail, self.levels.difference)
 
     def _tail(self, distance: float, error: float | None = None) -> float:
         """Return how probable a distance or more is by chance: Student's t of it."""

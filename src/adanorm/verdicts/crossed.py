@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,13 +26,6 @@ class Components(NamedTuple):
     examples: int
 
     @property
-    def seed_error(self) -> float | None:
-        """The standard error of the mean on these test examples; None for one seed."""
-        if self.seed is None:
-            return None
-        return math.sqrt(max(0.0, self.seed + self.rest / self.examples) / self.seeds)
-
-    @property
     def example_error(self) -> float:
         """The standard error that the choice of examples adds."""
         return math.sqrt(max(0.0, self.example) / self.examples)
@@ -56,15 +47,6 @@ def components(values: Values) -> Components:
     left = values - over_examples[:, None] - over_seeds[None, :] + mean
     rest = float(np.square(left).sum()) / ((seeds - 1) * (examples - 1))
     return Components((of_seeds - rest) / examples, (of_examples - rest) / seeds, rest, seeds, examples)
-
-
-def pooled_example_error(variances: Sequence[float], examples: int) -> float:
-    """Return the standard error that the choice of examples adds, pooled over a task's pairs of norms.
-
-    `variances` are the pairs' example components, unbiased and so perhaps negative: only their mean is
-    held to 0.
-    """
-    return math.sqrt(max(0.0, fmean(variances)) / examples)
 
 
 def seed_split(values: Values) -> tuple[float, float] | None:

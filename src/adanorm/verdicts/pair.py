@@ -7,19 +7,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from statistics import fmean
+from typing import Any, Literal
 
 from adanorm.config.titles import task_metric, title
 from adanorm.records.published import READ_OFF, published, published_last_loss
 from adanorm.verdicts.by_example import compared_by_example
 from adanorm.verdicts.cell import Cell, Evidence
-from adanorm.verdicts.comparison import Comparison, Hypothesis, PaperGap, compare_gaps
-from adanorm.verdicts.crossed import Components, pooled_example_error
+from adanorm.verdicts.comparison import Answer, Comparison, Hypothesis, PaperGap, compare_gaps
+from adanorm.verdicts.crossed import Components
 from adanorm.verdicts.preregistration import claimed_pairs, preregistration
-from adanorm.verdicts.sequential import Looks, Prospect, prospect
+from adanorm.verdicts.sequential import Looks, Prospect, seeds_looked_at
 from adanorm.verdicts.variance import TaskVariance
-
-Answer = Literal["better", "worse", "equivalent", "open", "not run"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Pair:
         return sum(seconds) / 3600 if len(seconds) == 2 else None
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> Answer | Literal["not run"]:
         """What the records say of the norm that is claimed to be better.
 
         Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm with a run that
@@ -69,13 +68,12 @@ class Pair:
     @cached_property
     def divergence_p(self) -> float | None:
         """The p of Fisher's exact test of the shares of runs that diverged; None where none did."""
-        diverged = [side.count("diverged") for side in self.sides]
-        if not any(diverged):
+        counts = [(side.count("diverged"), len(side.recorded)) for side in self.sides]
+        if not any(diverged for diverged, _ in counts):
             return None
         from scipy.stats import fisher_exact
 
-        pairs = zip(diverged, self.sides, strict=True)
-        return float(fisher_exact([[count, len(side.recorded) - count] for count, side in pairs]).pvalue)
+        return float(fisher_exact([[diverged, ended - diverged] for diverged, ended in counts]).pvalue)
 
     @cached_property
     def prospect(self) -> Prospect | None:
@@ -83,9 +81,10 @@ class Pair:
         comparison = self.comparison
         if comparison is None or self.sd is None:
             return None
-        paper = comparison.paper.value if comparison.paper else None
-        error = comparison.example_error
-        return prospect(self.looks, sd=self.sd, margin=comparison.margin, paper=paper, example_error=error)
+        papers = abs(comparison.paper.value) if comparison.paper else 0.0
+        known = {"sd": self.sd, "example_error": comparison.example_error}
+        to_find = seeds_looked_at(self.looks, papers, kind="difference", **known)
+        return Prospect(to_find, seeds_looked_at(self.looks, comparison.margin, kind="equivalence", **known))
 
     @property
     def remark(self) -> str:
@@ -111,13 +110,12 @@ class Pair:
     @property
     def why(self) -> str:
         """What decides the answer, and the size of one test example where the margin is smaller than that."""
-        parts = [self.remark]
-        if self.comparison is not None:
-            step = max(side.example for side in self.sides)
-            is_coarse = step > self.comparison.margin and self.answer in ("equivalent", "open")
-            coarse = f"one test example is {step:.2g}" if is_coarse else ""
-            parts = [self.comparison.why, coarse, self.remark]
-        return "; ".join(filter(None, parts))
+        if self.comparison is None:
+            return self.remark
+        step = max(side.example for side in self.sides)
+        is_coarse = step > self.comparison.margin and self.answer in ("equivalent", "open")
+        coarse = f"one test example is {step:.2g}" if is_coarse else ""
+        return "; ".join(filter(None, [self.comparison.why, coarse, self.remark]))
 
     @property
     def answer_of_no_loss(self) -> str:
@@ -138,70 +136,48 @@ class Pair:
         return self.comparison.p_of(hypothesis)
 
 
-def pair(
-    records: Evidence,
-    better: str,
-    worse: str,
-    *,
-    margin: float,
-    paper: PaperGap | None = None,
-    goes_on: bool = False,
-) -> Pair | None:
-    """Return what is on record of two norms; None where the task is not there.
+def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -> Pair | None:
+    """Return what is on record of two norms; None where they are not there, or the task has no margin.
 
     Over all seeds that the two share, up to the last look of the plan. If it `goes_on`, the planned seeds are
     the first look of several.
     """
-    if better not in records.norms or worse not in records.norms:
+    margin = preregistration().margin(records.task, records.quantity, records.plan)
+    if margin is None or not {better, worse} <= {*records.norms}:
         return None
-    looks, plan = preregistration().looks_of(records.plan), records.plan
-    shared, variance = records.variance.shared(worse, better), records.variance
+    looks, plan, variance = preregistration().looks_of(records.plan), records.plan, records.variance
+    shared = variance.shared(worse, better)
     passed = [look for look in looks.after if plan is None or look <= len(shared)]
     seeds = shared[: passed[-1]] if passed else shared
     if late := {*shared} - {*seeds}:
         scores = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
         variance = replace(variance, scores=scores)
-    noise = _example_noise(records, better, worse, seeds, goes_on) if seeds else NO_NOISE
+    facts: dict[str, Any] = {"margin": margin, "paper": paper_gap(records, better, worse)}
+    noise = _example_noise(records, better, worse, seeds, goes_on=goes_on) if seeds else None
     gaps = variance.gaps(worse, better)
-    comparison = compared(
-        variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on, plan=plan
-    )
+    comparison = compared(variance, better, worse, gaps, noise=noise, goes_on=goes_on, plan=plan, **facts)
     spread = variance.of_difference(worse, better)
     sides, sd = (records.norms[better], records.norms[worse]), spread.sd if spread else None
     return Pair(records.task, records.scale, (better, worse), sides, tuple(seeds), comparison, sd, looks)
 
 
-class ExampleNoise(NamedTuple):
-    """The standard error that the choice of so many test examples adds to a gap."""
-
-    error: float
-    examples: int
-
-
-NO_NOISE = ExampleNoise(0.0, 0)  # that is counted
-
-
 def _example_noise(
-    records: Evidence, better: str, worse: str, seeds: Collection[int], goes_on: bool
-) -> ExampleNoise:
-    """Return the noise of test examples; none where none are counted, and of what is no test score.
+    records: Evidence, better: str, worse: str, seeds: Collection[int], *, goes_on: bool
+) -> Components | None:
+    """Return the noise of test examples; None where none are counted, and of what is no test score.
 
     The first plan allows for it where a claim compares the two norms or seeds are added until they are
-    decided. A later plan pools it over all pairs of the task's norms.
+    decided. A later plan pools it over all pairs of the task's norms: components may be negative, and only
+    their mean is held to 0.
     """
     if records.quantity not in ("test", "top3"):
-        return NO_NOISE
+        return None
     if records.plan is None:
-        if not goes_on and not {(worse, better), (better, worse)} & {*claimed_pairs(records.task)}:
-            return NO_NOISE
-        noise = _components(records, better, worse, seeds)
-        return NO_NOISE if noise is None else ExampleNoise(noise.example_error, noise.examples)
+        is_claimed = {(worse, better), (better, worse)} & {*claimed_pairs(records.task)}
+        return _components(records, better, worse, seeds) if goes_on or is_claimed else None
     pairs = [(two, records.variance.shared(*two)) for two in combinations(records.variance.scores, 2)]
     known = [noise for two, shared in pairs if (noise := _components(records, *two, shared)) is not None]
-    if not known:
-        return NO_NOISE
-    examples = known[0].examples
-    return ExampleNoise(pooled_example_error([noise.example for noise in known], examples), examples)
+    return known[0]._replace(example=fmean(noise.example for noise in known)) if known else None
 
 
 def _components(records: Evidence, better: str, worse: str, seeds: Collection[int]) -> Components | None:
@@ -219,7 +195,7 @@ def compared(
     *,
     margin: float,
     paper: PaperGap | None = None,
-    noise: ExampleNoise = NO_NOISE,
+    noise: Components | None = None,
     goes_on: bool = False,
     plan: str | None = None,
 ) -> Comparison | None:
@@ -229,13 +205,14 @@ def compared(
     sequential plan, whose levels are of tests by the comparison's own variance; fewer are then no look.
     A `plan` after the first has looks alone.
     """
-    looks, planned = preregistration().looks_of(plan), preregistration().stopping.planned
-    looks_alone = plan is not None or goes_on
-    is_look = len(gaps) in looks.after and (looks_alone or len(gaps) > planned)
+    looks, looks_alone = preregistration().looks_of(plan), plan is not None or goes_on
+    is_look = len(gaps) in looks.after[0 if looks_alone else 1 :]
     if len(gaps) < 2 or (looks_alone and not is_look):  # how one seed scatters is no other norm's to say
         return None
     spread = variance.of_difference(worse, better, borrowing=not is_look)
-    facts: dict[str, Any] = {"paper": paper, "example_error": noise.error, "examples": noise.examples}
+    facts: dict[str, Any] = {"paper": paper}
+    if noise is not None:
+        facts |= {"example_error": noise.example_error, "examples": noise.examples}
     levels = looks.levels(len(gaps)) if is_look else None
     return spread and compare_gaps(gaps, margin, level=looks.level, levels=levels, spread=spread, **facts)
 
@@ -243,9 +220,9 @@ def compared(
 def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
     """Return by how much a norm is better than another in the paper; None where it has no two numbers.
 
-    None too at another scale than the paper's, whose numbers are no measure there.
+    None too at another scale than the paper's or of other settings, where its numbers are no measure.
     """
-    if records.scale != "paper" or better not in records.norms:
+    if records.scale != "paper" or records.overrides or better not in records.norms:
         return None
     if records.quantity in ("test", "top3"):
         return published_gap(records.task, better, worse)

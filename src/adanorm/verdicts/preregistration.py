@@ -149,11 +149,10 @@ class Preregistration(Config):
     def margin(self, task: str, quantity: str, plan: str | None = None) -> float | None:
         """Return the smallest difference that matters, or None where the task has none.
 
-        A plan may have a margin of its own for the test score.
+        A plan may have a margin of its own for the score.
         """
-        own = self.plans[plan].margins.get(task) if plan and quantity == "test" else None
-        margin = self.margins.get(task)
-        return own or (None if margin is None else margin.of(quantity))
+        own = self.plans[plan].margins.get(task) if plan and not quantity.startswith("last_") else None
+        return own or (self.margins[task].of(quantity) if task in self.margins else None)
 
     def quantity_read(self, quantity: Compares, plan: str | None) -> Compares:
         """Return what a plan reads for a quantity that is compared; for the test score it has its own."""

@@ -150,15 +150,6 @@ class Prospect(NamedTuple):
     to_equate: int | None
 
 
-def prospect(
-    plan: Looks, *, sd: float, margin: float, paper: float | None, example_error: float = 0.0
-) -> Prospect:
-    """Return the seeds that close a comparison whose gap has this spread over seeds, taken as known."""
-    known = {"sd": sd, "example_error": example_error}
-    to_find = seeds_looked_at(plan, abs(paper or 0.0), kind="difference", **known)
-    return Prospect(to_find, seeds_looked_at(plan, margin, kind="equivalence", **known))
-
-
 def seeds_looked_at(
     plan: Looks, effect: float, *, kind: Kind, sd: float, example_error: float = 0.0
 ) -> int | None:
@@ -181,7 +172,7 @@ def seeds_looked_at(
     by_then = np.logical_or.accumulate(differ if kind == "difference" else equal, axis=1).mean(axis=0)
     if len(enough := seeds[by_then >= plan.power]):
         return int(enough[0])
-    once = seeds_needed(plan, effect, kind=kind, sd=sd, prior_df=0, example_error=example_error)
+    once = seeds_needed(plan, effect, kind=kind, sd=sd, example_error=example_error)
     return None if once is None else max(once, plan.after[-1] + 1)
 
 
@@ -197,13 +188,7 @@ def _drawn(looks: tuple[int, ...]) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def seeds_needed(
-    plan: Looks,
-    effect: float,
-    *,
-    kind: Kind,
-    sd: float,
-    prior_df: float,
-    example_error: float = 0.0,
+    plan: Looks, effect: float, *, kind: Kind, sd: float, prior_df: float = 0.0, example_error: float = 0.0
 ) -> int | None:
     """Return the fewest seeds of a plan that is looked at once; None where MOST_SEEDS are too few.
 

@@ -59,7 +59,7 @@ class TaskVariance:
         if not gaps:
             return None
         own, own_df = float(np.var(gaps)) * len(gaps) / 2, len(gaps) - 1
-        squares, df = self._residual if borrowing else (own, own_df)
+        squares, df = self.residual if borrowing else (own, own_df)
         rest, rest_df = max(0.0, squares - own), df - own_df
         borrowed = min(self.prior_df, rest_df) if rest_df else 0
         if own_df + borrowed <= 0:
@@ -98,23 +98,15 @@ class TaskVariance:
         return float(brentq(difference, fewest, most)) if difference(fewest) > 0 else fewest
 
     @cached_property
-    def residual(self) -> Spread | None:
-        """Return the spread of a score but for its norm and its seed, pooled over norms."""
-        return self._spread(*self._residual)
-
-    def _spread(self, squares: float, df: int) -> Spread | None:
-        """Return the spread of a score, at least that of rounding; None without degrees of freedom."""
-        return Spread(math.sqrt(max(squares / df, self.resolution**2 / 12)), df) if df else None
-
-    @cached_property
     def within(self) -> Spread | None:
         """Return the spread of a norm's scores over seeds, pooled over norms: of one more run."""
         groups = [list(scores.values()) for scores in self.scores.values() if scores]
         squares = sum(float(np.var(group)) * len(group) for group in groups)
-        return self._spread(squares, sum(map(len, groups)) - len(groups))
+        df = sum(map(len, groups)) - len(groups)
+        return Spread(math.sqrt(max(squares / df, self.resolution**2 / 12)), df) if df else None
 
     @cached_property
-    def _residual(self) -> tuple[float, int]:
+    def residual(self) -> tuple[float, int]:
         """Return the squares that norms and seeds leave, by least squares, and their degrees of freedom."""
         runs = [(norm, seed) for norm, scores in self.scores.items() for seed in scores]
         if not runs:

@@ -57,7 +57,7 @@ class Curves(NamedTuple):
 def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
     """Return the curves of each norm's runs that are done or diverged, over epochs or updates."""
     (first, *_), *_ = cells.values()
-    quantity = KIND_METRICS[first.task.kind].curve
+    metrics = KIND_METRICS[first.task.kind]
     over = "epoch" if first.training.evaluate_every is None else "update"
     by_norm: dict[tuple[str, str], list[Curve]] = {}
     for norm, runs in cells.items():
@@ -67,7 +67,7 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
                 continue
             rows = reader.metrics(run.folder())
             for part in PARTS:
-                y = [row[f"{part}_{quantity.metric}"] * quantity.factor for row in rows]
+                y = [row[f"{part}_{metrics.curve}"] * metrics.factor for row in rows]
                 curve = Curve([row[over] for row in rows], y, result.status == "diverged", run.seed)
                 by_norm.setdefault((norm, part), []).append(curve)
     return Curves(over, by_norm)
@@ -91,7 +91,7 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     if not ours.by_norm:
         return None
     (run, *_), *_ = cells.values()
-    task, unit = run.task.name, KIND_METRICS[run.task.kind].curve.label
+    task, unit = run.task.name, KIND_METRICS[run.task.kind].axis
     sources = {"ours": (ours, unit)}
     if theirs := curves_of_the_paper(task):
         sources["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
