@@ -13,7 +13,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ColorImagesConfig
 from adanorm.data import catalogue
 from adanorm.data.catalogue import File, Source
-from adanorm.data.images import load_color_images, unpacked
+from adanorm.data.images import load_images, unpacked
 from tests.data.archives import archive
 from tests.data.sections import section_of
 
@@ -51,7 +51,7 @@ def test_the_archive_is_verified_and_split_with_validation_last(
     source = Source("cifar-10", "none", (File(path.name, None, f"md5:{md5}", ()),))
     monkeypatch.setitem(catalogue.SOURCES, "cifar10", source)
     places = (f"data.mirror={tmp_path}", f"data.cache={tmp_path / 'cache'}")
-    splits = load_color_images(section(*places, "data.valid_size=6"))
+    splits = load_images(section(*places, "data.valid_size=6"))
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (14, 6, 4)
     every = np.concatenate([made[name] for name in NAMES])
     targets = torch.cat([splits[split].targets for split in ("train", "valid", "test")])
@@ -65,14 +65,14 @@ def test_the_archive_is_verified_and_split_with_validation_last(
     assert {file.name for file in tmp_path.rglob("*") if file.is_file()} == {path.name}, "nothing is unpacked"
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(ValueError, match="md5 is"):
-        load_color_images(section(*places))
+        load_images(section(*places))
 
 
 def test_ones_own_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
     for name, seed in (("data_batch_10.bin", 10), ("data_batch_2.bin", 2), ("test_batch.bin", 0)):
         records(4, seed).tofile(tmp_path / name)
     data = section(f"data.path={tmp_path}", "data.valid_size=2", "data.train_images=7")
-    splits = load_color_images(data)
+    splits = load_images(data)
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (5, 2, 4)
     labels = [*records(4, 2)[:, 0], *records(4, 10)[:3, 0]]
     assert [*splits.train.targets, *splits.valid.targets] == labels
@@ -103,7 +103,7 @@ def test_a_broken_folder_is_named(
         if content is not None:
             np.ascontiguousarray(content).tofile(tmp_path / f"{name}.bin")
     with pytest.raises(ValueError, match=message):
-        load_color_images(section(f"data.path={tmp_path}"))
+        load_images(section(f"data.path={tmp_path}"))
 
 
 def test_a_broken_archive_is_named(tmp_path: Path) -> None:
@@ -120,4 +120,4 @@ def test_a_source_of_another_kind_names_the_choices() -> None:
     with pytest.raises(
         ValueError, match=r"data\.source='mnist': colour images come from cifar10 or synthetic"
     ):
-        load_color_images(section("data.source=mnist"))
+        load_images(section("data.source=mnist"))

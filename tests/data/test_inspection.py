@@ -21,7 +21,7 @@ from adanorm.config.data_sections import (
     TreebankConfig,
 )
 from adanorm.data.byte_streams import load_streams
-from adanorm.data.images import load_grey_images
+from adanorm.data.images import load_images
 from adanorm.data.inspection import Inspection, count_overlaps
 from adanorm.data.sentences import load_sentences
 from adanorm.data.translation.pairs import load_pairs
@@ -124,12 +124,12 @@ def test_labels_that_decide_nothing_are_refused_in_images(
 ) -> None:
     write_images(tmp_path, {"train": train, "t10k": test})
     with pytest.raises(ValueError, match=message):
-        load_grey_images(own_images(tmp_path))
+        load_images(own_images(tmp_path))
 
 
 def test_labels_of_images_need_not_be_a_range(tmp_path: Path) -> None:
     write_images(tmp_path, {"train": [3, 255] * 6, "t10k": [255, 3, 3]})
-    splits = load_grey_images(own_images(tmp_path))
+    splits = load_images(own_images(tmp_path))
     assert splits.labels == ("3", "255")
     assert splits.test.targets.tolist() == [1, 0, 0]
 

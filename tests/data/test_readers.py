@@ -12,7 +12,7 @@ import torch
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import IDX_NAMES, ImagesConfig, TextConfig
-from adanorm.data.images import load_grey_images
+from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences, read_sst
 from tests.data.sections import section_of
 
@@ -47,7 +47,7 @@ def test_the_first_training_images_validate_and_the_test_images_test(tmp_path: P
         (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
         (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(labels)))
     plain = ("data.valid_size=4", "data.mean=0", "data.std=1")
-    splits = load_grey_images(images_of(f"data.path={tmp_path}", *plain))
+    splits = load_images(images_of(f"data.path={tmp_path}", *plain))
     found = {
         split: (255 * splits[split].batch(np.arange(len(splits[split]))).inputs[:, 0, 5, 7])
         .round()
@@ -69,8 +69,9 @@ WHOLE = idx(np.zeros((60, 28, 28), np.uint8))
     [
         (zipped(b""), "no IDX file"),
         (zipped(b"not an idx file at all"), "no IDX file"),
-        (zipped(WHOLE)[:-20], r"train-images-idx3-ubyte\.gz: no IDX file"),
+        (zipped(WHOLE)[:-20], r"train-images-idx3-ubyte\.gz: not a whole gzip file"),
         (zipped(WHOLE[:-5]), "holds 47,035 values, its header says 47,040"),
+        (zipped(WHOLE + bytes(5)), "holds 47,045 values, its header says 47,040"),
         (zipped(idx(np.zeros((60, 27, 28), np.uint8))), "need N images of 28 x 28"),
         (zipped(idx(np.zeros((59, 28, 28), np.uint8))), "N labels"),
     ],
@@ -79,11 +80,11 @@ def test_a_broken_image_file_is_named(tmp_path: Path, content: bytes, message: s
     write_idx_set(tmp_path)
     (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        load_grey_images(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
+        load_images(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
 
 
 def test_the_packaged_images_are_mnists_and_balanced_over_splits() -> None:
-    splits = load_grey_images(images_of("scale=mini"))
+    splits = load_images(images_of("scale=mini"))
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (4000, 500, 500)
     labels = torch.cat([splits[name].targets for name in ("train", "valid", "test")])
     assert Counter(labels.tolist()) == dict.fromkeys(range(10), 500)
@@ -91,7 +92,7 @@ def test_the_packaged_images_are_mnists_and_balanced_over_splits() -> None:
 
 
 def test_mnist_is_split_as_the_paper_does(mirror: Path) -> None:
-    splits = load_grey_images(images_of(f"data.mirror={mirror}"))
+    splits = load_images(images_of(f"data.mirror={mirror}"))
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (55_000, 5_000, 10_000)
     # The published training set starts 5, 0, 4, 1, 9: those are validation images.
     assert splits.valid.targets[:5].tolist() == [5, 0, 4, 1, 9]

