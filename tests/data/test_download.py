@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 import threading
-from collections.abc import Iterator
-from functools import partial
 from itertools import repeat
 from pathlib import Path
 
@@ -14,18 +12,11 @@ import pytest
 
 from adanorm.data import download as downloads
 from adanorm.data.catalogue import File, Source
-from adanorm.data.download import Patience, ask, download, reason
+from adanorm.data.download import download, reason
 from adanorm.data.fetch import ask_all
-from tests.servers import CHUNKED, CONTENT, Script, Server, Told, rest, serving, trickle
+from tests.servers import CHUNKED, CONTENT, Script, Server, Told, rest, trickle
 
-QUICK = Patience(attempts=3, backoff=0.001, connect=10.0, read=10.0)
 PAGE = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as told:
-        yield told
 
 
 def told(*arguments: object, **named: object) -> Script:
@@ -53,14 +44,16 @@ def test_what_is_no_file_is_refused_in_words(
 ) -> None:
     server.script = script
     with pytest.raises((OSError, ValueError)) as refusal:
-        download(server.url, tmp_path / "part", size, QUICK)
+        download(server.url, tmp_path / "part", size)
     assert re.search(message, reason(refusal.value))
     assert len(server.asked) == requests
     assert not (tmp_path / "part").exists() or (tmp_path / "part").read_bytes() == b""
 
 
-FIRST = partial(Told, body=CONTENT[:99], declared=10_240)
-ALL = partial(Told, body=CONTENT, declared=10_240)
+def broken_off(then: Script) -> Script:
+    """Break off the first answer; a request without a range gets the whole."""
+    first = Told(body=CONTENT[:99], declared=10_240)
+    return lambda number, ranged: then(number, ranged) if ranged else first if number == 1 else Told()
 
 
 @pytest.mark.parametrize(
@@ -68,21 +61,12 @@ ALL = partial(Told, body=CONTENT, declared=10_240)
     [
         (lambda n, r: Told() if n > 1 else Told(301, {"Location": "/elsewhere"}, b""), [None, None]),
         (lambda n, r: Told() if n > 2 else Told(503, {"Retry-After": "0"}, b""), [None] * 3),
-        (lambda n, r: rest(r) if n > 1 else FIRST(), [None, "bytes=99-"]),
+        (broken_off(lambda n, r: rest(r)), [None, "bytes=99-"]),
         # A server that does not know ranges begins again.
-        (lambda n, r: Told() if n > 1 else FIRST(), [None, "bytes=99-"]),
+        (broken_off(told()), [None, "bytes=99-"]),
+        (broken_off(told(416, body=b"")), [None, "bytes=99-", None]),
         (
-            lambda n, r: Told(416, body=b"") if r else FIRST() if n == 1 else ALL(),
-            [None, "bytes=99-", None],
-        ),
-        (
-            lambda n, r: (
-                Told(206, {"Content-Range": "bytes 5-9/10240"}, CONTENT[5:10])
-                if r
-                else FIRST()
-                if n == 1
-                else ALL()
-            ),
+            broken_off(told(206, {"Content-Range": "bytes 5-9/10240"}, CONTENT[5:10])),
             [None, "bytes=99-", None],
         ),
     ],
@@ -92,7 +76,7 @@ def test_what_passes_is_waited_for_and_gone_on_with(
     tmp_path: Path, server: Server, script: Script, asked: list[str | None]
 ) -> None:
     server.script = script
-    download(server.url, tmp_path / "part", len(CONTENT), QUICK)
+    download(server.url, tmp_path / "part", len(CONTENT))
     assert (tmp_path / "part").read_bytes() == CONTENT
     assert server.asked == asked
 
@@ -112,7 +96,7 @@ def test_an_endless_answer_is_cut_off_at_the_size(
     monkeypatch.setattr(downloads, "LARGEST", 1 << 17)
     server.script = told(200, headers, lambda: repeat(piece))
     with pytest.raises(ValueError, match=f"sends more than {size or 1 << 17:,} bytes"):
-        download(server.url, tmp_path / "part", size, QUICK)
+        download(server.url, tmp_path / "part", size)
     assert not (tmp_path / "part").exists()
 
 
@@ -122,30 +106,34 @@ def test_a_file_is_taken_as_it_is_sent_however_it_is_packed_for_the_way(
     """A bomb under `Content-Encoding: gzip` stays packed; a .gz that a server calls encoded is whole."""
     bomb = gzip.compress(bytes(10_000_000))
     server.script = told(200, {"Content-Encoding": "gzip"}, bomb)
-    download(server.url, tmp_path / "part", len(bomb), QUICK)
+    download(server.url, tmp_path / "part", len(bomb))
     assert (tmp_path / "part").read_bytes() == bomb
 
 
-@pytest.mark.parametrize("headers", [{}, CHUNKED], ids=["bytes", "a chunk's size"])
-def test_what_trickles_in_is_given_up_and_what_came_is_kept(
-    tmp_path: Path, server: Server, headers: dict[str, str]
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ({}, "broke off: no answer in time"),
+        (CHUNKED, "broke off: no answer in time"),
+        (None, "no answer in time"),
+    ],
+    ids=["bytes", "a chunk's size", "nothing"],
+)
+def test_what_trickles_in_or_never_comes_is_asked_for_again_and_then_given_up(
+    tmp_path: Path,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    headers: dict[str, str] | None,
+    message: str,
 ) -> None:
+    monkeypatch.setattr(downloads, "PATIENCE", downloads.PATIENCE._replace(read=0.2))
     gate = threading.Event()
-    server.script = told(200, headers, trickle(gate, b"1"))
-    with pytest.raises(OSError, match="broke off: no answer in time"):
-        download(server.url, tmp_path / "part", None, QUICK._replace(read=0.2))
+    trickles = told(200, headers, trickle(gate, b"1"))
+    server.script = told(hangs=gate) if headers is None else trickles
+    with pytest.raises(OSError, match=message):
+        download(server.url, tmp_path / "part", None)
     assert len(server.asked) == 3
     gate.set()
-
-
-def test_a_slow_server_is_asked_again_and_then_given_up(tmp_path: Path, server: Server) -> None:
-    gate = threading.Event()
-    server.script = told(hangs=gate)
-    with pytest.raises(OSError, match="no answer in time"):
-        download(server.url, tmp_path / "part", None, QUICK._replace(read=0.05))
-    assert len(server.asked) == 3
-    gate.set()
-    assert ask(server.url, None, QUICK) is None
 
 
 def test_every_address_is_asked_for_its_first_bytes_alone(server: Server) -> None:
@@ -155,6 +143,6 @@ def test_every_address_is_asked_for_its_first_bytes_alone(server: Server) -> Non
 
     server.script = script
     source = Source("numbers", "none", (File("a.gz", 9000, None, (server.url, "package:a/a.gz")),))
-    dead, fine = ask_all([source], QUICK), ask_all([source], QUICK)
+    dead, fine = ask_all([source]), ask_all([source])
     assert dead == {"numbers/a.gz": {server.url: "there is no such file any more (404)"}}
     assert fine == {"numbers/a.gz": {server.url: None}}

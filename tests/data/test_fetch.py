@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,18 +16,10 @@ from adanorm.data import catalogue, fetch
 from adanorm.data.catalogue import File, Source
 from adanorm.data.fetch import mirrors_of
 from tests.data.archives import archive
-from tests.data.test_download import QUICK
-from tests.servers import CONTENT, Server, Told, rest, serving
+from tests.servers import CONTENT, Server, Told, rest
 
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 NOBODY = "http://127.0.0.1:9/numbers.bin"
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.delenv("ADANORM_MIRROR", raising=False)
-    with serving() as told:
-        yield told
 
 
 @pytest.fixture
@@ -49,7 +41,7 @@ def places(tmp_path: Path, mirror: object = "") -> DataConfig:
 
 
 def got(data: DataConfig) -> bytes:
-    (path,) = fetch.fetch("numbers", data, QUICK).values()
+    (path,) = fetch.fetch("numbers", data).values()
     return path.read_bytes()
 
 

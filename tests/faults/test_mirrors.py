@@ -71,6 +71,7 @@ def test_a_misbehaving_mirror_gives_the_right_file_or_a_line(
 ) -> None:
     monkeypatch.delenv("ADANORM_MIRROR", raising=False)
     monkeypatch.setattr(download, "LARGEST", 1 << 18)
+    monkeypatch.setattr(download, "PATIENCE", IMPATIENT)
     checksum = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
     data = compose_experiment([f"data.cache={tmp_path}", "data.mirrors=[]"]).data
     gate = threading.Event()
@@ -82,7 +83,7 @@ def test_a_misbehaving_mirror_gives_the_right_file_or_a_line(
         most = _most_written(tmp_path, done)
         refusal = ""
         try:
-            assert fetch("numbers", data, IMPATIENT)["a.bin"].read_bytes() == CONTENT
+            assert fetch("numbers", data)["a.bin"].read_bytes() == CONTENT
         except ValueError as error:
             refusal = str(error)
         gate.set()

@@ -37,7 +37,7 @@ class Patience(NamedTuple):
 PATIENCE = Patience()
 
 
-def download(address: str, part: Path, size: int | None, patience: Patience = PATIENCE) -> None:
+def download(address: str, part: Path, size: int | None) -> None:
     """Get what is at an address into `part`, going on from what it holds.
 
     Raises OSError or ValueError, saying what answered instead, where that is not a whole file of `size`
@@ -45,15 +45,15 @@ def download(address: str, part: Path, size: int | None, patience: Patience = PA
     never writes more than `size` bytes, or `LARGEST`.
     """
     with requests.Session() as session:
-        for attempt in range(patience.attempts):
+        for attempt in range(PATIENCE.attempts):
             have = part.stat().st_size if part.exists() else 0
             if have and have == size:
                 return
             have = 0 if size is not None and have > size else have
             asked = 0
             try:
-                with _answer(session, address, f"{have}-" if have else "", patience) as answer:
-                    problem, asked = _continue(answer, part, have, size, patience), _wait(answer)
+                with _answer(session, address, f"{have}-" if have else "", PATIENCE.read) as answer:
+                    problem, asked = _continue(answer, part, have, size), _wait(answer)
             except (requests.ReadTimeout, TimeoutError, requests.ConnectionError) as error:
                 if isinstance((*error.args, None)[0], MaxRetryError):
                     raise  # where nobody answers, the next address is better than patience
@@ -62,23 +62,20 @@ def download(address: str, part: Path, size: int | None, patience: Patience = PA
                 return
             if asked > LONGEST_WAIT:
                 raise OSError(f"{problem}, and asks to wait {asked:,} seconds")
-            if attempt + 1 < patience.attempts:
-                time.sleep(max(asked, min(patience.backoff * 2**attempt, LONGEST_WAIT)))
+            if attempt + 1 < PATIENCE.attempts:
+                time.sleep(max(asked, min(PATIENCE.backoff * 2**attempt, LONGEST_WAIT)))
         raise OSError(problem)
 
 
-def responds(address: str) -> bool:
-    """Return whether anything good answers at an address; raises OSError where nobody does."""
-    limit = PATIENCE.connect
-    return _within(2 * limit, lambda: requests.head(address, timeout=limit, allow_redirects=True)).ok
+def ask(address: str, size: int | None, seconds: float) -> str | None:
+    """Return what is wrong with an address's answer to a request for its first bytes, or None.
 
-
-def ask(address: str, size: int | None, patience: Patience = PATIENCE) -> str | None:
-    """Return what is wrong with an address's answer to a request for its first bytes, or None."""
+    `size` is that of the file there; in so many seconds the answer must come.
+    """
     try:
         with requests.Session() as session:
-            answer = _answer(session, address, f"0-{FIRST_BYTES - 1}", patience)
-            first = _within(patience.read, lambda: answer.raw.read1(FIRST_BYTES))
+            answer = _answer(session, address, f"0-{FIRST_BYTES - 1}", seconds)
+            first = _within(seconds, lambda: answer.raw.read1(FIRST_BYTES))
             return _refusal(answer, size) or (_page(answer.headers, first) if first else "an empty file")
     except (OSError, HTTPError) as error:
         return reason(error)
@@ -86,16 +83,15 @@ def ask(address: str, size: int | None, patience: Patience = PATIENCE) -> str | 
 
 def reason(error: Exception) -> str:
     """Return in a few words why something could not be got."""
-    kinds = requests.exceptions
-    words: dict[tuple[type[Exception], ...], str] = {  # the first that fits
-        (requests.Timeout, TimeoutError): "no answer in time",
-        (kinds.SSLError,): "its certificate is refused",
-        (requests.TooManyRedirects,): "redirects without end",
-        (requests.ConnectionError,): "no answer in time" if "timed out" in str(error) else "no connection",
-        (FileNotFoundError,): "no such file",
-    }
-    fitting = (text for kind, text in words.items() if isinstance(error, kind))
-    return next(fitting, " ".join(str(error).split()))
+    if isinstance(error, requests.exceptions.SSLError):
+        return "its certificate is refused"
+    if isinstance(error, (requests.Timeout, TimeoutError)):
+        return "no answer in time"
+    if isinstance(error, requests.ConnectionError):
+        return "no answer in time" if "timed out" in str(error) else "no connection"
+    if isinstance(error, requests.TooManyRedirects):
+        return "redirects without end"
+    return "no such file" if isinstance(error, FileNotFoundError) else " ".join(str(error).split())
 
 
 def _within(seconds: float, get: Callable[[], Answer]) -> Answer:
@@ -115,18 +111,16 @@ def _within(seconds: float, get: Callable[[], Answer]) -> Answer:
     return future.result(seconds)
 
 
-def _answer(session: requests.Session, address: str, span: str, patience: Patience) -> requests.Response:
+def _answer(session: requests.Session, address: str, span: str, seconds: float) -> requests.Response:
     """Return the answer to a request for these bytes, all if empty, before its content is read."""
     headers = {"Accept-Encoding": "identity"}  # the file's own bytes: they are what is counted
     if span:
         headers["Range"] = f"bytes={span}"
-    waits = patience.connect, patience.read
+    waits = PATIENCE.connect, seconds
     return _within(sum(waits), lambda: session.get(address, headers=headers, stream=True, timeout=waits))
 
 
-def _continue(
-    answer: requests.Response, part: Path, have: int, size: int | None, patience: Patience
-) -> str | None:
+def _continue(answer: requests.Response, part: Path, have: int, size: int | None) -> str | None:
     """Get the bytes that `part` lacks behind those it has; return why some are still lacking, or None."""
     refused = answer.status_code == codes.requested_range_not_satisfiable
     if have and refused and _total(answer) == have:
@@ -140,7 +134,7 @@ def _continue(
         if answer.status_code in PASSING:
             return problem
         raise ValueError(problem)
-    return _write(answer, part, have if goes_on else 0, size, patience)
+    return _write(answer, part, have if goes_on else 0, size)
 
 
 def _wait(answer: requests.Response) -> int:
@@ -149,9 +143,7 @@ def _wait(answer: requests.Response) -> int:
     return int(asked) if re.fullmatch("[0-9]{1,12}", asked) else 0
 
 
-def _write(
-    answer: requests.Response, part: Path, have: int, size: int | None, patience: Patience
-) -> str | None:
+def _write(answer: requests.Response, part: Path, have: int, size: int | None) -> str | None:
     """Write the rest of a file whose first `have` bytes are in `part`; return what it lacks, or None."""
     expected = size if size is not None else _total(answer)
     most = LARGEST if expected is None else expected
@@ -163,7 +155,7 @@ def _write(
     with part.open("ab" if have else "wb") as file, bar:
         try:
             # As it is sent: what a server has packed for the way would have another size and checksum.
-            while chunk := _within(patience.read, lambda: answer.raw.read(CHUNK, decode_content=False)):
+            while chunk := _within(PATIENCE.read, lambda: answer.raw.read(CHUNK, decode_content=False)):
                 have += len(chunk)
                 if have > most:
                     part.unlink()

@@ -6,9 +6,8 @@ import hashlib
 import importlib.util
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES, File, Source
-from adanorm.data.download import PATIENCE, Patience, ask, download, reason, responds
+from adanorm.data.download import PATIENCE, ask, download, reason
 from adanorm.files import write_whole
 from adanorm.process import is_first_process
 
@@ -41,25 +40,20 @@ def cache_of(data: DataConfig) -> Path:
     return Path(data.cache) if data.cache else PROJECT / "data"
 
 
-def fetch(source: str, data: DataConfig, patience: Patience = PATIENCE) -> dict[str, Path]:
+def fetch(source: str, data: DataConfig) -> dict[str, Path]:
     """Return the verified files of a source by name, downloading those that are missing.
 
     Tried in this order: the cache, the mirrors, the canonical addresses; a line says which mirror was
     used. Raises ValueError, with every address tried and what went wrong there, where a file cannot be
     had.
     """
-    entry = SOURCES[source]
-    paths, files, published = {}, Counter[str](), Counter[str]()
-    for file in entry.files:
-        paths[file.name], mirror = _fetch_file(entry, file, data, patience)
-        if mirror is not None:
-            files[mirror] += 1
-            published[mirror] += file.checksum is not None
-    for mirror, count in files.items():
+    fetched = {file: _fetch_file(SOURCES[source], file, data) for file in SOURCES[source].files}
+    for mirror in dict.fromkeys(mirror for _, mirror in fetched.values() if mirror is not None):
+        files = [file for file, (_, origin) in fetched.items() if origin == mirror]
+        checked = f"{sum(file.checksum is not None for file in files)} with a published checksum"
         if is_first_process():
-            checked = f"{published[mirror]} with a published checksum"
-            print(f"{source}: {counted(count, 'file')} from the mirror {mirror}, {checked}", flush=True)
-    return paths
+            print(f"{source}: {counted(len(files), 'file')} from the mirror {mirror}, {checked}", flush=True)
+    return {file.name: path for file, (path, _) in fetched.items()}
 
 
 def availability(source: str, data: DataConfig) -> str | None:
@@ -82,7 +76,7 @@ def _addresses(entry: Source, file: File, data: DataConfig) -> dict[str, str | N
     return {**mirrored, **dict.fromkeys(file.addresses)}
 
 
-def _fetch_file(entry: Source, file: File, data: DataConfig, patience: Patience) -> tuple[Path, str | None]:
+def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str | None]:
     """Return a file, wherever it is from verified against its checksum, and the mirror that it is from."""
     folder = cache_of(data) / entry.folder
     cached = {str(folder / file.name): None} if (folder / file.name).exists() else {}
@@ -91,7 +85,7 @@ def _fetch_file(entry: Source, file: File, data: DataConfig, patience: Patience)
         try:
             path = _local(address)
             if path is None:
-                return _downloaded(address, folder, file, patience), mirror
+                return _downloaded(address, folder, file), mirror
             _verify(path, file, folder)
             return path, mirror
         except (OSError, ValueError) as error:
@@ -104,20 +98,23 @@ def _fetch_file(entry: Source, file: File, data: DataConfig, patience: Patience)
     )
 
 
-def ask_all(sources: Iterable[Source], patience: Patience = PATIENCE) -> dict[str, dict[str, str | None]]:
+def ask_all(sources: Iterable[Source]) -> dict[str, dict[str, str | None]]:
     """Return what is wrong at each address of the network, or None, by file and address."""
+
+    def asked(address: str, size: int | None) -> str | None:
+        return ask(address, None if "#" in address else size, PATIENCE.read)  # behind it, a member
+
     with ThreadPoolExecutor(8) as pool:
-
-        def submit(address: str, size: int | None) -> Future[str | None]:
-            whole, _, member = address.partition("#")
-            return pool.submit(ask, whole, None if member else size, patience)
-
-        asked = {
-            f"{source.folder}/{file.name}": {a: submit(a, file.size) for a in file.addresses if "://" in a}
+        answers = {
+            f"{source.folder}/{file.name}": {
+                address: pool.submit(asked, address, file.size)
+                for address in file.addresses
+                if "://" in address
+            }
             for source in sources
             for file in source.files
         }
-    return {path: {at: answer.result() for at, answer in answers.items()} for path, answers in asked.items()}
+    return {path: {at: answer.result() for at, answer in by.items()} for path, by in answers.items()}
 
 
 def editions_of(entry: Source) -> list[Source]:
@@ -171,16 +168,13 @@ def _local(address: str) -> Path | None:
 
 
 def _answers(address: str) -> bool:
-    try:
+    with suppress(OSError):
         local = _local(address)
-        if local is not None:
-            return local.is_file()
-        return responds(address)
-    except OSError:
-        return False
+        return ask(address, None, PATIENCE.connect) is None if local is None else local.is_file()
+    return False
 
 
-def _downloaded(address: str, folder: Path, file: File, patience: Patience) -> Path:
+def _downloaded(address: str, folder: Path, file: File) -> Path:
     """Return the path of a file downloaded into a folder; it lands there verified and whole."""
     folder.mkdir(parents=True, exist_ok=True)
     path, part = folder / file.name, folder / f"part.{file.name}"  # so that its suffix says how to read it
@@ -190,12 +184,12 @@ def _downloaded(address: str, folder: Path, file: File, patience: Patience) -> P
             return path  # another process got it while this one waited
         whole, _, member = address.partition("#")
         if member:
-            archive = _downloaded(whole, folder, File(Path(whole).name, None, None, ()), patience)
+            archive = _downloaded(whole, folder, File(Path(whole).name, None, None, ()))
             if member not in (members := packed.tar_members(archive, [member])):
                 raise ValueError(f"{archive.name}: holds no {member}")
             part.write_bytes(members[member])
         else:
-            download(whole, part, file.size, patience)
+            download(whole, part, file.size)
         try:
             _verify(part, file, folder)
         except ValueError:

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from adanorm.data import download
+from adanorm.data.download import Patience
+from tests.servers import Server, serving
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server that answers as it is told, and no patience with it."""
+    monkeypatch.delenv("ADANORM_MIRROR", raising=False)
+    quick = Patience(attempts=3, backoff=0.001, connect=10.0, read=10.0)
+    monkeypatch.setattr(download, "PATIENCE", quick)
+    with serving() as told:
+        yield told
