@@ -15,18 +15,16 @@ import json
 import os
 import runpy
 import select
-import selectors
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NoReturn
 
 PROJECT = Path(__file__).parents[1]
 FOLDER = "ADANORM_TESTS_PROCESSES"  # names the sockets' folder to pytest's workers
@@ -52,12 +50,11 @@ class Process:
         if self.returncode is None:
             self._connection.settimeout(timeout)
             try:
-                self.returncode = int(
-                    self._connection.recv(32) or -signal.SIGKILL
-                )  # empty: the server has gone
+                code = self._connection.recv(32)
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
             self._connection.close()
+            self.returncode = int(code or -signal.SIGKILL)  # empty: the server has gone
         return self.returncode
 
     def poll(self) -> int | None:
@@ -131,41 +128,32 @@ def server() -> Iterator[None]:
             process.communicate()  # its input ends, and so does it
 
 
-class Order(NamedTuple):
-    """What a forked process shall be."""
-
-    arguments: list[str]
-    cwd: str
-    environment: dict[str, str]
-    files: list[int]
-
-    def become(self) -> None:
-        """Be it, to the end of this process."""
-        for number, file in enumerate(self.files):
-            os.dup2(file, number)
-            os.close(file)
-        os.chdir(self.cwd)
-        os.environ.clear()
-        os.environ.update(self.environment)
-        # Those of the server may be of a file, which has places, and these of pipes.
-        lines = 1 if self.environment.get("PYTHONUNBUFFERED") else -1
-        sys.stdout = open(1, "w", lines, encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
-        given = self.environment.get("PYTHONPATH", "").split(os.pathsep)
-        sys.path[:0] = [self.cwd, *filter(None, given)]
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed()  # drawn anew, as at its import
-        for name in ("tests", "tests.commands"):  # in a copy of the repository these are others
-            sys.modules.pop(name, None)
-        sys.argv = self.arguments
-        _code.append(1)
-        try:
-            runpy.run_module(self.arguments[0], run_name="__main__", alter_sys=True)
-            _code.append(0)
-        except SystemExit as end:
-            if not isinstance(end.code, str):
-                _code.append(end.code or 0)
-            raise
+def become(arguments: list[str], cwd: str, environment: dict[str, str], files: list[int]) -> None:
+    """Be what was ordered, to the end of this process."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    # Those of the server may be of a file, which has places, and these of pipes.
+    lines = 1 if environment.get("PYTHONUNBUFFERED") else -1
+    sys.stdout = open(1, "w", lines, encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.path[:0] = [cwd, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # drawn anew, as at its import
+    for name in ("tests", "tests.commands"):  # in a copy of the repository these are others
+        sys.modules.pop(name, None)
+    sys.argv = arguments
+    _code.append(1)
+    try:
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        _code.append(0)
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            _code.append(end.code or 0)
+        raise
 
 
 _code: list[int] = []  # the exit code of this process is the last
@@ -186,77 +174,50 @@ def listening(path: Path) -> socket.socket:
     return door
 
 
-class Server:
-    """Forks a process for each order at a door, and tells who ordered it how it ended."""
+def serve(door: socket.socket, owner: int) -> None:
+    """Fork a process for each order at a door, until the owner's end of a pipe is closed.
 
-    def __init__(self, door: socket.socket, owner: int) -> None:
-        self._door = door
-        self._looks = selectors.DefaultSelector()
-        self._looks.register(door, selectors.EVENT_READ, self._fork)
-        self._looks.register(owner, selectors.EVENT_READ, self._end)
-
-    def order(self) -> Order:
-        """Serve until the owner's end of a pipe is closed; returns in what is forked, with its order."""
-        gc.freeze()  # what is imported stays: a collection need not look at it
-        while True:
-            for key, _ in self._looks.select():
-                if (order := key.data()) is not None:
-                    return Order(**order)
-
-    def _fork(self) -> dict[str, Any] | None:
-        connection, _ = self._door.accept()
+    Each has a keeper, its parent. Returns in what was forked, at its end.
+    """
+    gc.freeze()  # what is imported stays: a collection need not look at it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave nothing
+    while door.fileno() in select.select([door.fileno(), owner], [], [])[0]:
+        connection, _ = door.accept()
         message, files, _, _ = socket.recv_fds(connection, LARGEST, 3)
         assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
-        pid = os.fork()
-        if pid == 0:
-            os.setsid()
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-            for other in list(self._looks.get_map().values()):
-                if isinstance(other.fileobj, socket.socket):
-                    other.fileobj.close()  # or it closes a later file of its number when this process ends
-                else:
-                    os.close(other.fd)
-            self._looks.close()
-            connection.send(str(os.getpid()).encode())
-            connection.close()
-            return {**json.loads(message), "files": files}
+        if is_keeper := os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            if (pid := os.fork()) == 0:
+                os.setsid()
+                signal.signal(
+                    signal.SIGINT, signal.default_int_handler
+                )  # a shell's background jobs ignore it
+                connection.send(str(os.getpid()).encode())
+                os.close(owner)
+                for other in (door, connection):
+                    other.close()
+                become(**json.loads(message), files=files)
+                return
         for file in files:
             os.close(file)
-        alive = os.pidfd_open(pid)
-        self._looks.register(alive, selectors.EVENT_READ, partial(self._tell, pid, alive, connection))
-        self._looks.register(connection, selectors.EVENT_READ, partial(self._kill, pid, connection))
-        return None
-
-    def _tell(self, pid: int, alive: int, connection: socket.socket) -> None:
-        """Send the exit code of a process that has ended, if somebody waits for it."""
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        self._looks.unregister(alive)
-        os.close(alive)
-        if connection.fileno() >= 0:
-            self._looks.unregister(connection)
-            with suppress(BrokenPipeError):
-                connection.send(str(code).encode())
-            connection.close()
-
-    def _kill(self, pid: int, connection: socket.socket) -> None:
-        """Kill a process that nobody waits for any more."""
-        if connection.fileno() < 0:  # it has ended just now
-            return
-        self._looks.unregister(connection)
+        if is_keeper:
+            keep(pid, connection, owner)
         connection.close()
+    with suppress(ChildProcessError):
+        os.wait()  # for all
+    os._exit(0)
+
+
+def keep(pid: int, connection: socket.socket, owner: int) -> NoReturn:
+    """Send the exit code of a process once it has ended; kill it where nobody waits for it any more."""
+    alive = os.pidfd_open(pid)
+    if alive not in select.select([alive, connection.fileno(), owner], [], [])[0]:
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-
-    def _end(self) -> None:
-        """End this process after all that it has forked."""
-        kills = [key.data for key in self._looks.get_map().values()]
-        for kill in kills:
-            if isinstance(kill, partial) and kill.func == self._kill:
-                kill()
-        with suppress(ChildProcessError):
-            while True:
-                os.wait()
-        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with suppress(BrokenPipeError):
+        connection.send(str(code).encode())
+    os._exit(0)
 
 
 def main() -> None:
@@ -271,19 +232,18 @@ def main() -> None:
     use_libraries()
     if os.fork():
         suite.close()
-        Server(libraries, owner).order().become()
+        serve(libraries, owner)
     else:
         libraries.close()
         use_suite()
-        Server(suite, owner).order().become()
+        serve(suite, owner)
 
 
 def use_libraries() -> None:
     """Import libraries, and have them do what they do at their first use: look for plugins, for types."""
-    found = {name for name in LIBRARIES if find_spec(name.partition(".")[0]) is not None}
-    for module in LIBRARIES:
-        if module in found:
-            importlib.import_module(module)
+    found = [name for name in LIBRARIES if find_spec(name.partition(".")[0]) is not None]
+    for module in found:
+        importlib.import_module(module)
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
