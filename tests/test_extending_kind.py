@@ -78,14 +78,16 @@ MODEL = '''"""Hidden layers with a norm in front of each activation."""
 
 from torch import Tensor, nn
 
+from adanorm.config.model_sections import Denoiser as DenoiserConfig
 from adanorm.models.norm_sites import PlacedNorms
 
 
 class Denoiser(nn.Module):
     """Waves to waves."""
 
-    def __init__(self, make_norm: PlacedNorms, *, points: int, layers: int, dim: int) -> None:
+    def __init__(self, make_norm: PlacedNorms, settings: DenoiserConfig, *, points: int) -> None:
         super().__init__()
+        layers, dim = settings.layers, settings.dim
         self.linears = nn.ModuleList(nn.Linear(dim if i else points, dim) for i in range(layers))
         self.norms = nn.ModuleList(
             make_norm(dim, site=f"norms.{i}", after=f"linears.{i}") for i in range(layers)

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from adanorm.config.model_sections import TransformerXlConfig
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.relative_attention import relative_attention
 from adanorm.models.transformer_xl import TransformerXl
 from adanorm.norms import NormChoice, norm_factory
 from scripts.benchmarks.harness import Options, Row, fresh_process, peak_mb, run_benchmark, take_turns, timed
@@ -53,10 +53,12 @@ def _compared(work: str, rounds: int) -> Row:
 
 def _step(work: str, name: str) -> Callable[[], None]:
     """Return one update's forward and backward pass, or one segment of the test, as a function."""
-    attention = relative_attention if name == "ours" else straightforward
     torch.manual_seed(0)
     make_norm = PlacedNorms(norm_factory(NormChoice("layernorm")), "all")
-    model = TransformerXl(make_norm, **SIZES, dropout=0.1, pre_norm=False, attention=attention)
+    settings = TransformerXlConfig(name="transformer_xl", **SIZES, dropout=0.1, pre_norm=False)
+    model = TransformerXl(make_norm, settings)
+    for layer in model.layers if name == "other" else []:
+        layer.attention = straightforward  # type: ignore[assignment]
     time_, remember = (512, 512) if work == "training" else (80, 2100)
     segment = torch.randint(256, (STREAMS, time_))
     memory = [torch.randn(STREAMS, remember, SIZES["dim"]) for _ in range(SIZES["layers"])]

@@ -16,11 +16,9 @@ from adanorm.data.treebanks.encoding import Numbers, Vocabulary
 from adanorm.data.treebanks.trees import Tree, is_projective, problem
 from adanorm.models import arc_standard
 from adanorm.models.arc_standard import LEFT_ARC, SHIFT
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.transition_parser import TransitionParser
-from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.parsing import transitions
 from tests import plain_parser
+from tests.networks import network
 from tests.trees import projective
 
 LABELS = ("subj", "obj", "det")
@@ -118,15 +116,10 @@ def test_multiplying_distinct_features_once_changes_nothing(labelled: bool) -> N
     trees = [projective(12, seed, labels=LABELS if labelled else ()) for seed in range(20)]
     vocabulary = Vocabulary.of(trees, lowercase=False, min_count=1)
     inputs = transitions(trees, vocabulary, batch_size=1).inputs
-    torch.manual_seed(0)
-    model = TransitionParser(
-        PlacedNorms(norm_factory(NormChoice("layernorm")), "all"),
-        vocabulary=len(vocabulary), features=inputs.shape[1], actions=7, embedding_dim=5, embedding_sd=1.0,
-        layers=2, dim=16, activation="relu", dropout=0.0,
-    ).double()  # fmt: skip
+    model, _ = network("transition_parser", vocabulary=len(vocabulary), features=inputs.shape[1])
+    model.double()
     weights = model.embedding.weight, model.linears[0].weight, model.linears[0].bias
     made = [embedded(inputs) for embedded in (model._embedded, model._embedded_once)]
-    assert torch.allclose(made[0], made[1], atol=1e-12)
-    slopes = [torch.autograd.grad(out.sin().sum(), weights) for out in made]  # type: ignore[arg-type]
-    for dense, once in zip(*slopes, strict=True):
-        assert torch.allclose(dense, once, atol=1e-12)
+    torch.testing.assert_close(made[0], made[1], rtol=0, atol=1e-12)
+    slopes = [torch.autograd.grad(out.sin().sum(), weights) for out in made]
+    torch.testing.assert_close(slopes[0], slopes[1], rtol=1e-12, atol=1e-12)

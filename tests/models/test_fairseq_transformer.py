@@ -13,7 +13,7 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.models.fairseq_transformer import initialize, replace_norms
-from adanorm.models.norm_sites import NormSites, build_with_norms
+from adanorm.models.norm_sites import PlacedNorms, build_with_norms
 from adanorm.norms import norm_factory
 from adanorm.tasks.translation import Translation
 from tests.defined import corners, norms_of
@@ -24,7 +24,7 @@ ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transforme
 SMALL = ("model.dim=16", "model.ffn_dim=16", "model.heads=2")
 
 
-def built(run: Experiment) -> tuple[Translation, nn.Module, NormSites]:
+def built(run: Experiment) -> tuple[Translation, nn.Module, PlacedNorms]:
     task = tasks.build(run)
     assert isinstance(task, Translation)
     torch.manual_seed(1)

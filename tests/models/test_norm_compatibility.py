@@ -13,12 +13,12 @@ from adanorm import tasks
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import choices
-from adanorm.models.norm_sites import NormSites, build_with_norms
+from adanorm.models.norm_sites import PlacedNorms, build_with_norms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.base import TrainingTask
 
 
-def built(run: Experiment, norm: str) -> tuple[TrainingTask, nn.Module, NormSites]:
+def built(run: Experiment, norm: str) -> tuple[TrainingTask, nn.Module, PlacedNorms]:
     torch.manual_seed(0)
     task = tasks.build(run)
     return task, *build_with_norms(task.build_model, norm_factory(NormChoice(norm)), "all")

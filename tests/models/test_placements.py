@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import pytest
 import torch
@@ -14,15 +14,14 @@ from torch import Tensor, nn
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.placements import POSITIONS, deepnorm, deepnorm_of_pair, placements
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.sentence_encoder import PADDING, SentenceEncoder, sinusoids
-from adanorm.models.transformer_xl import TransformerXl, distance_encoding
-from adanorm.norms import NormChoice, norm_factory
+from adanorm.models.sentence_encoder import PADDING, sinusoids
+from adanorm.models.transformer_xl import distance_encoding
 from tests.models.test_transformer_xl import reference_formula
+from tests.networks import network, placed
 
-M = TypeVar("M", bound=nn.Module)
 Function = Callable[[Tensor], Tensor]
-LAYERS, DIM, HEADS, FFN = 3, 8, 2, 12
+LAYERS, DIM, HEADS = 3, 8, 2
+SIZES: dict[str, Any] = {"layers": LAYERS, "dim": DIM, "heads": HEADS, "ffn_dim": 12}
 # Below: (N of a site, attention, feed-forward network, x, layer from 1) -> what the layer gives.
 Sites = Callable[[str], Function]
 QK = (None, "head", "all")
@@ -76,34 +75,14 @@ IN_HEADS = {"hybrid": {"query", "key", "value"}}
 CASES = [(position, None) for position in FORMULAS] + [(p, q) for p in ("pre", "hybrid") for q in QK[1:]]
 
 
-def settings(position: str, qk_norm: str | None) -> dict[str, object]:
-    return {
-        "layers": LAYERS, "dim": DIM, "heads": HEADS, "ffn_dim": FFN, "dropout": 0.0, "pre_norm": True,
-        "norm_position": position, "post_layers": 2 if position == "mix" else None, "qk_norm": qk_norm,
-    }  # fmt: skip
-
-
-def encoder(position: str, qk_norm: str | None = None, norm: str = "layernorm") -> SentenceEncoder:
-    torch.manual_seed(0)
-    placed = PlacedNorms(norm_factory(NormChoice(norm)), "all")
-    network = SentenceEncoder(
-        placed, vocabulary=20, classes=3, pooling="mean", **settings(position, qk_norm)  # type: ignore[arg-type]
-    )  # fmt: skip
-    return apart(network)
-
-
-def transformer_xl(position: str, qk_norm: str | None = None) -> TransformerXl:
-    torch.manual_seed(0)
-    placed = PlacedNorms(norm_factory(NormChoice("layernorm")), "all")
-    return apart(TransformerXl(placed, head_dim=6, **settings(position, qk_norm)))  # type: ignore[arg-type]
-
-
-def apart(network: M) -> M:
+def built(model: str, position: str, qk_norm: str | None = None, norm: str = "layernorm") -> Any:
     """The network in float64, every gain and bias of its norms drawn, so that no two sites are alike."""
-    for name, parameter in network.named_parameters():
+    where: dict[str, Any] = {"qk_norm": qk_norm, "post_layers": 2 if position == "mix" else None}
+    made, _ = network(model, norm, **SIZES, norm_position=position, **where)
+    for name, parameter in made.named_parameters():
         if "norm" in name:
             nn.init.normal_(parameter, 1.0, 0.5)
-    return network.double()
+    return made.double()
 
 
 def layernorm(w: dict[str, Tensor], site: str) -> Function:
@@ -170,35 +149,36 @@ def test_every_position_has_a_formula_here() -> None:
 
 @pytest.mark.parametrize(("position", "qk_norm"), CASES)
 def test_the_encoder_computes_its_positions_formula(position: str, qk_norm: str | None) -> None:
-    network = encoder(position, qk_norm)
-    weights: dict[str, Tensor] = dict(network.named_parameters())
-    logits = network(TOKENS)
+    encoder = built("sentence_encoder", position, qk_norm)
+    weights: dict[str, Tensor] = dict(encoder.named_parameters())
+    logits = encoder(TOKENS)
     expected = encoders_formula(weights, position, qk_norm, TOKENS)
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-10)
     direction = torch.randn(logits.shape, dtype=torch.float64)
-    wanted = torch.autograd.grad((expected * direction).sum(), list(weights.values()))
-    for name, gradient, expected_gradient in zip(
-        weights, torch.autograd.grad((logits * direction).sum(), list(weights.values())), wanted, strict=True
-    ):
+    gradients, wanted = (
+        torch.autograd.grad((z * direction).sum(), list(weights.values())) for z in (logits, expected)
+    )
+    for name, gradient, expected_gradient in zip(weights, gradients, wanted, strict=True):
         torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-9, msg=name)
 
 
 @pytest.mark.parametrize(("position", "qk_norm"), CASES)
 def test_transformer_xl_computes_its_positions_formula(position: str, qk_norm: str | None) -> None:
     """The second of two segments, which reads the first from memory."""
-    network = transformer_xl(position, qk_norm)
+    model = built("transformer_xl", position, qk_norm)
     text = torch.randint(256, (2, 7), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        _, memory = network(text[:, :3], [], remember=3)
-        logits, _ = network(text[:, 3:], memory, remember=3)
-    w = {name: parameter.detach() for name, parameter in network.named_parameters()}
+        _, memory = model(text[:, :3], [], remember=3)
+        logits, _ = model(text[:, 3:], memory, remember=3)
+    w: dict[str, Tensor] = {name: parameter.detach() for name, parameter in model.named_parameters()}
     over = over_of(position, qk_norm)
     encoding = distance_encoding(7, DIM, None, text.device).double()
     forbidden = torch.ones(4, 7, dtype=torch.bool).triu(4)
 
     def attend(at: str, index: int, t: Tensor) -> Tensor:
         past = memory[index]
-        if FRONT[position](index):  # what the branch reads is normalized, the past with the present
+        # What the branch reads is normalized, the past with the present.
+        if position in ("pre", "sandwich", "scaled") or (position == "mix" and index >= 2):
             past = layernorm(w, at + "attention_norm")(past)
             past = past / math.sqrt(index + 1) if position == "scaled" else past
         seen = torch.cat([past, t], 1)
@@ -214,21 +194,14 @@ def test_transformer_xl_computes_its_positions_formula(position: str, qk_norm: s
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-10)
 
 
-FRONT: dict[str, Callable[[int], bool]] = {
-    **{position: lambda index: True for position in ("pre", "sandwich", "scaled")},
-    **{position: lambda index: False for position in ("post", "output", "deepnorm", "hybrid")},
-    "mix": lambda index: index >= 2,
-}
-
-
 @pytest.mark.parametrize("over", ["head", "all"])
 def test_statistics_of_queries_and_keys_over_the_batch_leave_padding_out(over: str) -> None:
     padded = torch.cat([TOKENS, torch.full((3, 4), PADDING)], 1)
     states = []
     for tokens in (TOKENS, padded):
-        network = encoder("pre", over, "batchnorm")
-        network(tokens)
-        states.append({n: b for n, b in network.named_buffers() if "query" in n or "key_norm" in n})
+        encoder = built("sentence_encoder", "pre", over, "batchnorm")
+        encoder(tokens)
+        states.append({n: b for n, b in encoder.named_buffers() if "query" in n or "key_norm" in n})
     assert len(states[0]) == LAYERS * 2 * 2
     for name, state in states[0].items():
         assert len(state) == (DIM // HEADS if over == "head" else DIM)
@@ -237,28 +210,28 @@ def test_statistics_of_queries_and_keys_over_the_batch_leave_padding_out(over: s
 
 @pytest.mark.parametrize("over", ["head", "all"])
 def test_normalized_queries_and_keys_keep_their_type_under_autocast(over: str) -> None:
-    placed = PlacedNorms(norm_factory(NormChoice("adanorm")), "all")
-    network = TransformerXl(placed, head_dim=6, **settings("pre", over))  # type: ignore[arg-type]
+    model, _ = network("transformer_xl", "adanorm", **SIZES, norm_position="pre", qk_norm=over)
     text = torch.randint(256, (2, 7), generator=torch.Generator().manual_seed(1))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        logits, _ = network(text, [], remember=3)
+        logits, _ = model(text, [], remember=3)
     logits.float().logsumexp(-1).sum().backward()
-    assert all(parameter.grad is not None for parameter in network.parameters())
+    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-def test_norms_in_heads_have_sites_of_their_own() -> None:
-    for position, qk_norm, parts in (
-        ("pre", "head", ("query", "key")), ("post", "all", ("query", "key")),
-        ("hybrid", None, ("query", "key", "value")),
-    ):  # fmt: skip
-        placed = PlacedNorms(norm_factory(NormChoice("layernorm")), ["layers.*.query_norm"])
-        SentenceEncoder(
-            placed, vocabulary=20, classes=3, pooling="mean", **settings(position, qk_norm)  # type: ignore[arg-type]
-        )  # fmt: skip
-        assert placed.swapped == [f"layers.{i}.query_norm" for i in range(LAYERS)]
-        in_heads = [site for site in (*placed.swapped, *placed.kept) if "ffn" not in site and "_norm" in site]
-        in_heads = [site for site in in_heads if not site.endswith(("attention_norm", "closing_norm"))]
-        assert sorted(in_heads) == sorted(f"layers.{i}.{p}_norm" for i in range(LAYERS) for p in parts)
+@pytest.mark.parametrize(
+    ("position", "qk_norm", "parts"),
+    [
+        ("pre", "head", ["query", "key"]),
+        ("post", "all", ["query", "key"]),
+        ("hybrid", None, [*over_of("hybrid", None)]),
+    ],
+)
+def test_norms_in_heads_have_sites_of_their_own(position: str, qk_norm: str | None, parts: list[str]) -> None:
+    settings = {**SIZES, "norm_position": position, "qk_norm": qk_norm}
+    _, sites = network("sentence_encoder", "layernorm", ["layers.*.query_norm"], **settings)
+    assert sites.swapped == [f"layers.{i}.query_norm" for i in range(LAYERS)]
+    in_heads = {site for site in sites.kept if site.endswith(("key_norm", "value_norm"))}
+    assert in_heads == {f"layers.{i}.{part}_norm" for i in range(LAYERS) for part in parts[1:]}
 
 
 def test_deepnorms_constants_are_the_papers() -> None:
@@ -271,19 +244,12 @@ def test_deepnorms_constants_are_the_papers() -> None:
 
 
 def test_deepnorm_draws_values_and_outputs_narrower() -> None:
-    torch.manual_seed(0)
-    placed = PlacedNorms(norm_factory(NormChoice("none")), "all")
-    wide = {**settings("deepnorm", None), "dim": 128, "ffn_dim": 256, "layers": 2}
-    network = SentenceEncoder(placed, vocabulary=20, classes=3, pooling="mean", **wide)  # type: ignore[arg-type]
-    beta, at = 16**-0.25, "layers.1."
-    query, key, value = network.get_parameter(at + "query_key_value.weight").chunk(3)
-    for weight, gain, inputs, outputs in (
-        (query, 1.0, 128, 128), (key, 1.0, 128, 128), (value, beta, 128, 128),
-        (network.get_parameter(at + "attention_output.weight"), beta, 128, 128),
-        (network.get_parameter(at + "ffn_input.weight"), beta, 128, 256),
-        (network.get_parameter(at + "ffn_output.weight"), beta, 256, 128),
-    ):  # fmt: skip
-        assert weight.std().item() == pytest.approx(gain * math.sqrt(2 / (inputs + outputs)), rel=0.03)
+    wide: dict[str, Any] = {"dim": 128, "ffn_dim": 256, "layers": 2, "norm_position": "deepnorm"}
+    layer = network("sentence_encoder", "none", **wide)[0].layers[1]
+    query, key, value = layer.query_key_value.weight.chunk(3)
+    others = layer.attention_output.weight, layer.ffn_input.weight, layer.ffn_output.weight
+    for weight, gain in ((query, 1.0), (key, 1.0), *((narrow, 16**-0.25) for narrow in (value, *others))):
+        assert weight.std().item() == pytest.approx(gain * math.sqrt(2 / sum(weight.shape)), rel=0.03)
 
 
 def test_mix_is_post_in_a_quarter_of_the_layers_unless_told() -> None:
@@ -299,6 +265,7 @@ def test_mix_is_post_in_a_quarter_of_the_layers_unless_told() -> None:
         (["task=rt", "model.norm_position=mix", "model.layers=1"], "1 post layers of 1 leave none"),
         (["task=enwik8", "model.norm_position=mix", "model.post_layers=12"], "12 post layers of 12"),
         (["task=rt", "model.post_layers=1"], "read by model.norm_position=mix"),
+        (["task=de-en", "model.qk_norm=head"], "not offered here, as fairseq's attention shows no"),
     ],
 )  # fmt: skip
 def test_a_position_that_a_model_lacks_is_refused_before_any_work(overrides: list[str], message: str) -> None:
@@ -313,29 +280,23 @@ def test_fairseqs_layers_sum_as_their_position_says(position: str) -> None:
         ["task=de-en", "scale=smoke", "model.layers=2", f"model.norm_position={position}"]
     )
     task = tasks.build(run)
-    network = task.build_model(PlacedNorms(norm_factory(run.norm), "all")).eval()
+    model = task.build_model(placed()).eval()
     seen: dict[str, tuple[Tensor, Tensor]] = {}
-    for name, module in network.named_modules():
+    for name, module in model.named_modules():
         if name.endswith(("layer_norm", "fc1", "fc2", "layers.0", "layers.1")):
             module.register_forward_hook(
                 lambda _, x, y, name=name: seen.update({name: (x[0], y[0] if isinstance(y, tuple) else y)})
             )
-    task.loss(network, next(iter(task.train_batches(0))))
+    task.loss(model, next(iter(task.train_batches(0))))
     pair = dict(zip(("encoder", "decoder"), deepnorm_of_pair(2, 2), strict=True))
     for stack, (alpha, _) in pair.items():
         for index in range(2):
             at = f"{stack}.layers.{index}."
-            (normed, norm_gave), (given, _), fed = (
-                seen[at + "final_layer_norm"], seen[at + "fc1"], seen[at + "fc2"][1],
-            )  # fmt: skip
+            (normed, norm_gave), (given, _) = seen[at + "final_layer_norm"], seen[at + "fc1"]
+            fed = seen[at + "fc2"][1]
             if position == "mix" and index == 1:  # pre: fc1 reads the norm
                 torch.testing.assert_close(given, norm_gave)
                 torch.testing.assert_close(seen[f"{stack}.layers.1"][1], normed + fed)
             else:
                 torch.testing.assert_close(normed, (alpha if position == "deepnorm" else 1.0) * given + fed)
     assert ("encoder.layer_norm" in seen) == (position == "mix")
-
-
-def test_norms_in_heads_that_fairseq_cannot_have_are_refused_in_a_line() -> None:
-    with pytest.raises(ValueError, match=r"qk_norm=head: not offered here, as fairseq's attention shows no"):
-        compose_experiment(["task=de-en", "model.qk_norm=head"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,10 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.norm_sites import NormSites, PlacedNorms, build_with_norms
-from adanorm.models.recurrent import LAYERS, GruLayer, Layer, LstmLayer, Recurrent, RnnLayer
-from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.models.recurrent import LAYERS
+from adanorm.norms import AdaNorm, LayerNorm
 from tests.defined import norms_of
+from tests.networks import network
 
 CELLS = list(LAYERS)
 GATES = {
@@ -22,16 +22,12 @@ GATES = {
     "gru": ["reset_gate", "update_gate", "candidate"],
     "rnn": ["hidden"],
 }
-Built = tuple[Recurrent, NormSites]
 
 
-def built(cell: Any, norm: str = "layernorm", placement: str | list[str] = "all", **settings: Any) -> Built:
-    torch.manual_seed(0)
-    sizes = {"layers": 2, "dim": 10, "embedding_dim": 6, "embedding_bound": 0.1, **settings}
-    kinds = ("input", "hidden", "output", "weight")
-    dropout = {f"{kind}_dropout": sizes.pop(f"{kind}_dropout", 0.0) for kind in kinds}
-    build = partial(Recurrent, cell=cell, **sizes, **dropout)
-    model, sites = build_with_norms(build, norm_factory(NormChoice(norm)), placement)
+def built(
+    cell: str, norm: str = "layernorm", placement: Any = "all", **settings: Any
+) -> tuple[Any, PlacedNorms]:
+    model, sites = network("recurrent", norm, placement, cell=cell, **settings)
     return model.double(), sites
 
 
@@ -43,57 +39,20 @@ def text(streams: int = 3, time: int = 12) -> Tensor:
     return torch.randint(256, (streams, time), generator=torch.Generator().manual_seed(1))
 
 
-Torchs = nn.LSTM | nn.GRU | nn.RNN
-TORCHS: dict[type[Layer], type[Torchs]] = {LstmLayer: nn.LSTM, GruLayer: nn.GRU, RnnLayer: nn.RNN}
+TORCHS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
-def as_torchs(layer: Layer) -> Torchs:
+def as_torchs(cell: str, layer: Any) -> Any:
     """torch's own layer with our weights; of its two biases the second is ours where it can matter."""
-    inputs, dim = layer.input_weight.shape[2], layer.dim
-    torchs = TORCHS[type(layer)](inputs, dim)
+    torchs = TORCHS[cell](layer.input_weight.shape[2], layer.dim).double()
+    second = torch.zeros(layer.bias.numel())
+    if cell == "gru":
+        second[2 * layer.dim :] = layer.hidden_bias.detach()
+    ours = layer.input_weight.flatten(0, 1), layer.hidden_weight.flatten(0, 1), layer.bias.flatten(), second
     with torch.no_grad():
-        input_weight, hidden_weight, input_bias, hidden_bias = torchs.parameters()
-        input_weight.copy_(layer.input_weight.flatten(0, 1))
-        hidden_weight.copy_(layer.hidden_weight.flatten(0, 1))
-        input_bias.copy_(layer.bias.flatten())
-        hidden_bias.zero_()
-        if isinstance(layer, GruLayer):
-            hidden_bias[2 * dim :] = layer.hidden_bias
-    return torchs.double()
-
-
-@pytest.mark.parametrize(("streams", "time"), [(3, 7), (1, 1), (4, 1), (2, 30)])
-@pytest.mark.parametrize("cell", CELLS)
-def test_without_norms_a_layer_is_torchs(cell: str, streams: int, time: int) -> None:
-    torch.manual_seed(0)
-    layer = LAYERS[cell](
-        PlacedNorms(norm_factory(NormChoice("none")), "all"), "layer", inputs=5, dim=8
-    ).double()
-    torchs = as_torchs(layer)
-    x, *state = (drawn(*shape, seed=i).requires_grad_() for i, shape in enumerate(
-        [(time, streams, 5), *[(streams, 8)] * layer.STATES]))  # fmt: skip
-    ours, ended = layer(x, tuple(state))
-    start = tuple(tensor[None] for tensor in state)
-    theirs, their_end = torchs(x, start if cell == "lstm" else start[0])
-    their_end = their_end if cell == "lstm" else (their_end,)
-    for found, expected in zip((ours, *ended), (theirs, *(tensor[0] for tensor in their_end)), strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-
-    weights = [drawn(*tensor.shape, seed=9) for tensor in (ours, *ended)]
-    losses = [
-        sum(((w * t).sum() for w, t in zip(weights, tensors, strict=True)), torch.zeros(()))
-        for tensors in ((ours, *ended), (theirs, *(tensor[0] for tensor in their_end)))
-    ]
-    mine = [layer.input_weight, layer.hidden_weight, layer.bias]
-    others = list(torchs.parameters())[:3]
-    if isinstance(layer, GruLayer):
-        mine, others = [*mine, layer.hidden_bias], list(torchs.parameters())
-    found = torch.autograd.grad(losses[0], [x, *state, *mine])
-    expected = torch.autograd.grad(losses[1], [x, *state, *others])
-    for gradient, wanted in zip(found, expected, strict=True):
-        # Of the GRU's second bias only the candidate's part, the last, is ours.
-        same = wanted.flatten()[-gradient.numel() :].view_as(gradient)
-        torch.testing.assert_close(gradient, same, rtol=0, atol=1e-10)
+        for parameter, value in zip(torchs.parameters(), ours, strict=True):
+            parameter.copy_(value)
+    return torchs
 
 
 @pytest.mark.parametrize("length", [1, 5, 12])
@@ -105,8 +64,7 @@ def test_the_network_is_torchs_layers_and_segments_with_state_are_one_long_segme
     states = 2 * LAYERS[cell].STATES
     x = F.embedding(text(), model.embedding.weight).transpose(0, 1)
     for layer in model.layers:
-        assert isinstance(layer, Layer)
-        x, _ = as_torchs(layer)(x)
+        x, _ = as_torchs(cell, layer)(x)
     expected = (x @ model.embedding.weight.T + model.output_bias).transpose(0, 1)
     memory: list[Tensor] = []
     parts = []
@@ -123,32 +81,25 @@ def standardized(x: Tensor) -> Tensor:
     return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
 
 
-def with_gains(layer: Layer) -> Layer:
-    """Moves LayerNorm's gains and biases, so that no gate's norm can stand for another's."""
-    for index, norm in enumerate(m for m in layer.modules() if isinstance(m, LayerNorm)):
-        with torch.no_grad():
-            norm.weight.copy_(1 + 0.3 * drawn(*norm.weight.shape, seed=index))
-            norm.bias.copy_(0.3 * drawn(*norm.bias.shape, seed=index + 50))
-    return layer.double()
-
-
 @pytest.mark.parametrize("norm", ["layernorm", "layernorm-simple"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str) -> None:
     """The equations one gate and one step at a time, with the gains that belong to the gate."""
-    torch.manual_seed(0)
-    layer = with_gains(
-        LAYERS[cell](PlacedNorms(norm_factory(NormChoice(norm)), "all"), "layer", inputs=5, dim=8)
-    )
-    x, state = drawn(6, 3, 5), [drawn(3, 8, seed=1), drawn(3, 8, seed=2)]
+    layer = built(cell, norm, layers=1, embedding_dim=5)[0].layers[0]
+    for seed, (name, parameter) in enumerate(layer.named_parameters()):
+        if "norm" in name:  # no gate's norm can stand for another's
+            parameter.data.copy_(1 + 0.3 * drawn(*parameter.shape, seed=seed))
+    x, state = drawn(6, 3, 5), [drawn(3, 5, seed=1), drawn(3, 5, seed=2)]
     ours, _ = layer(x, tuple(state[: layer.STATES]))
 
+    biases: Tensor = layer.bias
+
     def normalized(gate: int, summed: Tensor) -> Tensor:
-        y = standardized(summed)
+        y, bias = standardized(summed), biases[gate]
         if norm == "layernorm":
-            module = layer.get_submodule(f"{GATES[cell][gate]}_norm")
+            module: nn.Module = layer.get_submodule(f"{GATES[cell][gate]}_norm")
             y = y * module.get_parameter("weight") + module.get_parameter("bias")
-        return y + layer.bias[gate]
+        return y + bias
 
     h, c = state
     for step, output in zip(x, ours, strict=True):
@@ -161,7 +112,6 @@ def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str
         elif cell == "rnn":
             h = torch.tanh(normalized(0, given[0] + past[0]))
         else:
-            assert isinstance(layer, GruLayer)
             r, z = (torch.sigmoid(normalized(gate, given[gate] + past[gate])) for gate in range(2))
             n = torch.tanh(normalized(2, given[2] + r * (past[2] + layer.hidden_bias)))
             h = (1 - z) * n + z * h
@@ -171,33 +121,29 @@ def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str
 def calls(model: nn.Module, sites: list[str]) -> Counter[tuple[str, int]]:
     """Counts a site's calls by the number of rows it was given."""
     counts: Counter[tuple[str, int]] = Counter()
-
-    def count(site: str) -> None:
-        model.get_submodule(site).register_forward_hook(
-            lambda _, given, __: counts.update([(site, given[0].numel() // given[0].shape[-1])])
-        )
-
     for site in sites:
-        count(site)
+        model.get_submodule(site).register_forward_hook(
+            lambda _, given, __, site=site: counts.update([(site, given[0].flatten(0, -2).shape[0])])
+        )
     model(text(), [])
     return counts
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_norms_that_are_one_function_share_a_call(cell: str) -> None:
-    model, placed = built(cell, "adanorm")
-    expected = {
-        "lstm": {("input_gate", 12): 12},
-        "gru": {("reset_gate", 6): 12, ("candidate", 3): 12},
-        "rnn": {("hidden", 3): 12},
-    }[cell]
-    assert calls(model, placed.swapped) == Counter(
-        {
-            (f"layers.{index}.{gate}_norm", rows): n
-            for index in range(2)
-            for (gate, rows), n in expected.items()
-        }
-    )
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("lstm", {("input_gate", 12): 12}),
+        ("gru", {("reset_gate", 6): 12, ("candidate", 3): 12}),
+        ("rnn", {("hidden", 3): 12}),
+    ],
+)
+def test_norms_that_are_one_function_share_a_call(cell: str, expected: dict[tuple[str, int], int]) -> None:
+    model, sites = built(cell, "adanorm")
+    assert calls(model, sites.swapped) == {
+        (f"layers.{index}.{gate}_norm", rows): count
+        for index in range(2)
+        for (gate, rows), count in expected.items()
+    }
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -260,7 +206,6 @@ def test_dropped_features_are_the_same_at_every_step_and_none_in_evaluation() ->
 def test_dropped_recurrent_weights_are_drawn_once_a_segment() -> None:
     model, _ = built("gru", "none", weight_dropout=0.5, layers=1)
     (layer,) = model.layers
-    assert isinstance(layer, GruLayer)
     torch.manual_seed(5)
     first, _ = model(text(), [])
     torch.manual_seed(5)

@@ -13,12 +13,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from adanorm.config.compose import compose_experiment
 from adanorm.models import build_model
 from adanorm.models import relative_attention as module
-from adanorm.models.norm_sites import PlacedNorms, build_with_norms
+from adanorm.models.norm_sites import build_with_norms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
-from adanorm.models.transformer_xl import TransformerXl, distance_encoding
-from adanorm.norms import NormChoice, norm_factory
+from adanorm.models.transformer_xl import distance_encoding
+from adanorm.norms import norm_factory
 from tests.defined import norms_of
+from tests.networks import network
 from tests.plain_attention import straightforward
+
+CPU = torch.device("cpu")
 
 
 def reference_formula(
@@ -54,95 +57,64 @@ def test_attention_and_its_gradients_are_the_equations(
 ) -> None:
     monkeypatch.setitem(module.CHUNK_BYTES, "cpu", chunk)
     keys = time + memory
-    inputs = [
-        drawn(2, 3, time, 4, seed=0), drawn(2, 3, keys, 4, seed=1), drawn(2, 3, keys, 4, seed=2),
-        drawn(3, keys, 4, seed=3), drawn(3, 4, seed=4), drawn(3, 4, seed=5),
-    ]  # fmt: skip
-    remembered = max(1, memory)
-    forbidden = forbidden_keys(
-        time, keys, memory=remembered, same_length=same_length, device=torch.device("cpu")
-    )
+    shapes = (2, 3, time, 4), (2, 3, keys, 4), (2, 3, keys, 4), (3, keys, 4), (3, 4), (3, 4)
+    inputs = [drawn(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+    forbidden = forbidden_keys(time, keys, memory=max(1, memory), same_length=same_length, device=CPU)
     q, k, value, distance, u, v = inputs
-    ours = relative_attention(q, k, value, distance, u, v, forbidden)
-    expected = reference_formula(q, k, value, distance, u, v, forbidden)
+    ours, expected, benchs = (
+        attention(q, k, value, distance, u, v, forbidden)
+        for attention in (relative_attention, reference_formula, straightforward)
+    )
     torch.testing.assert_close(ours, expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(benchs, expected, rtol=0, atol=1e-9)
     weight = drawn(*ours.shape, seed=6).detach()
-    gradients = torch.autograd.grad((ours * weight).sum(), inputs)
-    for gradient, wanted in zip(
-        gradients, torch.autograd.grad((expected * weight).sum(), inputs), strict=True
-    ):
-        torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-9)
-
-
-def test_the_benchs_other_side_computes_the_same() -> None:
-    inputs = [
-        drawn(2, 3, 4, 5, seed=0), drawn(2, 3, 7, 5, seed=1), drawn(2, 3, 7, 5, seed=2),
-        drawn(3, 7, 5, seed=3), drawn(3, 5, seed=4), drawn(3, 5, seed=5),
-    ]  # fmt: skip
-    forbidden = forbidden_keys(4, 7, memory=3, same_length=False, device=torch.device("cpu"))
-    q, k, value, distance, u, v = inputs
-    torch.testing.assert_close(
-        straightforward(q, k, value, distance, u, v, forbidden),
-        relative_attention(q, k, value, distance, u, v, forbidden),
-    )
+    gradients, wanted = (torch.autograd.grad((z * weight).sum(), inputs) for z in (ours, expected))
+    torch.testing.assert_close(gradients, wanted, rtol=0, atol=1e-9)
 
 
 def test_same_length_lets_every_query_see_as_many_keys() -> None:
-    seen = ~forbidden_keys(4, 10, memory=6, same_length=True, device=torch.device("cpu"))
+    seen = ~forbidden_keys(4, 10, memory=6, same_length=True, device=CPU)
     assert seen.sum(1).tolist() == [6] * 4
-    full = ~forbidden_keys(4, 10, memory=6, same_length=False, device=torch.device("cpu"))
+    full = ~forbidden_keys(4, 10, memory=6, same_length=False, device=CPU)
     assert full.sum(1).tolist() == [7, 8, 9, 10]
 
 
 @pytest.mark.parametrize("clamp", [None, 3])
 def test_distances_are_encoded_from_far_to_near(clamp: int | None) -> None:
-    encoding = distance_encoding(6, 4, clamp, torch.device("cpu"))
+    encoding = distance_encoding(6, 4, clamp, CPU)
     for row, gap in zip(encoding, [5, 4, 3, 2, 1, 0], strict=True):
         d = torch.tensor(float(gap if clamp is None else min(gap, clamp)))
         expected = [d.sin(), (d / 100).sin(), d.cos(), (d / 100).cos()]
         torch.testing.assert_close(row, torch.stack(expected))
 
 
-def model(norm: str, *, pre_norm: bool = False) -> TransformerXl:
-    torch.manual_seed(0)
-    params = {"k": 0.1, "C": 1.0} if norm == "adanorm" else {}
-    placed = PlacedNorms(norm_factory(NormChoice(norm, params)), "all")
-    return TransformerXl(
-        placed, layers=2, dim=16, heads=2, head_dim=8, ffn_dim=32, dropout=0.0, pre_norm=pre_norm
-    ).double()
-
-
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("norm", norms_of("enwik8"))
 def test_segments_with_memory_give_what_one_long_segment_gives(norm: str, pre_norm: bool) -> None:
-    network = model(norm, pre_norm=pre_norm).eval()
+    model = network("transformer_xl", norm, pre_norm=pre_norm)[0].double().eval()
     text = torch.randint(256, (2, 24), generator=torch.Generator().manual_seed(1))
-    whole, _ = network(text, [], remember=24)
+    whole, _ = model(text, [], remember=24)
     for length in (1, 5, 24):
         parts: list[Tensor] = []
         memory: list[Tensor] = []
         for start in range(0, 24, length):
-            logits, memory = network(text[:, start : start + length], memory, remember=24)
+            logits, memory = model(text[:, start : start + length], memory, remember=24)
             parts.append(logits)
         torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=0, atol=1e-9)
     assert not any(t.requires_grad for t in memory)
 
 
 def test_memory_holds_the_last_positions() -> None:
-    network = model("layernorm")
+    model, _ = network("transformer_xl")
     memory: list[Tensor] = []
     for length, expected in zip((3, 3, 3), (3, 5, 5), strict=True):
-        _, memory = network(torch.zeros(2, length, dtype=torch.long), memory, remember=5)
+        _, memory = model(torch.zeros(2, length, dtype=torch.long), memory, remember=5)
         assert [tuple(t.shape) for t in memory] == [(2, expected, 16)] * 2
 
 
 def test_weights_are_drawn_as_in_the_original() -> None:
-    torch.manual_seed(0)
-    network = TransformerXl(
-        PlacedNorms(norm_factory(NormChoice("layernorm")), "all"),
-        layers=2, dim=256, heads=4, head_dim=64, ffn_dim=512, dropout=0.1, pre_norm=False,
-    )  # fmt: skip
-    for name, parameter in network.named_parameters():
+    model, _ = network("transformer_xl", dim=256, heads=4, head_dim=64, ffn_dim=512)
+    for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             assert not parameter.any(), name
         elif "norm" in name:

@@ -12,19 +12,19 @@ from adanorm.config.compose import compose_experiment
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.vision_transformer import torchvision_models
-from adanorm.norms import NormChoice, norm_factory
+from tests.networks import placed
 
 SIZES = {"image_size": 28, "patch_size": 14, "layers": 2, "dim": 8, "heads": 2, "ffn_dim": 16, "dropout": 0.0}
 
 
 def built(norm: str, placement: str | list[str] = "all") -> tuple[nn.Module, PlacedNorms]:
-    torch.manual_seed(0)
     run = compose_experiment(["task=mnist-vit", "scale=smoke"])
     assert run.model.model_dump() == {**SIZES, "name": "vision_transformer"}
-    placed = PlacedNorms(norm_factory(NormChoice(norm)), placement)
-    model = build_model(run.model, placed, classes=5)
+    sites = placed(norm, placement)
+    torch.manual_seed(0)
+    model = build_model(run.model, sites, classes=5)
     nn.init.normal_(model.get_parameter("vit.heads.head.weight"))  # torchvision has zeros there
-    return model, placed
+    return model, sites
 
 
 def test_with_layernorm_it_is_torchvisions() -> None:
@@ -39,14 +39,11 @@ def test_with_layernorm_it_is_torchvisions() -> None:
 
 
 def test_a_norm_sits_where_torchvision_has_its_own() -> None:
-    model, placed = built("adanorm", "final")
-    assert placed.swapped == ["vit.encoder.ln"]
-    assert len(placed.kept) == 4
-    names = {name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)}
-    assert names == {*placed.kept}
-    assert built("adanorm", ["*.ln_1"])[1].swapped == [
-        f"vit.encoder.layers.encoder_layer_{index}.ln_1" for index in (0, 1)
-    ]
+    model, sites = built("adanorm", "final")
+    assert sites.swapped == ["vit.encoder.ln"]
+    assert {n for n, m in model.named_modules() if isinstance(m, nn.LayerNorm)} == {*sites.kept}
+    firsts = [f"vit.encoder.layers.encoder_layer_{index}.ln_1" for index in (0, 1)]
+    assert built("adanorm", ["*.ln_1"])[1].swapped == firsts
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from adanorm.config import data_sections
 from adanorm.config.data_sections import DataConfig
-from adanorm.config.placements import POSITIONS, Heads, a_quarter, placements
+from adanorm.config.placements import POSITIONS, Heads, Placement, a_quarter, placements
 from adanorm.config.sections import Config, Fraction, Positive, default_is_null
 
 
@@ -107,6 +107,10 @@ class AttentionNormsConfig(ResidualConfig):
     """Settings of a model whose attention can normalize queries and keys."""
 
     qk_norm: Heads | None = None  # queries and keys normalized over each head, or over all heads
+
+    def stack(self) -> list[Placement]:
+        """Return the placement of each layer."""
+        return placements(self.position, self.layers, post_layers=self.post_layers, qk_norm=self.qk_norm)
 
 
 class SentenceEncoderConfig(AttentionNormsConfig):
@@ -269,7 +273,7 @@ class TransitionParserConfig(ModelConfig):
     norm_position: AroundActivation = None
 
 
-# What builds the model of each section: called as built(make_norm, **sizes, **settings).
+# What builds the model of each section: called as built(make_norm, settings, **sizes).
 MODELS: dict[type[ModelConfig], str] = {
     MnistCnnConfig: "adanorm.models.convolutional:MnistCnn",
     VggConfig: "adanorm.models.convolutional:Vgg",

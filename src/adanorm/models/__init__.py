@@ -18,6 +18,6 @@ def build_model(settings: ModelConfig, make_norm: PlacedNorms, **sizes: Any) -> 
     `sizes` are what its data decide, such as the number of `classes`.
     """
     built = resolve_name(MODELS[type(settings)])
-    model: nn.Module = built(make_norm, **sizes, **settings.model_dump(exclude={"name"}))
+    model: nn.Module = built(make_norm, settings, **sizes)
     replace_layers(model)
     return model

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from adanorm.config.model_sections import MnistCnnConfig, VggConfig
 from adanorm.models.norm_sites import PlacedNorms
 
 MNIST_SIDE, COLOR_SIDE = 28, 32  # pixels
@@ -24,38 +22,31 @@ class MnistCnn(nn.Module):
     `hidden` units make a layer between the convolutions and the output, its norm placed alike.
     """
 
-    def __init__(
-        self,
-        make_norm: PlacedNorms,
-        *,
-        channels: Sequence[int],
-        kernel_size: int,
-        norm_axes: Literal["all", "channels", "width"],
-        classes: int,
-        hidden: int | None = None,
-        norm_position: Literal["post", "sandwich"] | None = None,
-    ) -> None:
+    def __init__(self, make_norm: PlacedNorms, settings: MnistCnnConfig, *, classes: int) -> None:
         super().__init__()
-        self.norm_axes, self.position = norm_axes, norm_position or "pre"
+        self.norm_axes, self.position = settings.norm_axes, settings.norm_position or "pre"
         self.convs, self.norms, self.output_norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        side, channels_in = MNIST_SIDE, 1
-        for index, channels_out in enumerate(channels):
-            self.convs.append(nn.Conv2d(channels_in, channels_out, kernel_size))
+
+        def add_norms(dim: int, after: str) -> None:
+            index = len(self.norms)
+            self.norms.append(make_norm(dim, site=f"norms.{index}", after=after))
+            if self.position == "sandwich":
+                self.output_norms.append(make_norm(dim, site=f"output_norms.{index}"))
+
+        side, channels_in, kernel_size = MNIST_SIDE, 1, settings.kernel_size
+        for index, channels in enumerate(settings.channels):
+            self.convs.append(nn.Conv2d(channels_in, channels, kernel_size))
             side -= kernel_size - 1
             if side < 2:
                 raise ValueError(f"model.kernel_size={kernel_size}: leaves no image to pool in layer {index}")
-            dim = {"all": channels_out * side * side, "channels": channels_out, "width": side}[norm_axes]
-            self.norms.append(make_norm(dim, site=f"norms.{index}", after=f"convs.{index}"))
-            if norm_position == "sandwich":
-                self.output_norms.append(make_norm(dim, site=f"output_norms.{index}"))
-            side, channels_in = side // 2, channels_out
+            dims = {"all": channels * side * side, "channels": channels, "width": side}
+            add_norms(dims[self.norm_axes], after=f"convs.{index}")
+            side, channels_in = side // 2, channels
         features = channels_in * side * side
-        self.hidden = nn.Linear(features, hidden) if hidden else None
-        if hidden:
-            self.norms.append(make_norm(hidden, site=f"norms.{len(channels)}", after="hidden"))
-            if norm_position == "sandwich":
-                self.output_norms.append(make_norm(hidden, site=f"output_norms.{len(channels)}"))
-        self.output = nn.Linear(hidden or features, classes)
+        self.hidden = nn.Linear(features, settings.hidden) if settings.hidden else None
+        if settings.hidden:
+            add_norms(settings.hidden, after="hidden")
+        self.output = nn.Linear(settings.hidden or features, classes)
         # Features last: the norms then read contiguous rows, and the convolutions are faster too.
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
@@ -76,12 +67,12 @@ class MnistCnn(nn.Module):
         if self.position == "pre":
             # Pooling first: it commutes with ReLU, which then sees a quarter of the units.
             return F.relu(_pooled(_normalized(norm, x, self.norm_axes)))
-        between = _normalized(norm, x, self.norm_axes) if self.position == "sandwich" else x
-        last = self.output_norms[index] if self.position == "sandwich" else norm
-        return _pooled(_normalized(last, F.relu(between), self.norm_axes))
+        if self.position == "sandwich":
+            x, norm = _normalized(norm, x, self.norm_axes), self.output_norms[index]
+        return _pooled(_normalized(norm, F.relu(x), self.norm_axes))
 
 
-def _normalized(norm: nn.Module, x: Tensor, axes: Literal["all", "channels", "width"]) -> Tensor:
+def _normalized(norm: nn.Module, x: Tensor, axes: str) -> Tensor:
     """Return x (B, H), or (B, C, H, W) normalized over the axes that were chosen."""
     if x.dim() == 2 or axes == "width":
         as_it_is: Tensor = norm(x)
@@ -103,20 +94,13 @@ class Vgg(nn.Module):
     image (H x W x C, as Ba et al. 2016).
     """
 
-    def __init__(
-        self,
-        make_norm: PlacedNorms,
-        *,
-        blocks: Sequence[Sequence[int]],
-        norm_axes: Literal["channels", "all"],
-        classes: int,
-    ) -> None:
+    def __init__(self, make_norm: PlacedNorms, settings: VggConfig, *, classes: int) -> None:
         super().__init__()
+        blocks, self.norm_axes = settings.blocks, settings.norm_axes
         if COLOR_SIDE >> len(blocks) == 0:
             raise ValueError(
                 f"model.blocks: {len(blocks)} of them leave nothing of {COLOR_SIDE} pixels to pool"
             )
-        self.norm_axes = norm_axes
         self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
         self._closing = set()  # of the convolutions: the last of each block
         side, channels_in = COLOR_SIDE, 3
@@ -125,7 +109,7 @@ class Vgg(nn.Module):
                 conv = nn.Conv2d(channels_in, channels_out, 3, padding=1)
                 nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")  # keeps the variance without norms
                 nn.init.zeros_(conv.get_parameter("bias"))
-                dim = channels_out if norm_axes == "channels" else channels_out * side * side
+                dim = channels_out if self.norm_axes == "channels" else channels_out * side * side
                 index = len(self.convs)
                 self.norms.append(make_norm(dim, site=f"norms.{index}", after=f"convs.{index}"))
                 self.convs.append(conv)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from adanorm.config.model_sections import DeepLinearConfig
 from adanorm.models.norm_sites import PlacedNorms
 
 
@@ -17,15 +18,16 @@ class DeepLinear(nn.Module):
     """
 
     def __init__(
-        self, make_norm: PlacedNorms, *, inputs: int, outputs: int, layers: int, dim: int, init: str
+        self, make_norm: PlacedNorms, settings: DeepLinearConfig, *, inputs: int, outputs: int
     ) -> None:
         super().__init__()
+        dim, layers = settings.dim, settings.layers
         widths = [inputs, *[dim] * (layers - 1), outputs]
         self.linears = nn.ModuleList(nn.Linear(*pair, bias=False) for pair in pairwise(widths))
         self.norms = nn.ModuleList(
             make_norm(dim, site=f"norms.{index}", after=f"linears.{index}") for index in range(layers - 1)
         )
-        if init == "xavier":
+        if settings.init == "xavier":
             for linear in self.linears:
                 nn.init.xavier_normal_(linear.get_parameter("weight"))
 

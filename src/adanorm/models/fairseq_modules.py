@@ -36,38 +36,23 @@ def _attention() -> Any:
             key: Tensor,
             value: Tensor,
             key_padding_mask: Tensor | None = None,
-            incremental_state: Any = None,
-            need_weights: bool = True,
-            static_kv: bool = False,
+            *,
             attn_mask: Tensor | None = None,
-            before_softmax: bool = False,
-            need_head_weights: bool = False,
+            **asked: Any,
         ) -> tuple[Tensor, Tensor | None]:
             """Return the result (T, B, H) of queries (T, B, H), keys and values (S, B, H), and weights."""
-            if (
-                need_weights
-                or need_head_weights
-                or before_softmax
-                or static_kv
-                or incremental_state is not None
-            ):
-                masks = key_padding_mask, incremental_state, need_weights, static_kv, attn_mask
-                found: tuple[Tensor, Tensor | None] = super().forward(
-                    query, key, value, *masks, before_softmax, need_head_weights
-                )
+            # What this does not do is fairseq's: weights are wanted unless they are declined.
+            if any(option not in (None, False) for option in {"need_weights": True, **asked}.values()):
+                masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
+                found: tuple[Tensor, Tensor | None] = super().forward(query, key, value, **masks, **asked)
                 return found
             projections = (self.q_proj, query), (self.k_proj, key), (self.v_proj, value)
             q, k, v = (
                 projection(x).unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
                 for projection, x in projections
             )
-            mixed = F.scaled_dot_product_attention(
-                q,
-                k,
-                v,
-                attn_mask=_mask(key_padding_mask, attn_mask, query),
-                dropout_p=self.dropout_module.p if self.training else 0.0,
-            )
+            mask, p = _mask(key_padding_mask, attn_mask, query), self.dropout_module.p
+            mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p if self.training else 0.0)
             output: Tensor = self.out_proj(mixed.permute(2, 0, 1, 3).flatten(2))
             return output, None
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
+from adanorm.config.model_sections import FairseqTransformerConfig
 from adanorm.config.placements import deepnorm_of_pair, placements
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.models.fairseq_modules import replace_modules
@@ -20,32 +20,20 @@ CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
 
 
 def build(
-    make_norm: PlacedNorms,
-    *,
-    dictionaries: tuple[Any, Any],
-    share_embeddings: Literal["all", "decoder", "none"],
-    init: Literal["km", "xavier", "released"],
-    pre_norm: bool,
-    norm_position: str | None,
-    post_layers: int | None,
-    **settings: Any,
+    make_norm: PlacedNorms, settings: FairseqTransformerConfig, *, dictionaries: tuple[Any, Any]
 ) -> nn.Module:
     """Return the encoder-decoder; its call gives the logits (N, V) of the N target ids that count.
 
-    `settings` are the others of the configuration's section. Raises ValueError where shared
-    embeddings lack a shared dictionary.
+    Raises ValueError where shared embeddings lack a shared dictionary.
     """
     source, target = dictionaries
-    if share_embeddings == "all" and source != target:
+    if settings.share_embeddings == "all" and source != target:
         raise ValueError("model.share_embeddings=all needs data.joined_dictionary=true")
     task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-    position = norm_position or ("pre" if pre_norm else "post")
-    closes = position in ("pre", "mix")
-    arguments = _arguments(SimpleNamespace(share_embeddings=share_embeddings, closes=closes, **settings))
-    model: nn.Module = _transformer().build_model(arguments, task)
+    model: nn.Module = _transformer().build_model(_arguments(settings), task)
     replace_norms(model, make_norm)
-    initialize(model, init)
-    place_norms(model, position, post_layers)
+    initialize(model, settings.init)
+    place_norms(model, settings.position, settings.post_layers)
     replace_modules(model)
     return model
 
@@ -63,19 +51,19 @@ def _transformer() -> Any:
             needs no mask: it lies behind what counts.
             """
             encoder, decoder = self.encoder, self.decoder
-            padding = source.eq(encoder.padding_idx)
             x, _ = encoder.forward_embedding(source)
-            if has_padding:
+            padding = source.eq(encoder.padding_idx) if has_padding else None
+            if padding is not None:
                 x = x * (1 - padding[..., None].type_as(x))
             x = x.transpose(0, 1)
             for layer in encoder.layers:
-                x = layer(x, encoder_padding_mask=padding if has_padding else None)
+                x = layer(x, encoder_padding_mask=padding)
             encoded = encoder.layer_norm(x) if encoder.layer_norm is not None else x
             x = decoder.embed_scale * decoder.embed_tokens(previous) + decoder.embed_positions(previous)
             x = decoder.dropout_module(x).transpose(0, 1)
             later = decoder.buffered_future_mask(x)
             for layer in decoder.layers:
-                x, *_ = layer(x, encoded, padding if has_padding else None, self_attn_mask=later)
+                x, *_ = layer(x, encoded, padding, self_attn_mask=later)
             if decoder.layer_norm is not None:
                 x = decoder.layer_norm(x)
             logits: Tensor = decoder.output_layer(x.transpose(0, 1)[tuple(counted)])
@@ -89,25 +77,22 @@ def _transformer() -> Any:
     return Transformer
 
 
-def _arguments(settings: SimpleNamespace) -> argparse.Namespace:
+def _arguments(settings: FairseqTransformerConfig) -> argparse.Namespace:
     """Return what fairseq's command line would have made of the settings."""
-    chosen: dict[str, Any] = {
-        "dropout": settings.dropout,
-        "attention_dropout": settings.attention_dropout,
-        "activation_dropout": settings.activation_dropout,
-        "share_all_embeddings": settings.share_embeddings == "all",
-        "share_decoder_input_output_embed": settings.share_embeddings != "none",
-    }
     sizes = {
         "layers": settings.layers,
         "embed_dim": settings.dim,
         "ffn_embed_dim": settings.ffn_dim,
         "attention_heads": settings.heads,
-        "normalize_before": settings.closes,
+        "normalize_before": settings.position in ("pre", "mix"),  # these have norms that close a stack
     }
-    for side in ("encoder", "decoder"):
-        chosen |= {f"{side}_{name}": size for name, size in sizes.items() if size is not None}
-    arguments = argparse.Namespace(**chosen)
+    stated = {name: size for name, size in sizes.items() if size is not None}
+    arguments = argparse.Namespace(
+        **{f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in stated.items()},
+        **settings.model_dump(include={"dropout", "attention_dropout", "activation_dropout"}),
+        share_all_embeddings=settings.share_embeddings == "all",
+        share_decoder_input_output_embed=settings.share_embeddings != "none",
+    )
     fairseq().models.ARCH_CONFIG_REGISTRY[settings.architecture](arguments)
     return arguments
 
@@ -122,11 +107,9 @@ def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
         if hasattr(replaced, "normalized_shape") or is_norm(replaced):
             shape = shape_of(replaced)
             if shape is None or len(shape) != 1:
-                raise ValueError(
-                    f"{site}: {type(replaced).__name__} is no norm of rows that could be replaced"
-                )
-            norm = make_norm(shape[0], site=site, closes_stack=site in CLOSING_SITES)
-            model.set_submodule(site, norm)
+                kind = type(replaced).__name__
+                raise ValueError(f"{site}: {kind} is no norm of rows that could be replaced")
+            model.set_submodule(site, make_norm(shape[0], site=site, closes_stack=site in CLOSING_SITES))
     return model
 
 
@@ -139,12 +122,10 @@ def initialize(model: nn.Module, rule: str) -> None:
     """
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for name, module in model.named_modules():
+        if not isinstance(module, nn.Linear):
+            continue
         # fairseq ties the output projection to the embedding, or draws it N(0, 1/d).
-        if (
-            not isinstance(module, nn.Linear)
-            or id(module.weight) in embeddings
-            or "output_projection" in name
-        ):
+        if id(module.weight) in embeddings or "output_projection" in name:
             continue
         if rule == "km" or (rule == "released" and "attn" in name):
             nn.init.kaiming_uniform_(module.weight, a=5**0.5)
@@ -162,33 +143,21 @@ def place_norms(model: Any, position: str, post_layers: int | None) -> None:
     ones. Raises ValueError where `mix` would have layers of one kind alone.
     """
     stacks = model.encoder.layers, model.decoder.layers
-    for layers in stacks:
+    for layers, scales in zip(stacks, deepnorm_of_pair(*map(len, stacks)), strict=True):
         stack = placements(position, len(layers), post_layers=post_layers)
         for layer, placement in zip(layers, stack, strict=True):
             layer.normalize_before = placement.attention.front
-    if position == "deepnorm":
-        for layers, scales in zip(stacks, deepnorm_of_pair(*map(len, stacks)), strict=True):
-            _scale_stack(layers, *scales)
+            if position == "deepnorm":
+                _scale(layer, *scales)
 
 
-def _scale_stack(layers: Iterable[Any], skip_scale: float, gain: float) -> None:
-    for layer in layers:
-        cls: Any = type(layer)
-        layer.__class__ = _with_skip_scale(cls)
-        layer.skip_scale = skip_scale
-        for name, module in layer.named_modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_normal_(module.weight, 1.0 if name.endswith(("q_proj", "k_proj")) else gain)
+def _scale(layer: Any, skip_scale: float, gain: float) -> None:
+    layer.residual_connection = partial(_scaled_sum, skip_scale)
+    for name, module in layer.named_modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_normal_(module.weight, 1.0 if name.endswith(("q_proj", "k_proj")) else gain)
 
 
-@cache
-def _with_skip_scale(cls: Any) -> Any:
-    """Return a class of fairseq's layers whose residual sum scales what is carried past a branch."""
-
-    class Scaled(cls):  # type: ignore[misc]
-        skip_scale: float
-
-        def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
-            return self.skip_scale * residual + x
-
-    return Scaled
+def _scaled_sum(skip_scale: float, x: Tensor, residual: Tensor) -> Tensor:
+    """Return fairseq's residual sum, with what is carried past a branch scaled."""
+    return skip_scale * residual + x

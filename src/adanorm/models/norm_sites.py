@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from torch import Tensor, nn
 
@@ -13,29 +13,6 @@ from adanorm.config.model_sections import Sites
 from adanorm.norms import LayerNorm, MakeNorm, Norm, NormFactory, norm_factory
 
 M = TypeVar("M", bound=nn.Module)
-
-
-class NormSites(NamedTuple):
-    """The names of the norms in a model: those of the variant, and those that stayed LayerNorm."""
-
-    swapped: list[str]
-    kept: list[str]
-
-
-def build_with_norms(
-    build: Callable[[PlacedNorms], M], make_norm: MakeNorm, placement: str | Sequence[str]
-) -> tuple[M, NormSites]:
-    """Return the model that `build` makes with norms from its argument, and the sites of these.
-
-    A norm that lives in a layer is attached to the layer before its site, whose weights are drawn
-    then. Raises ValueError, naming the sites, where a part of the placement matches none of them, or
-    where such a norm has no layer to live in.
-    """
-    placed = PlacedNorms(make_norm, placement)
-    model = build(placed)
-    placed.check_placement()
-    placed.attach(model)
-    return model, NormSites(placed.swapped, placed.kept)
 
 
 class PlacedNorms:
@@ -61,10 +38,8 @@ class PlacedNorms:
         """
         if closes_stack:
             self._final.append(site)
-        if self._placement == "all":
-            takes_variant = True
-        elif self._placement == "final":
-            takes_variant = closes_stack
+        if isinstance(self._placement, str):
+            takes_variant = closes_stack or self._placement == "all"
         else:
             takes_variant = any(fnmatchcase(site, glob) for glob in self._placement)
         (self.swapped if takes_variant else self.kept).append(site)
@@ -73,25 +48,12 @@ class PlacedNorms:
             self._in_layers.append((site, norm, after))
         return norm
 
-    def attach(self, model: nn.Module) -> None:
-        """Hand the norms that live in a layer of the model theirs; a site without one has no norm then.
+    def finish(self, model: nn.Module) -> None:
+        """Check the sites of a model that is built, and hand the norms that live in a layer theirs.
 
-        Raises ValueError where none of them has one.
-        """
-        for _, norm, after in self._in_layers:
-            if after is not None:
-                norm.attach(model.get_submodule(after))
-        if self._in_layers and not any(after for _, _, after in self._in_layers):
-            sites = ", ".join(site for site, _, _ in self._in_layers)
-            raise ValueError(
-                f"{type(self._in_layers[0][1]).__name__} lives in the layer before a site,"
-                f" and none has a layer of its own before it: {sites}"
-            )
-
-    def check_placement(self) -> None:
-        """Raise ValueError, naming the sites, where a part of the placement matched none of them.
-
-        And where the model has no site at all: whatever it was trained with would be recorded as the norm.
+        Raises ValueError, naming the sites, where a part of the placement matched none of them, where none
+        of such norms has a layer, and where the model has no site at all: whatever it was trained with
+        would be recorded as the norm.
         """
         sites = [*self.swapped, *self.kept]
         if not sites:
@@ -100,10 +62,31 @@ class PlacedNorms:
             raise ValueError(
                 f"placement final: no norm closes a stack here; the sites are {', '.join(sites)}"
             )
-        globs = [] if isinstance(self._placement, str) else self._placement
-        for glob in globs:
+        for glob in [] if isinstance(self._placement, str) else self._placement:
             if not any(fnmatchcase(site, glob) for site in sites):
                 raise ValueError(f"placement {glob!r} matches no site: the sites are {', '.join(sites)}")
+        for _, norm, after in self._in_layers:
+            if after is not None:
+                norm.attach(model.get_submodule(after))
+        if self._in_layers and not any(after for _, _, after in self._in_layers):
+            raise ValueError(
+                f"{type(self._in_layers[0][1]).__name__} lives in the layer before a site, and none has a"
+                f" layer of its own before it: {', '.join(site for site, _, _ in self._in_layers)}"
+            )
+
+
+def build_with_norms(
+    build: Callable[[PlacedNorms], M], make_norm: MakeNorm, placement: str | Sequence[str]
+) -> tuple[M, PlacedNorms]:
+    """Return the model that `build` makes with norms from its argument, and what placed these.
+
+    A norm that lives in a layer is attached to the layer before its site, whose weights are drawn
+    then. Raises ValueError as `PlacedNorms.finish` does.
+    """
+    placed = PlacedNorms(make_norm, placement)
+    model = build(placed)
+    placed.finish(model)
+    return model, placed
 
 
 def normalized(norm: nn.Module, x: Tensor, rows: Tensor | None) -> Tensor:

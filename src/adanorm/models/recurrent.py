@@ -13,13 +13,14 @@ features, 2 with 256, and as fast with 1,024 (`python -m scripts.benchmarks.recu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import ClassVar, Literal
+from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from adanorm.config.model_sections import RecurrentConfig
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import Norm
 
@@ -73,21 +74,15 @@ class Layer(nn.Module):
     def _norm_of(self, gates: Sequence[str]) -> GateNorm:
         """Return the norm of these gates together.
 
-        Norms that are one function of a row are called once for all of them, as the first gate's.
+        Norms that say they are one function of a row, and hold nothing of their own, are called once for all.
         """
         norms = [norm for gate in gates if isinstance(norm := self.get_submodule(f"{gate}_norm"), Norm)]
-        return norms[0] if are_one_function(norms) else partial(_each_its_own, norms)
-
-
-def are_one_function(norms: Sequence[Norm]) -> bool:
-    """Return whether all norms map any row alike: they say so, and hold nothing of their own."""
-    functions = [norm.row_function for norm in norms]
-    same = functions[0] is not None and all(function == functions[0] for function in functions)
-    return same and not any(norm.state_dict() for norm in norms)
-
-
-def _each_its_own(norms: Sequence[nn.Module], summed: Tensor) -> Tensor:
-    return torch.stack([norm(part) for norm, part in zip(norms, summed.unbind(), strict=True)])
+        functions = {norm.row_function for norm in norms}
+        if len(functions) == 1 and None not in functions and not any(norm.state_dict() for norm in norms):
+            return norms[0]
+        return lambda summed: torch.stack(
+            [norm(part) for norm, part in zip(norms, summed.unbind(), strict=True)]
+        )
 
 
 class LstmLayer(Layer):
@@ -162,30 +157,21 @@ class Recurrent(nn.Module):
     dropped features are the same at every step of a segment, and so are dropped recurrent weights.
     """
 
-    def __init__(
-        self,
-        make_norm: PlacedNorms,
-        *,
-        cell: Literal["lstm", "gru", "rnn"],
-        layers: int,
-        dim: int,
-        embedding_dim: int,
-        embedding_bound: float,
-        input_dropout: float,
-        hidden_dropout: float,
-        output_dropout: float,
-        weight_dropout: float,
-    ) -> None:
+    def __init__(self, make_norm: PlacedNorms, settings: RecurrentConfig) -> None:
         super().__init__()
-        self.weight_dropout = weight_dropout
-        self.dropouts = [input_dropout, *[hidden_dropout] * (layers - 1), output_dropout]
-        self.embedding = nn.Embedding(BYTES, embedding_dim)
-        nn.init.uniform_(self.embedding.weight, -embedding_bound, embedding_bound)
+        self.weight_dropout, between = settings.weight_dropout, settings.layers - 1
+        self.dropouts = [
+            settings.input_dropout,
+            *[settings.hidden_dropout] * between,
+            settings.output_dropout,
+        ]
+        self.embedding = nn.Embedding(BYTES, settings.embedding_dim)
+        nn.init.uniform_(self.embedding.weight, -settings.embedding_bound, settings.embedding_bound)
         self.output_bias = nn.Parameter(torch.zeros(BYTES))
-        widths = [embedding_dim, *[dim] * (layers - 1), embedding_dim]
+        widths = [settings.embedding_dim, *[settings.dim] * between, settings.embedding_dim]
         self.layers = nn.ModuleList(
-            LAYERS[cell](make_norm, f"layers.{index}", inputs=widths[index], dim=widths[index + 1])
-            for index in range(layers)
+            LAYERS[settings.cell](make_norm, f"layers.{index}", inputs=inputs, dim=dim)
+            for index, (inputs, dim) in enumerate(pairwise(widths))
         )
 
     def forward(self, segment: Tensor, memory: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:

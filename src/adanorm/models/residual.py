@@ -6,7 +6,7 @@ B examples, T positions, N heads, D features a head, H features.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -15,61 +15,40 @@ from adanorm.config.placements import Placement
 from adanorm.models.norm_sites import PlacedNorms, normalized
 from adanorm.norms import NoNorm, Norm
 
-BranchName = Literal["attention", "ffn"]
-BRANCHES: tuple[BranchName, ...] = ("attention", "ffn")
+Function = Callable[[Tensor], Tensor]
+BRANCHES, PARTS = ("attention", "ffn"), ("query", "key", "value")
+LAST_NORMS = ("attention_output_norm", "ffn_output_norm", "query_norm", "key_norm", "value_norm")
 
 
-class LayerNorms:
-    """Makes the norms of layer `index` of a stack `layers`, each by the name of its site."""
+def layer_norm(
+    make_norm: PlacedNorms, stack: Sequence[Placement], index: int, name: str, *, dim: int, width: int
+) -> Norm:
+    """Return the norm `name` of layer `index` of a stack; one that its placement lacks does nothing.
 
-    def __init__(
-        self,
-        make_norm: PlacedNorms,
-        stack: Sequence[Placement],
-        index: int,
-        *,
-        dim: int,
-        heads: int,
-        head_dim: int,
-    ) -> None:
-        self._make_norm, self._stack, self._index, self._dim = make_norm, stack, index, dim
-        self._in_heads = head_dim if stack[index].over == "head" else heads * head_dim
-
-    def __call__(self, branch: BranchName) -> Norm:
-        """Return the norm in front of a branch or behind the sum with it, where there is one."""
-        sites = getattr(self._stack[self._index], branch)
-        if sites.after:
-            return self._made(f"{branch}_norm", after=f"layers.{self._index}.{branch}_output")
-        if not sites.front:
-            return NoNorm(self._dim)
-        return self._made(f"{branch}_norm", after=layer_before(self._stack, self._index, branch))
-
-    def of_output(self, branch: BranchName) -> Norm:
-        """Return the norm of what a branch gives, where there is one."""
-        if not getattr(self._stack[self._index], branch).output:
-            return NoNorm(self._dim)
-        return self._made(f"{branch}_output_norm", after=f"layers.{self._index}.{branch}_output")
-
-    def in_heads(self, part: str) -> Norm:
-        """Return the norm of the queries, keys or values, where there is one."""
-        if part not in self._stack[self._index].in_heads:
-            return NoNorm(self._in_heads)
-        return self._make_norm(self._in_heads, site=f"layers.{self._index}.{part}_norm")
-
-    def _made(self, name: str, *, after: str | None) -> Norm:
-        return self._make_norm(self._dim, site=f"layers.{self._index}.{name}", after=after)
+    `attention_norm` and `ffn_norm` are in front of a branch or behind the sum with it, those of an `_output`
+    of what it gives; those of queries, keys and values have `width` features. Some norms draw weights: a
+    layer's are made in the order of its modules.
+    """
+    placement, of, after = stack[index], name.removesuffix("_norm"), None
+    if of in PARTS:
+        is_there, dim = of in placement.in_heads, width
+    elif of in BRANCHES:
+        sites = getattr(placement, of)
+        is_there = sites.front or sites.after
+        after = f"layers.{index}.{of}_output" if sites.after else layer_before(stack, index, of)
+    else:
+        is_there, after = getattr(placement, of.removesuffix("_output")).output, f"layers.{index}.{of}"
+    return make_norm(dim, site=f"layers.{index}.{name}", after=after) if is_there else NoNorm(dim)
 
 
-def layer_before(stack: Sequence[Placement], index: int, branch: BranchName) -> str | None:
+def layer_before(stack: Sequence[Placement], index: int, branch: str) -> str | None:
     """Return the linear layer whose output is the last part of the sum that a branch reads.
 
     None where the first layer begins, or where a norm lies between.
     """
-    order = [(place, name) for place in range(len(stack)) for name in BRANCHES]
-    position = 2 * index + BRANCHES.index(branch)
-    if position == 0:
+    if index == 0 and branch == "attention":
         return None
-    place, name = order[position - 1]
+    place, name = (index, "attention") if branch == "ffn" else (index - 1, "ffn")
     sites = getattr(stack[place], name)
     return None if sites.output or sites.after else f"layers.{place}.{name}_output"
 
@@ -78,7 +57,7 @@ def closing_norm(make_norm: PlacedNorms, stack: Sequence[Placement], *, dim: int
     """Return the norm behind a stack; one whose last sum is normalized ends in a norm of its own."""
     if stack[-1].ffn.after:
         return NoNorm(dim)
-    after = layer_before([*stack, stack[-1]], len(stack), "attention")
+    after = layer_before(stack, len(stack), "attention")
     return make_norm(dim, site="closing_norm", after=after, closes_stack=True)
 
 
@@ -93,17 +72,14 @@ class ResidualLayer(nn.Module):
     # The linear layers that project to queries, keys and values, and what their rows are, in order.
     PROJECTIONS: ClassVar[dict[str, tuple[str, ...]]]
 
+    placement: Placement
     dropout: nn.Module
-
-    def __init__(self, placement: Placement) -> None:
-        super().__init__()
-        self.placement = placement
 
     def add_branch(
         self,
-        name: BranchName,
+        name: str,
         x: Tensor,
-        branch: Callable[[Tensor], Tensor],
+        branch: Function,
         *,
         reads: Tensor | None = None,
         rows: Tensor | None = None,
@@ -135,8 +111,7 @@ class ResidualLayer(nn.Module):
             z = normalized(norm, x, None if rows is None else rows[:, None].expand(x.shape[:3]))
         else:
             side_by_side = x.transpose(1, 2)
-            together = normalized(norm, side_by_side.flatten(2), rows)
-            z = together.reshape(side_by_side.shape).transpose(1, 2)
+            z = normalized(norm, side_by_side.flatten(2), rows).reshape(side_by_side.shape).transpose(1, 2)
         return z.to(x.dtype)  # under autocast a norm gives float32, and attention takes one type
 
     def draw(self, gain: float) -> None:

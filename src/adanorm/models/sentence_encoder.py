@@ -5,15 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.placements import Heads, Placement, placements
+from adanorm.config.model_sections import SentenceEncoderConfig
+from adanorm.config.placements import Placement
 from adanorm.models.norm_sites import PlacedNorms, normalized
-from adanorm.models.residual import LayerNorms, ResidualLayer, closing_norm, draw_by_placement
+from adanorm.models.residual import (
+    LAST_NORMS,
+    PARTS,
+    ResidualLayer,
+    closing_norm,
+    draw_by_placement,
+    layer_norm,
+)
 
 PADDING = 0  # the token id of padding
 
@@ -25,50 +33,39 @@ class EncoderLayer(ResidualLayer):
     weights and never calls the norm.
     """
 
-    PROJECTIONS: ClassVar = {"query_key_value": ("query", "key", "value")}
+    PROJECTIONS: ClassVar = {"query_key_value": PARTS}
 
     def __init__(
-        self,
-        make_norm: PlacedNorms,
-        stack: Sequence[Placement],
-        index: int,
-        *,
-        dim: int,
-        heads: int,
-        ffn_dim: int,
-        dropout: float,
-        attention_dropout: float,
+        self, make_norm: PlacedNorms, stack: Sequence[Placement], index: int, settings: SentenceEncoderConfig
     ) -> None:
-        super().__init__(stack[index])
-        self.heads, self.attention_dropout = heads, attention_dropout
-        norms = LayerNorms(make_norm, stack, index, dim=dim, heads=heads, head_dim=dim // heads)
-        self.attention_norm = norms("attention")
+        super().__init__()
+        self.placement, self.heads = stack[index], settings.heads
+        self.attention_dropout, dim = settings.attention_dropout or 0.0, settings.dim
+        width = dim // self.heads if self.placement.over == "head" else dim
+        norm = partial(layer_norm, make_norm, stack, index, dim=dim, width=width)
+        self.attention_norm = norm("attention_norm")
         self.query_key_value = nn.Linear(dim, 3 * dim)
         self.attention_output = nn.Linear(dim, dim)
-        self.ffn_norm = norms("ffn")
-        self.ffn_input = nn.Linear(dim, ffn_dim)
-        self.ffn_output = nn.Linear(ffn_dim, dim)
-        self.dropout = nn.Dropout(dropout)
-        self.attention_output_norm = norms.of_output("attention")
-        self.ffn_output_norm = norms.of_output("ffn")
-        self.query_norm, self.key_norm, self.value_norm = map(norms.in_heads, ("query", "key", "value"))
+        self.ffn_norm = norm("ffn_norm")
+        self.ffn_input = nn.Linear(dim, settings.ffn_dim)
+        self.ffn_output = nn.Linear(settings.ffn_dim, dim)
+        self.dropout = nn.Dropout(settings.dropout)
+        for name in LAST_NORMS:
+            self.add_module(name, norm(name))
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return (B, T, H) from x (B, T, H); `mask` (B, 1, 1, T) is true at words."""
-        words = mask[:, 0, 0]
-        x = self.add_branch("attention", x, partial(self._attend, mask=mask, words=words), rows=words)
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        """Return (B, T, H) from x (B, T, H); `words` (B, T) is true at words."""
+        x = self.add_branch("attention", x, partial(self._attend, words=words), rows=words)
         return self.add_branch("ffn", x, self._feed_forward, rows=words)
 
-    def _attend(self, x: Tensor, *, mask: Tensor, words: Tensor) -> Tensor:
-        batch, time, dim = x.shape
-        heads = self.query_key_value(x).view(batch, time, 3, self.heads, dim // self.heads)
+    def _attend(self, x: Tensor, *, words: Tensor) -> Tensor:
+        projected = self.query_key_value(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         query, key, value = (
-            self.in_heads(part, projected, words)
-            for part, projected in zip(("query", "key", "value"), heads.permute(2, 0, 3, 1, 4), strict=True)
+            self.in_heads(part, rows, words) for part, rows in zip(PARTS, projected, strict=True)
         )
-        dropout = self.attention_dropout if self.training else 0.0
+        dropout, mask = self.attention_dropout if self.training else 0.0, words[:, None, None]
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-        output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, time, dim))
+        output: Tensor = self.attention_output(mixed.transpose(1, 2).flatten(2))
         return output
 
     def _feed_forward(self, x: Tensor) -> Tensor:
@@ -80,47 +77,18 @@ class SentenceEncoder(nn.Module):
     """Embeddings with sinusoidal positions, encoder layers, a closing norm, pooling, a linear layer."""
 
     def __init__(
-        self,
-        make_norm: PlacedNorms,
-        *,
-        vocabulary: int,
-        classes: int,
-        layers: int,
-        dim: int,
-        heads: int,
-        ffn_dim: int,
-        dropout: float,
-        pre_norm: bool,
-        pooling: Literal["mean", "max", "first"],
-        norm_position: str | None = None,
-        post_layers: int | None = None,
-        qk_norm: Heads | None = None,
-        attention_dropout: float | None = None,
-        init: Literal["xavier"] | None = None,
+        self, make_norm: PlacedNorms, settings: SentenceEncoderConfig, *, vocabulary: int, classes: int
     ) -> None:
         super().__init__()
-        position = norm_position or ("pre" if pre_norm else "post")
-        stack = placements(position, layers, post_layers=post_layers, qk_norm=qk_norm)
-        self.pooling = pooling
+        dim, self.pooling = settings.dim, settings.pooling
+        stack = settings.stack()
         self.embedding = nn.Embedding(vocabulary, dim, padding_idx=PADDING)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
-        self.layers = nn.ModuleList(
-            EncoderLayer(
-                make_norm,
-                stack,
-                index,
-                dim=dim,
-                heads=heads,
-                ffn_dim=ffn_dim,
-                dropout=dropout,
-                attention_dropout=attention_dropout or 0.0,
-            )
-            for index in range(layers)
-        )
+        self.layers = nn.ModuleList(EncoderLayer(make_norm, stack, i, settings) for i in range(len(stack)))
         self.closing_norm = closing_norm(make_norm, stack, dim=dim)
         self.output = nn.Linear(dim, classes)
-        self.dropout = nn.Dropout(dropout)
-        if init == "xavier":
+        self.dropout = nn.Dropout(settings.dropout)
+        if settings.init == "xavier":
             self._draw_by_glorot()
         draw_by_placement(self.layers)
 
@@ -138,9 +106,8 @@ class SentenceEncoder(nn.Module):
         dim = self.embedding.embedding_dim
         x = self.embedding(tokens) * math.sqrt(dim) + sinusoids(tokens.shape[1], dim, tokens.device)
         x = self.dropout(x)
-        mask = words[:, None, None, :]
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, words)
         logits: Tensor = self.output(self.dropout(self._pool(normalized(self.closing_norm, x, words), words)))
         return logits
 

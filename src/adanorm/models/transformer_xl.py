@@ -13,11 +13,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.placements import Heads, Placement, placements
+from adanorm.config.model_sections import TransformerXlConfig
+from adanorm.config.placements import Placement
 from adanorm.models.fast_layers import linear
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
-from adanorm.models.residual import LayerNorms, ResidualLayer, closing_norm, draw_by_placement
+from adanorm.models.residual import (
+    LAST_NORMS,
+    PARTS,
+    ResidualLayer,
+    closing_norm,
+    draw_by_placement,
+    layer_norm,
+)
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 Memory = list[Tensor]  # what each layer was given, (B, up to M, H)
@@ -31,34 +39,25 @@ class Layer(ResidualLayer):
     PROJECTIONS: ClassVar = {"query": ("query",), "key_value": ("key", "value"), "distance": ("key",)}
 
     def __init__(
-        self,
-        make_norm: PlacedNorms,
-        stack: Sequence[Placement],
-        index: int,
-        *,
-        dim: int,
-        heads: int,
-        head_dim: int,
-        ffn_dim: int,
-        dropout: float,
-        attention: Attention,
+        self, make_norm: PlacedNorms, stack: Sequence[Placement], index: int, settings: TransformerXlConfig
     ) -> None:
-        super().__init__(stack[index])
-        self.heads, self.head_dim, self.attention = heads, head_dim, attention
-        inner = heads * head_dim
+        super().__init__()
+        self.placement, self.heads, dim = stack[index], settings.heads, settings.dim
+        self.attention: Attention = relative_attention
+        inner = settings.heads * settings.head_dim
         self.query = nn.Linear(dim, inner, bias=False)
         self.key_value = nn.Linear(dim, 2 * inner, bias=False)
         self.distance = nn.Linear(dim, inner, bias=False)
         self.attention_output = nn.Linear(inner, dim, bias=False)
-        norms = LayerNorms(make_norm, stack, index, dim=dim, heads=heads, head_dim=head_dim)
-        self.attention_norm = norms("attention")
-        self.ffn_input = nn.Linear(dim, ffn_dim)
-        self.ffn_output = nn.Linear(ffn_dim, dim)
-        self.ffn_norm = norms("ffn")
-        self.dropout = nn.Dropout(dropout)
-        self.attention_output_norm = norms.of_output("attention")
-        self.ffn_output_norm = norms.of_output("ffn")
-        self.query_norm, self.key_norm, self.value_norm = map(norms.in_heads, ("query", "key", "value"))
+        width = settings.head_dim if self.placement.over == "head" else inner
+        norm = partial(layer_norm, make_norm, stack, index, dim=dim, width=width)
+        self.attention_norm = norm("attention_norm")
+        self.ffn_input = nn.Linear(dim, settings.ffn_dim)
+        self.ffn_output = nn.Linear(settings.ffn_dim, dim)
+        self.ffn_norm = norm("ffn_norm")
+        self.dropout = nn.Dropout(settings.dropout)
+        for name in LAST_NORMS:
+            self.add_module(name, norm(name))
 
     def forward(
         self, x: Tensor, memory: Tensor, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
@@ -72,13 +71,12 @@ class Layer(ResidualLayer):
     def _attend(
         self, seen: Tensor, *, time: int, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
     ) -> Tensor:
-        shape = (len(seen), -1, self.heads, self.head_dim)
-        query = self.in_heads("query", self.query(seen[:, -time:]).view(shape).transpose(1, 2))
-        key, value = (
-            self.in_heads(part, projected.view(shape).transpose(1, 2))
-            for part, projected in zip(("key", "value"), self.key_value(seen).chunk(2, -1), strict=True)
+        projected = self.query(seen[:, -time:]), *self.key_value(seen).chunk(2, -1)
+        query, key, value = (
+            self.in_heads(part, rows.unflatten(2, (self.heads, -1)).transpose(1, 2))
+            for part, rows in zip(PARTS, projected, strict=True)
         )
-        distance = self.distance(encoding).view(-1, self.heads, self.head_dim).transpose(0, 1)
+        distance = self.distance(encoding).unflatten(1, (self.heads, -1)).transpose(0, 1)
         mixed = self.attention(query, key, value, distance, u.to(query), v.to(query), forbidden)
         output: Tensor = self.attention_output(mixed.transpose(1, 2).flatten(2))
         return output
@@ -91,46 +89,17 @@ class Layer(ResidualLayer):
 class TransformerXl(nn.Module):
     """Bytes to the logits of the next byte, with a memory of earlier segments."""
 
-    def __init__(
-        self,
-        make_norm: PlacedNorms,
-        *,
-        layers: int,
-        dim: int,
-        heads: int,
-        head_dim: int,
-        ffn_dim: int,
-        dropout: float,
-        pre_norm: bool,
-        norm_position: str | None = None,
-        post_layers: int | None = None,
-        qk_norm: Heads | None = None,
-        attention: Attention = relative_attention,
-    ) -> None:
+    def __init__(self, make_norm: PlacedNorms, settings: TransformerXlConfig) -> None:
         super().__init__()
-        position = norm_position or ("pre" if pre_norm else "post")
-        stack = placements(position, layers, post_layers=post_layers, qk_norm=qk_norm)
-        self.embedding = nn.Embedding(BYTES, dim)
+        stack = settings.stack()
+        self.embedding = nn.Embedding(BYTES, settings.dim)
         # The content and position biases u and v of the paper, shared by the layers.
-        self.u = nn.Parameter(torch.empty(heads, head_dim))
-        self.v = nn.Parameter(torch.empty(heads, head_dim))
-        self.layers = nn.ModuleList(
-            Layer(
-                make_norm,
-                stack,
-                index,
-                dim=dim,
-                heads=heads,
-                head_dim=head_dim,
-                ffn_dim=ffn_dim,
-                dropout=dropout,
-                attention=attention,
-            )
-            for index in range(layers)
-        )
-        self.closing_norm = closing_norm(make_norm, stack, dim=dim)
+        self.u = nn.Parameter(torch.empty(settings.heads, settings.head_dim))
+        self.v = nn.Parameter(torch.empty(settings.heads, settings.head_dim))
+        self.layers = nn.ModuleList(Layer(make_norm, stack, i, settings) for i in range(len(stack)))
+        self.closing_norm = closing_norm(make_norm, stack, dim=settings.dim)
         self.output_bias = nn.Parameter(torch.zeros(BYTES))  # the output is tied to the embedding
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(settings.dropout)
         self.apply(_initialize)
         draw_by_placement(self.layers)
         nn.init.normal_(self.u, std=INIT_STD)
@@ -150,23 +119,17 @@ class TransformerXl(nn.Module):
         `memory` is what an earlier call returned, empty at a stream's start; the new one holds the
         last `remember` positions and no gradient. Distances above `clamp` count as `clamp`.
         """
-        x = self.embedding(segment) * self.embedding.embedding_dim**0.5
-        x = self.dropout(x)
+        x = self.dropout(self.embedding(segment) * self.embedding.embedding_dim**0.5)
         memory = memory or [x.new_empty(len(x), 0, x.shape[2])] * len(self.layers)
         time, keys = x.shape[1], memory[0].shape[1] + x.shape[1]
         encoding = self.dropout(distance_encoding(keys, x.shape[2], clamp, x.device).to(x.dtype))
         forbidden = forbidden_keys(time, keys, memory=remember, same_length=same_length, device=x.device)
         following: Memory = []
         for layer, seen in zip(self.layers, memory, strict=True):
-            following.append(_latest(seen, x.detach(), remember))
+            following.append(torch.cat([seen, x.detach()], 1)[:, -remember:])
             x = layer(x, seen, encoding, self.u, self.v, forbidden)
         x = self.dropout(self.closing_norm(x))
         return linear(x, self.embedding.weight, self.output_bias), following
-
-
-def _latest(memory: Tensor, x: Tensor, remember: int) -> Tensor:
-    joined = torch.cat([memory, x], 1)
-    return joined[:, max(0, joined.shape[1] - remember) :]
 
 
 def distance_encoding(keys: int, dim: int, clamp: int | None, device: torch.device) -> Tensor:

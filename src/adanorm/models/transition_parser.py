@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from adanorm.config.model_sections import TransitionParserConfig
 from adanorm.models.fast_layers import sum_rows
 from adanorm.models.norm_sites import PlacedNorms
 
@@ -28,39 +28,32 @@ class TransitionParser(nn.Module):
     def __init__(
         self,
         make_norm: PlacedNorms,
+        settings: TransitionParserConfig,
         *,
         vocabulary: int,
         features: int,
         actions: int,
-        embedding_dim: int,
-        embedding_sd: float,
-        layers: int,
-        dim: int,
-        activation: Literal["relu", "tanh", "cube"],
-        dropout: float,
-        norm_position: Literal["post", "sandwich"] | None = None,
     ) -> None:
         super().__init__()
-        self.position = norm_position or "pre"
-        self.embedding = nn.Embedding(vocabulary, embedding_dim)
-        nn.init.normal_(self.embedding.weight, std=embedding_sd)
-        widths = [features * embedding_dim, *[dim] * layers]
+        self.position, dim = settings.norm_position or "pre", settings.dim
+        self.embedding = nn.Embedding(vocabulary, settings.embedding_dim)
+        nn.init.normal_(self.embedding.weight, std=settings.embedding_sd)
+        widths = [features * settings.embedding_dim, *[dim] * settings.layers]
         self.linears = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(widths))
         self.norms = nn.ModuleList(
-            make_norm(dim, site=f"norms.{index}", after=f"linears.{index}") for index in range(layers)
+            make_norm(dim, site=f"norms.{i}", after=f"linears.{i}") for i in range(settings.layers)
         )
         self.output_norms = nn.ModuleList(
-            make_norm(dim, site=f"output_norms.{index}")
-            for index in range(layers if norm_position == "sandwich" else 0)
+            make_norm(dim, site=f"output_norms.{i}")
+            for i in range(settings.layers if self.position == "sandwich" else 0)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(settings.dropout)
         self.output = nn.Linear(dim, actions)
-        self._activation = ACTIVATIONS[activation]
+        self._activation = ACTIVATIONS[settings.activation]
 
     def forward(self, features: Tensor) -> Tensor:
         """Return logits (B, actions) of features (B, F), ids of words, tags and labels."""
-        embedded = self._embedded_once if features.device.type == "cpu" else self._embedded
-        x = embedded(features)
+        x = self._embedded_once(features) if features.device.type == "cpu" else self._embedded(features)
         for index, norm in enumerate(self.norms):
             x = self.linears[index](x) if index else x
             x = self._activation(x if self.position == "post" else norm(x))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from adanorm.config.model_sections import VisionTransformerConfig
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import Norm
 
@@ -39,43 +40,24 @@ class VisionTransformer(nn.Module):
     A site is named as torchvision names its module, `vit.encoder.layers.encoder_layer_0.ln_1` and so on.
     """
 
-    def __init__(
-        self,
-        make_norm: PlacedNorms,
-        *,
-        image_size: int,
-        patch_size: int,
-        layers: int,
-        dim: int,
-        heads: int,
-        ffn_dim: int,
-        dropout: float,
-        classes: int,
-    ) -> None:
+    def __init__(self, make_norm: PlacedNorms, settings: VisionTransformerConfig, *, classes: int) -> None:
         super().__init__()
-        stack = "vit.encoder.layers.encoder_layer_"
         # In the order in which torchvision makes them, each with the layer before it.
         sites: list[tuple[str, str | None]] = []
-        for index in range(layers):
-            before = f"{stack}{index - 1}.mlp.3" if index else None
-            sites.append((f"{stack}{index}.ln_1", before))
-            sites.append((f"{stack}{index}.ln_2", f"{stack}{index}.self_attention.out_proj"))
-        remaining = iter(sites)
+        before = None
+        for index in range(settings.layers):
+            layer = f"vit.encoder.layers.encoder_layer_{index}"
+            sites += [(f"{layer}.ln_1", before), (f"{layer}.ln_2", f"{layer}.self_attention.out_proj")]
+            before = f"{layer}.mlp.3"
+        remaining = iter([*sites, ("vit.encoder.ln", before)])
 
         def norm_layer(dim: int) -> Norm:
-            site, after = next(remaining, ("vit.encoder.ln", f"{stack}{layers - 1}.mlp.3"))
+            site, after = next(remaining)
             return make_norm(dim, site=site, after=after, closes_stack=site == "vit.encoder.ln")
 
+        stack = settings.layers, settings.heads, settings.dim, settings.ffn_dim, settings.dropout
         self.vit = torchvision_models().VisionTransformer(
-            image_size=image_size,
-            patch_size=patch_size,
-            num_layers=layers,
-            num_heads=heads,
-            hidden_dim=dim,
-            mlp_dim=ffn_dim,
-            dropout=dropout,
-            num_classes=classes,
-            norm_layer=norm_layer,
+            settings.image_size, settings.patch_size, *stack, num_classes=classes, norm_layer=norm_layer
         )
 
     def forward(self, images: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import nn
 
 from adanorm import tasks
 from adanorm.config.experiment import Experiment
-from adanorm.models.norm_sites import NormSites, build_with_norms, compatible_norm
+from adanorm.models.norm_sites import PlacedNorms, build_with_norms, compatible_norm
 from adanorm.norms import backends
 from adanorm.records import environment
 from adanorm.records.environment import numerics_version
@@ -33,7 +33,7 @@ class Prepared(NamedTuple):
     norm_backend: str  # what computes the norms there
     task: TrainingTask
     model: nn.Module
-    sites: NormSites
+    sites: PlacedNorms
 
 
 def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepared:

@@ -1,0 +1,64 @@
+"""MNIST's network and the VGG, against the same written out with torch's own modules."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tests.networks import network
+
+
+def standardized(x: Tensor, *axes: int) -> Tensor:
+    return (x - x.mean(axes, keepdim=True)) / (x.var(axes, unbiased=False, keepdim=True) + 1e-5).sqrt()
+
+
+@pytest.mark.parametrize(
+    ("kind", "norm_axes", "axes"),
+    [
+        ("mnist_cnn", "all", (1, 2, 3)),
+        ("mnist_cnn", "channels", (1,)),
+        ("mnist_cnn", "width", (3,)),
+        ("vgg", "all", (1, 2, 3)),
+        ("vgg", "channels", (1,)),
+    ],
+)
+def test_a_norm_is_over_the_axes_it_says_before_relu_and_pooling(
+    kind: str, norm_axes: str, axes: tuple[int, ...]
+) -> None:
+    model, _ = network(kind, "layernorm-simple", norm_axes=norm_axes)
+    x = images = torch.randn(3, 1, 28, 28) if kind == "mnist_cnn" else torch.randn(3, 3, 32, 32)
+    for index, conv in enumerate(model.convs):
+        x = F.relu(standardized(conv(x), *axes))
+        x = x if (kind, index) == ("vgg", 1) else F.max_pool2d(x, 2)  # inside the VGG's second block
+    torch.testing.assert_close(model(images), model.output(x.flatten(1)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("position", [None, "post", "sandwich"])
+def test_a_hidden_layers_norm_stands_where_the_others_do(position: str | None) -> None:
+    model, _ = network("mnist_cnn", "layernorm-simple", hidden=50, norm_position=position)
+    seen: list[Tensor] = []
+    model.hidden.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    logits = model(torch.randn(3, 1, 28, 28))
+    x = model.hidden(seen[0])
+    x = F.relu(x if position == "post" else standardized(x, 1))
+    x = x if position is None else standardized(x, 1)
+    torch.testing.assert_close(logits, model.output(x), rtol=1e-4, atol=1e-5)
+
+
+def test_five_blocks_leave_one_position_and_more_are_an_error() -> None:
+    model, _ = network("vgg", "adanorm", blocks=[[2], [2], [3], [3], [4]])
+    assert model.output.in_features == 4
+    assert torch.isfinite(model(torch.randn(2, 3, 32, 32))).all()
+    with pytest.raises(ValueError, match=r"model\.blocks: 6 of them leave nothing of 32 pixels to pool"):
+        network("vgg", blocks=[[2]] * 6)
+
+
+def test_without_norms_what_passes_a_vgg_keeps_its_size() -> None:
+    model, _ = network("vgg", "none", blocks=[[64] * 6])
+    seen: list[float] = []
+    for conv in model.convs:
+        conv.register_forward_hook(lambda *call: seen.append(call[2].square().mean().item()))
+    model(torch.randn(2, 3, 32, 32))
+    assert 0.3 < seen[-1] / seen[0] < 3

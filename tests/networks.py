@@ -1,0 +1,49 @@
+"""Small networks of every model section, for tests of what their norms and settings do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from adanorm.config.model_sections import MODELS
+from adanorm.models import build_model
+from adanorm.models.norm_sites import PlacedNorms, build_with_norms
+from adanorm.norms import NormChoice, norm_factory
+
+RESIDUAL = {"layers": 2, "dim": 16, "heads": 2, "ffn_dim": 24, "dropout": 0.0}
+NO_DROPOUT = {f"{of}_dropout": 0.0 for of in ("input", "hidden", "output", "weight")}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "sentence_encoder": {**RESIDUAL, "pre_norm": True, "pooling": "mean"},
+    "transformer_xl": {**RESIDUAL, "pre_norm": False, "head_dim": 6},
+    "recurrent": {"layers": 2, "dim": 10, "embedding_dim": 6, "embedding_bound": 0.1, **NO_DROPOUT},
+    "transition_parser": {
+        "embedding_dim": 5, "embedding_sd": 1.0, "layers": 2, "dim": 16, "activation": "relu", "dropout": 0.0,
+    },
+    "mnist_cnn": {"channels": [4, 6], "kernel_size": 5, "norm_axes": "all"},
+    "vgg": {"blocks": [[4], [6, 8]], "norm_axes": "channels"},
+    "deep_linear": {"layers": 6, "dim": 8, "init": "xavier"},
+}  # fmt: skip
+OF_DATA = {
+    "sentence_encoder": {"vocabulary": 20, "classes": 3}, "transformer_xl": {}, "recurrent": {},
+    "transition_parser": {"vocabulary": 30, "features": 36, "actions": 7}, "mnist_cnn": {"classes": 10},
+    "vgg": {"classes": 5}, "deep_linear": {"inputs": 5, "outputs": 2},
+}  # fmt: skip
+SECTIONS = {section.model_fields["name"].annotation.__args__[0]: section for section in MODELS}  # type: ignore[union-attr]
+
+
+def placed(norm: str = "layernorm", placement: str | Sequence[str] = "all", **params: Any) -> PlacedNorms:
+    """Return the make_norm of a norm by its name."""
+    return PlacedNorms(norm_factory(NormChoice(norm, params)), placement)
+
+
+def network(
+    model: str, norm: str = "layernorm", placement: str | Sequence[str] = "all", **settings: Any
+) -> tuple[Any, PlacedNorms]:
+    """Return a network of a section, with other settings where told, and where its norms are."""
+    sizes = {name: settings.pop(name, size) for name, size in OF_DATA[model].items()}
+    section = SECTIONS[model].model_validate({"name": model, **SETTINGS[model], **settings})
+    make_norm = norm_factory(NormChoice(norm, {"groups": 2} if norm == "groupnorm" else {}))
+    torch.manual_seed(0)
+    return build_with_norms(lambda placed: build_model(section, placed, **sizes), make_norm, placement)
