@@ -79,7 +79,7 @@ def ended(
     """The runs of a norm on RT that ended so."""
     ends = [*((seed, "done") for seed in (*scores, *unlearned)), *((seed, "diverged") for seed in diverged)]
     results = [Result.model_validate({**FACTS, "seed": seed, "status": status}) for seed, status in ends]
-    return Cell("rt", "", "accuracy", results=tuple(results), by_seed=scores, unlearned=tuple(unlearned))
+    return Cell("accuracy", results=tuple(results), by_seed=scores, unlearned=tuple(unlearned))
 
 
 def judged(claim: Claim, folder: Path) -> ClaimResult:

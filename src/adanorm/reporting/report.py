@@ -105,7 +105,7 @@ class RunGroups:
     def _add(self, table: Table, row: str, runs: Cell, line: Sequence[str]) -> None:
         if not runs.folders or runs.folders[0] in self._anchors:
             return
-        first, task, scale = runs.folders[0], title(runs.task), table.study.scale
+        first, task, scale = runs.folders[0], title(runs.runs[0].task.name), table.study.scale
         anchor = f"runs-{first.name.rpartition('-')[2]}"
         self._anchors |= dict.fromkeys(runs.folders, anchor)
         entries = [_run(*ended, line, runs.metric) for ended in zip(runs.folders, runs.results, strict=True)]

@@ -50,17 +50,14 @@ def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> B
     scores = [np.array([_scores(record, metric) for record in side]) for side in records]
     if len({side.shape for side in scores}) > 1:
         return None
-    pairs = [
-        tuple(factors(metric, record.counts[metric]) for record in pair)
-        for pair in zip(*records, strict=True)
-    ]
+    gaps, outputs = scores[1] - scores[0], [record.outputs_digest for side in records for record in side]
     return ByExample(
         seeds,
         reader.seed_series(seeds[0]),
-        digest_of({"outputs": [record.outputs_digest for side in records for record in side]}),
-        tuple(METRICS[metric].sign * float(gap) + 0.0 for gap in (scores[1] - scores[0]).mean(1)),
-        components(scores[1] - scores[0]),
-        factor_gaps(pairs),
+        digest_of({"outputs": outputs}),
+        tuple(METRICS[metric].sign * float(gap) + 0.0 for gap in gaps.mean(1)),
+        components(gaps),
+        _factor_gaps(records, metric),
         tuple(map(seed_split, scores)),
     )
 
@@ -82,15 +79,15 @@ def _scores(record: reader.Record, metric: str) -> Values:
     return by_example(metric, record.counts[metric])
 
 
-def factor_gaps(sides: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, float]:
-    """Return how much of the mean gap between two products of two factors each factor makes up, by its name.
+def _factor_gaps(sides: Sequence[Sequence[reader.Record]], metric: str) -> dict[str, float]:
+    """Return how much of the mean gap each of two factors makes up; {} of a metric without factors.
 
-    `sides` has, for each seed, the factors of the first norm's score and of the second's. A factor's part is
-    its own gap times the mean of the other, so that the parts sum to the gap of the products. {}: no factors.
+    Its own gap times the mean of the other, so that the parts sum to the gap of the products.
     """
     parts: dict[str, float] = {}
-    for first, second in sides:
+    for pair in zip(*sides, strict=True):
+        first, second = (factors(metric, record.counts[metric]) for record in pair)
         for name, other in zip(first, reversed([*first]), strict=True):
             part = (second[name] - first[name]) * (first[other] + second[other]) / 2
-            parts[name] = parts.get(name, 0.0) + part / len(sides)
+            parts[name] = parts.get(name, 0.0) + part / len(sides[0])
     return parts

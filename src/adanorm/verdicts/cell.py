@@ -39,8 +39,6 @@ class Cell:
     are the seeds of those that are no better than a trivial baseline, `wanted` the number of seeds asked for.
     """
 
-    task: str
-    norm: str
     metric: str
     wanted: int = 0
     runs: tuple[Experiment, ...] = ()
@@ -112,10 +110,9 @@ class Cell:
         return f"{mean:.{digits}f}{spread}{lacking}{nothing}"
 
     def verdict(self, spread: Spread | None) -> str:
-        """Return whether the paper's number, one seed's, may come from the runs' distribution.
+        """Return whether the paper's number may be one more run's, whose `spread` is given.
 
-        `spread` is that of one more run. *consistent*, *inconclusive* or *differs*, and the number's
-        percentile; none against a number that is recollected.
+        *consistent*, *inconclusive* or *differs*, and its percentile; none of a number that is recollected.
         """
         number, ended, diverged = self.paper, len(self.results), self.count("diverged")
         if not ended or number is None:
@@ -137,8 +134,7 @@ class Cell:
 def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cell:
     """Return the cell of runs that differ in nothing but their seed, and of all such on record.
 
-    Each run is looked up by its digest, so no other run can enter. Another `metric` than the task's
-    is shown where the runs have it, and is not compared with the paper.
+    Another `metric` than the task's is shown where the runs have it, and is not compared with the paper.
     """
     first, asked = experiments[0], {experiment.seed for experiment in experiments}
     runs = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in asked)]
@@ -169,8 +165,6 @@ def cell_of(
     learned = [(run, result) for run, result in done if run.seed not in unlearned]
     values = {run.seed: _value(run, result, quantity, metric) for run, result in learned}
     return Cell(
-        first.task.name,
-        first.norm.name,
         metric,
         runs=tuple(run for run, _ in ended),
         results=tuple(result for _, result in ended),
@@ -206,18 +200,16 @@ def level(curve: Sequence[float]) -> float | None:
 def top3(evaluations: Sequence[tuple[float, float]]) -> float | None:
     """Return the mean test score of the three evaluations best by validation; None of no evaluation.
 
-    `evaluations` are pairs of a validation score, larger is better, and a test score. The earlier of two that
-    are as good is taken.
+    `evaluations`: a validation score, larger is better, and a test score. Of two as good the earlier counts.
     """
     best = sorted(evaluations, key=lambda evaluation: evaluation[0], reverse=True)[:3]
     return fmean(test for _, test in best) if best else None
 
 
 def unlike_the_papers(run: Experiment) -> str | None:
-    """Return why a run is not to be compared with the paper's number; None where it is.
+    """Return why a run is not compared with the paper's number; None where it is.
 
-    A run is compared where nothing but its seed differs from the settings of the paper's size, or from a
-    preset of them that scores as the paper does.
+    It is where it has the settings of the paper's size, or a preset of them that scores as the paper does.
     """
     if run.norm.path is not None:
         return "a norm from outside"
@@ -278,10 +270,9 @@ def evidence(
     overrides: Sequence[str] = (),
     plan: str | None = None,
 ) -> Evidence:
-    """Return what the records of a folder say of a task at a scale.
+    """Return what the records of a folder say of a task at a scale, under the registered norms and `norms`.
 
-    Its settings are as they come but for `overrides`. The variance is that of the registered norms, and of
-    others that are named.
+    Its settings are as they come but for `overrides`.
     """
     chosen = dict.fromkeys([*preregistration().norms, *norms]) if task in choices("task") else {}
     first_seed = [f"seed={preregistration().plans[plan].first}"] if plan else []

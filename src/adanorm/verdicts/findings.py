@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import product
 from statistics import fmean, geometric_mean
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from adanorm.analyses.spec import Analysis, AnalysisGrid
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.verdicts.comparison import Comparison, compare_gaps
+from adanorm.verdicts.comparison import compare_gaps
 from adanorm.verdicts.conjunction import in_family
 from adanorm.verdicts.preregistration import preregistration
 
@@ -26,7 +26,7 @@ class Finding(Config):
     text: str
     source: str
     analysis: str
-    norms: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] | None = None
+    norms: tuple[str, str] | None = None
     quantities: tuple[str, ...] = ()
     expected: Literal["higher", "lower", "not lower"] | None = None
     table: dict[str, list[bool]] = Field(default={})
@@ -55,8 +55,7 @@ def load_findings() -> list[Finding]:
 def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[FindingRow]:
     """Return a row for each task and quantity that both norms have records of."""
     assert finding.norms is not None, "a comparison names two norms"
-    rows: list[FindingRow] = []
-    comparisons = []
+    rows, comparisons = list[FindingRow](), []
     for task, name in product(analysis.tasks, finding.quantities):
         first, second = (_by_seed(grid, norm, task, name) for norm in finding.norms)
         seeds = sorted(first.keys() & second.keys())
@@ -70,19 +69,14 @@ def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[F
         rows.append(FindingRow(*facts, None, len(gaps), "undecided"))
         comparisons.append(compare_gaps(gaps, level=preregistration().level))
     # What has one seed, or equal gaps, is not tested, and counts for nothing in the correction.
-    tested = iter(in_family([one for one in comparisons if one is not None]))
-    judged = (one and next(tested) for one in comparisons)
-    return [_judged(row, one, finding.expected) for row, one in zip(rows, judged, strict=True)]
-
-
-def _judged(row: FindingRow, comparison: Comparison | None, expected: str | None) -> FindingRow:
-    """Return a row with its p, and whether the second norm is shown to be as expected."""
-    if comparison is None:
-        return row
-    is_as_expected = (comparison.sign == "behind") == (expected == "lower")
-    verdict = "supported" if is_as_expected else "contradicted"
-    is_told = comparison.sign != "not told apart"
-    return row._replace(p=comparison.family_p, verdict=verdict if is_told else row.verdict)
+    tested = [at for at, one in enumerate(comparisons) if one is not None]
+    for at, comparison in zip(tested, in_family([comparisons[at] for at in tested]), strict=True):
+        assert comparison is not None, "tested"
+        is_as_expected = (comparison.sign == "behind") == (finding.expected == "lower")
+        verdict = "supported" if is_as_expected else "contradicted"
+        is_told = comparison.sign != "not told apart"
+        rows[at] = rows[at]._replace(p=comparison.family_p, verdict=verdict if is_told else "undecided")
+    return rows
 
 
 def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[int, float]:

@@ -92,9 +92,8 @@ class Stopping(Config):
 class Plan(Config):
     """A plan of seeds that decides comparisons of two norms: which runs it reads, how, and when.
 
-    `looks` are the numbers of pairs after which a comparison is read; `first` is the first of its seeds.
-    `margins` replace the registered ones. Where there are `folds` (`data.fold` from 1 on), a gap is a
-    fold's mean over seeds, and `overlap` the number of tested examples per example trained on.
+    After `looks` pairs of seeds, from `first` on, a comparison is read. Of `folds` (`data.fold` from 1 on) a
+    gap is a fold's mean over seeds, and `overlap` the number of tested examples per example trained on.
     """
 
     text: str
@@ -131,9 +130,8 @@ class Preregistration(Config):
     @model_validator(mode="after")
     def _every_comparison_has_a_margin(self) -> Preregistration:
         for claim in self.claims:
-            for task in claim.tasks:
-                if self.margin(task, claim.quantity) is None:
-                    raise ValueError(f"claim {claim.id}: no margin of {claim.quantity} on {task}")
+            if lacking := [task for task in claim.tasks if self.margin(task, claim.quantity) is None]:
+                raise ValueError(f"claim {claim.id}: no margin of {claim.quantity} on {lacking[0]}")
         return self
 
     def looks_of(self, plan: str | None) -> Looks:
@@ -147,10 +145,7 @@ class Preregistration(Config):
         return next((name for name, plan in plans if task in plan.tasks), None)
 
     def margin(self, task: str, quantity: str, plan: str | None = None) -> float | None:
-        """Return the smallest difference that matters, or None where the task has none.
-
-        A plan may have a margin of its own for the score.
-        """
+        """Return the smallest difference that matters, of scores perhaps a plan's own; None without one."""
         own = self.plans[plan].margins.get(task) if plan and not quantity.startswith("last_") else None
         return own or (self.margins[task].of(quantity) if task in self.margins else None)
 
@@ -159,10 +154,7 @@ class Preregistration(Config):
         return self.plans[plan].quantity if plan and quantity == "test" else quantity
 
     def scale_of(self, task: str, scale: str) -> str:
-        """Return the scale of the runs of a task that claims at a scale are read of.
-
-        Claims at `small` are read of the paper's size where a CPU trains a task at it.
-        """
+        """Return the scale of the runs that claims at one read: `paper` where a CPU trains a task at it."""
         return "paper" if scale == "small" and task not in self.small else scale
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
@@ -57,37 +57,26 @@ def repetition(recorded: Experiment, repeated: Experiment) -> Repetition:
     assert before is not None, "the record is complete"
     assert after is not None, "so is its repetition"
     alike = (score(reader.result(run.folder())) for run in reader.runs_on_record(recorded))
-    scores = tuple(value for value in alike if value is not None)
-    p = _p(score(after), scores)
+    scores, again, p = tuple(value for value in alike if value is not None), score(after), None
+    if again is not None and len(scores) > 1:
+        spread = Spread(max(stdev(scores), NO_SPREAD), len(scores) - 1)
+        p = place(again, rounding=0.0, mean=fmean(scores), count=len(scores), spread=spread).p
     agreement: Agreement = "open" if p is None else "differs" if p < DIFFERS else "within the seeds' spread"
-    was, now = _written(recorded.folder(), before), _written(repeated.folder(), after)
+    (was, outputs), (now, others) = _written(recorded.folder(), before), _written(repeated.folder(), after)
     if before.status != after.status:
         agreement = "differs"
-    elif was == now:
+    elif (was, outputs) == (now, others):
         agreement = "to the bit"
-    elif len(was.numbers) == len(now.numbers) and all(map(_close, was.numbers, now.numbers)):
+    elif len(was) == len(now) and all(map(_close, was, now)):
         agreement = "within rounding"
-    return Repetition(agreement, score(before), score(after), scores, p)
+    return Repetition(agreement, score(before), again, scores, p)
 
 
-def _p(score: float | None, seeds: Sequence[float]) -> float | None:
-    if score is None or len(seeds) < 2:
-        return None
-    spread = Spread(max(stdev(seeds), NO_SPREAD), len(seeds) - 1)
-    return place(score, rounding=0.0, mean=fmean(seeds), count=len(seeds), spread=spread).p
-
-
-class _Written(NamedTuple):
-    """A run's curve, less its times, with its test scores as the last row; and its outputs."""
-
-    numbers: list[dict[str, float]]
-    outputs: list[str] | None
-
-
-def _written(folder: Path, result: Result) -> _Written:
+def _written(folder: Path, result: Result) -> tuple[list[dict[str, float]], list[str] | None]:
+    """Return a run's curve, less its times, with its test scores as the last row; and its outputs."""
     curve = [{k: v for k, v in row.items() if k != "seconds"} for row in reader.metrics(folder)]
     record = reader.record(folder)
-    return _Written([*curve, result.test or {}], record.outputs() if record.has(OUTPUTS) else None)
+    return [*curve, result.test or {}], record.outputs() if record.has(OUTPUTS) else None
 
 
 def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:

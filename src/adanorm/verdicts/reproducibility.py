@@ -107,12 +107,10 @@ def own_upheld(scores: Scores) -> float | None:
 
 def _together(columns: Sequence[Agreement]) -> Agreement:
     """Return the orders of all columns, and the mean of their other measures, each column counting once."""
-    values: dict[str, list[Any]] = {
-        name: [value for column in columns if (value := getattr(column, name)) is not None]
-        for name in Agreement._fields
-    }
-    counts: dict[str, Any] = {name: sum(values[name]) for name in ("norms", "upheld", "ordered")}
-    for name in ("spearman", "pearson", "variation", "own_upheld"):
-        counts[name] = fmean(values[name]) if values[name] else None
+    measures: dict[str, Any] = {}
+    for name in ("norms", "upheld", "ordered", "spearman", "pearson", "variation", "own_upheld"):
+        values = [value for column in columns if (value := getattr(column, name)) is not None]
+        combined = sum if name in ("norms", "upheld", "ordered") else fmean
+        measures[name] = combined(values) if values else None
     # The orders of one column depend on each other: no p.
-    return columns[0]._replace(task="", p_upheld=None, **counts)
+    return columns[0]._replace(task="", p_upheld=None, **measures)

@@ -19,11 +19,10 @@ from adanorm.verdicts.variance import Scores
 
 def check_margins(study: Study) -> None:
     """Raise ValueError where the study's rule lacks a margin of what it compares."""
-    if (rule := study.rule) is None:
-        return
-    tasks = [study.columns, *(load_study(name).columns for name in rule.with_columns_of)]
-    for task, family in product(chain.from_iterable(tasks), rule.families):
-        rule_margin(rule, task, rule.quantity_of(family))
+    if rule := study.rule:
+        tasks = [study.columns, *(load_study(name).columns for name in rule.with_columns_of)]
+        for task, family in product(chain.from_iterable(tasks), rule.families):
+            rule_margin(rule, task, rule.quantity_of(family))
 
 
 def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
@@ -31,9 +30,8 @@ def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
     own = rule.margins.get(task)
     margin = preregistration().margin(task, quantity) if own is None else own.of(quantity)
     if margin is None:
-        raise ValueError(
-            f"the study's rule: {task} has no margin of the {quantity_title(quantity)}: write it in `margins`"
-        )
+        lacking = f"{task} has no margin of the {quantity_title(quantity)}"
+        raise ValueError(f"the study's rule: {lacking}: write it in `margins`")
     return margin
 
 
@@ -41,9 +39,9 @@ def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
 class Column:
     """Scores of a column by row and seed, larger ones being better, and the difference that matters.
 
-    Where folds are compared, the scores are by norm and fold, and `overlap` is the rule's. `not_compared` has
-    the rows with a run that diverged or did not learn, and how many did: the scores of their other runs would
-    flatter them. `example` is how much one test example is of a score in percent, 0 where that is not known.
+    Of folds the scores are by norm and fold, and `overlap` is the rule's. `not_compared` has the rows with a
+    run that diverged or did not learn, and how many did: their other scores would flatter them. `example` is
+    how much one test example is of a score in percent, 0 where that is not known.
     """
 
     task: str
@@ -66,12 +64,11 @@ class Decision:
     @property
     def not_compared(self) -> dict[str, str]:
         """The rows with a run that diverged or did not learn, and how many did."""
-        known = self.column.not_compared
-        return {row: known[row] for row in self.compared if row in known}
+        return {row: lost for row, lost in self.column.not_compared.items() if row in self.compared}
 
     @property
     def answer(self) -> Answer | None:
-        """Return better, worse, equivalent or open of the first row; None without two shared seeds."""
+        """The answer on the first row; None without two shared seeds."""
         return None if self.comparison is None else self.comparison.answer
 
 
@@ -103,17 +100,15 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
 
     One-sided, and uncorrected: all columns have to show it.
     """
-    level = preregistration().level
-    comparisons = [_compare((first, second), column) for column in columns]
-    known = [one for one in comparisons if one is not None]
-    return all(one.p_of("not inferior") < level for one in known) if len(known) == len(columns) else None
+    known = [one for column in columns if (one := _compare((first, second), column)) is not None]
+    are_shown = [one.p_of("not inferior") < preregistration().level for one in known]
+    return all(are_shown) if len(known) == len(columns) else None
 
 
 def _compare(rows: tuple[str, ...], column: Column, **kind: Any) -> Comparison | None:
     """Return the comparison of rows by the seeds that all of them have."""
-    scores = [column.scores.get(row, {}) for row in rows]
+    scores, level = [column.scores.get(row, {}) for row in rows], preregistration().level
     shared = sorted(set.intersection(*({*by_seed} for by_seed in scores)))
-    signs = (1, -1, -1, 1)[: len(rows)]
-    gaps = [sum(sign * by_seed[seed] for sign, by_seed in zip(signs, scores, strict=True)) for seed in shared]
-    level = preregistration().level
+    signed = [*zip((1, -1, -1, 1), scores, strict=False)]
+    gaps = [sum(sign * by_seed[seed] for sign, by_seed in signed) for seed in shared]
     return compare_gaps(gaps, column.margin, level=level, overlap=column.overlap, **kind)

@@ -30,9 +30,8 @@ class Spread(NamedTuple):
 class TaskVariance:
     """The variance of a task's scores over seeds, which are blocks: score = norm + seed + noise.
 
-    `resolution` is the step of a score, such as 0.2 for the accuracy on 500 images, 0 where it has
-    none; a rounded score has a variance of at least resolution² / 12. `prior_df_at_most` bounds
-    what the other norms count for in a comparison.
+    `resolution` is the step of a score, such as 0.2 for the accuracy on 500 images, 0 where it has none; its
+    variance is then at least resolution² / 12. `prior_df_at_most` bounds what other norms count for.
     """
 
     scores: Scores
@@ -50,10 +49,9 @@ class TaskVariance:
     def of_difference(self, first: str, second: str, *, borrowing: bool = True) -> Spread | None:
         """Return the spread of a seed's difference between two norms; None where nothing tells it.
 
-        Moderated after Smyth (2004): with r the sum of squares that the difference leaves in all
-        norms' residuals, f its degrees of freedom, and d = min(prior_df, f),
-        s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d), on n - 1 + d degrees of freedom. Without
-        `borrowing` the difference's own, d = 0.
+        Moderated after Smyth (2004): with r the sum of squares that it leaves in all norms' residuals, f its
+        degrees of freedom, and d = min(prior_df, f), s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d),
+        on n - 1 + d degrees of freedom. Without `borrowing` the difference's own, d = 0.
         """
         gaps = self.gaps(first, second)
         if not gaps:
@@ -65,17 +63,15 @@ class TaskVariance:
         if own_df + borrowed <= 0:
             return None
         squares = own + (rest * borrowed / rest_df if borrowed else 0.0)
-        least = self.resolution**2 / 6  # of a difference
-        sd = math.sqrt(max(2 * squares / (own_df + borrowed), least))
+        sd = math.sqrt(max(2 * squares / (own_df + borrowed), self.resolution**2 / 6))  # of a difference
         return Spread(sd, own_df + borrowed) if sd > NO_SPREAD else None
 
     @cached_property
     def prior_df(self) -> float:
         """Return the degrees of freedom that the other norms count for (Smyth 2004, section 6.2).
 
-        From the spread of the logarithms of the variances of all pairs of norms: few where some
-        norms are far noisier than others, `prior_df_at_most` where they spread no more than
-        chance has them do. It solves trigamma(d / 2) = the spread that chance leaves unexplained.
+        They solve trigamma(d / 2) = the variance, less what chance makes of it, of the logarithms of the
+        variances of all pairs of norms: few where some norms are far noisier than others.
         """
         from scipy.optimize import brentq
         from scipy.special import digamma, polygamma
@@ -130,9 +126,8 @@ class Prediction(NamedTuple):
 def place(number: float, *, rounding: float, mean: float, count: int, spread: Spread) -> Prediction:
     """Return where a published number lies, given the mean of `count` runs.
 
-    One more run lies at mean + t s sqrt(1 + 1/n), t Student's with the spread's degrees of freedom;
-    the number may have been rounded by up to `rounding`. *differs*: outside the central 95 %;
-    *consistent*: inside the central 80 %; *inconclusive*: between.
+    One more run lies at mean + t s sqrt(1 + 1/n), t Student's with the spread's degrees of freedom; the
+    number may be rounded by up to `rounding`. DIFFERS and CONSISTENT are the limits of the verdicts.
     """
     from scipy.special import stdtr
 
