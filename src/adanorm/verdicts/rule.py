@@ -64,7 +64,8 @@ class Decision:
     @property
     def not_compared(self) -> dict[str, str]:
         """The rows with a run that diverged or did not learn, and how many did."""
-        return {row: lost for row, lost in self.column.not_compared.items() if row in self.compared}
+        known = self.column.not_compared
+        return {row: known[row] for row in self.compared if row in known}
 
     @property
     def answer(self) -> Answer | None:
