@@ -16,17 +16,19 @@ README = PROJECT / "README.md"
 
 
 def readme(tables: Mapping[str, Table]) -> str:
-    """Return README.md with the answers and the table that the records give."""
-    text = _with_part(README.read_text("utf-8"), "answers", answers_markdown())
+    """Return README.md with the answer and the tables that the records give."""
     overview = next(table for table in tables.values() if "readme" in table.study.roles)
-    return _with_part(text, "overview", summary_table(overview))
+    text = README.read_text("utf-8")
+    for part, written in {**answer_parts(), "overview": summary_table(overview)}.items():
+        text = _with_part(text, part, written)
+    return text
 
 
-def answers_markdown() -> str:
-    """Return the answers as the README has them: a sentence, and one row per data set."""
+def answer_parts() -> dict[str, str]:
+    """Return the answer as one sentence, and as one row per data set with the correction for their number."""
     answers = task_answers(question())
     rows = markdown_table(HEADER, answer_rows(answers))
-    return "\n".join([f"**{headline(answers)}**", "", *rows, "", corrections(answers)])
+    return {"answer": f"**{headline(answers)}**", "answers": "\n".join([*rows, "", corrections(answers)])}
 
 
 def summary_table(table: Table) -> str:

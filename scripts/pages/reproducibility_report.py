@@ -12,7 +12,7 @@ from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown_table
 from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.sentences import claim_closing, claim_sentence
-from scripts.pages.readme import answers_markdown, summary_table
+from scripts.pages.readme import answer_parts, summary_table
 
 TEMPLATE = Path(__file__).with_suffix(".md")
 CLAIM_COLUMNS = ("claim", "where", "scale", "what is shown", "what would close it")
@@ -30,7 +30,7 @@ def reproducibility_report(judgements: Sequence[ClaimResult], tables: Mapping[st
     costs = [_cost(overview, task) for task in overview.study.columns]
     template = Environment(keep_trailing_newline=True).from_string(TEMPLATE.read_text("utf-8"))
     return template.render(
-        answers=answers_markdown(),
+        answers="\n\n".join(answer_parts().values()),
         overview=summary_table(overview),
         claims="\n".join(markdown_table(CLAIM_COLUMNS, claims)),
         requirements="\n".join(markdown_table(COST_COLUMNS, filter(None, costs))),
