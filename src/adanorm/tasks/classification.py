@@ -34,8 +34,7 @@ class Classification(TrainingTask):
         self.splits = READERS[type(experiment.data)](experiment.data)
         self.sizes = {split: len(self.splits[split]) for split in ("train", "valid", "test")}
         self.checksums = self.splits.checksums
-        self._settings = experiment.model
-        self._seed = experiment.seed
+        self._settings, self._seed = experiment.model, experiment.seed
         self._smoothing = experiment.training.label_smoothing or 0.0
 
     @property
@@ -45,9 +44,8 @@ class Classification(TrainingTask):
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the network that the configuration names, with as many outputs as labels."""
-        words = len(self.splits.vocabulary)
-        sizes = {"classes": len(self.splits.labels), **({"vocabulary": words} if words else {})}
-        return build_model(self._settings, make_norm, **sizes)
+        sizes = {"vocabulary": words} if (words := len(self.splits.vocabulary)) else {}
+        return build_model(self._settings, make_norm, classes=len(self.splits.labels), **sizes)
 
     def train_batches(self, epoch: int) -> Batches[Batch]:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
@@ -67,10 +65,9 @@ class Classification(TrainingTask):
         """Return accuracy (%) and loss (nats an example), and the predicted label of each example."""
         examples = self.splits[split]
         device = next(model.parameters()).device
-        order = examples.order(None)
         total, predicted = 0.0, torch.empty(len(examples), dtype=torch.long)
         with torch.inference_mode():
-            for indices in order:
+            for indices in examples.order(None):
                 batch = examples.batch(indices).to(device)
                 logits = model(batch.inputs).float()
                 total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
@@ -81,10 +78,8 @@ class Classification(TrainingTask):
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the accuracy (%) of the label that is most frequent in training."""
-        most = self.splits.train.targets.bincount().argmax()
-        return {
-            "majority class": {"accuracy": 100 * float((self.splits[split].targets == most).float().mean())}
-        }
+        is_most = self.splits[split].targets == self.splits.train.targets.bincount().argmax()
+        return {"majority class": {"accuracy": 100 * float(is_most.float().mean())}}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return whether the label of each test example is right."""

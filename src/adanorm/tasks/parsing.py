@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +23,7 @@ from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read
 from adanorm.data.treebanks.trees import Tree, is_projective, projectivized
 from adanorm.metrics.attachment import attachment, left_out
 from adanorm.models import arc_standard, build_model
-from adanorm.models.arc_standard import LABELLED, WORDS, States
+from adanorm.models.arc_standard import FIRST_WORD, LABELLED, WORDS, States
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
@@ -44,11 +45,10 @@ class Parsing(TrainingTask):
         if experiment.task.metric.startswith("las") and not self.vocabulary.labels:
             raise ValueError(f"task.metric={experiment.task.metric}: the training trees have no labels")
         self._vectors: dict[int, Tensor] = {}
-        if "vectors" in (local := self._data.local_files()):
+        for path in self._data.local_files().get("vectors", []):
             assert isinstance(self._model, TransitionParserConfig)
-            path, digest = local["vectors"][0], hashlib.sha256()
-            wanted, dim = self.vocabulary.word_ids, self._model.embedding_dim
-            self._vectors = read_vectors(path, wanted, dim, digest.update)
+            digest, dim = hashlib.sha256(), self._model.embedding_dim
+            self._vectors = read_vectors(path, self.vocabulary.word_ids, dim, digest.update)
             self.checksums[f"vectors/{path.name}"] = digest.hexdigest()
         for split in ("valid", "test"):
             if all(all(left_out(tree, self._data.scoring)) for tree in self.trees[split]):
@@ -59,10 +59,7 @@ class Parsing(TrainingTask):
 
     @cached_property
     def _followed(self) -> dict[str, tuple[ArrayExamples, dict[str, int]]]:
-        """The transitions of the oracle by split, and the counts of what it has none for.
-
-        Made when they are asked for: parsing needs none.
-        """
+        """The oracle's transitions by split, and counts; made when asked for: parsing needs none."""
         return {split: self._transitions_of(split) for split in ("train", "valid")}
 
     @property
@@ -82,7 +79,6 @@ class Parsing(TrainingTask):
     def _transitions_of(self, split: str) -> tuple[ArrayExamples, dict[str, int]]:
         trees = self.trees[split]
         projective = [is_projective(tree.heads) for tree in trees]
-        crossing = projective.count(False)
         lifts = split == "train" and self._data.non_projective == "projectivize"
         both = zip(trees, projective, strict=True)
         followed = [tree if good else projectivized(tree) for tree, good in both if good or lifts]
@@ -92,7 +88,7 @@ class Parsing(TrainingTask):
         return examples, {
             "sentences": len(trees),
             "words": sum(map(len, trees)),
-            "non_projective": crossing,
+            "non_projective": projective.count(False),
             "without_transitions": len(trees) - len(followed),
             "transitions": len(examples),
         }
@@ -118,10 +114,8 @@ class Parsing(TrainingTask):
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy summed over transitions in nats, and their number."""
-        logits = model(batch.inputs)
-        return Loss(
-            F.cross_entropy(logits.float(), batch.targets.long(), reduction="sum"), len(batch.targets)
-        )
+        logits = model(batch.inputs).float()
+        return Loss(F.cross_entropy(logits, batch.targets.long(), reduction="sum"), len(batch.targets))
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return attachment scores (%), and the predicted heads of each sentence, `head` or `head:label`.
@@ -133,16 +127,20 @@ class Parsing(TrainingTask):
         metrics = dict(scores.metrics)
         if split == "valid":
             metrics["loss"] = self._loss(model, self.examples[split])
-        outputs = [" ".join(_arc(*arc) for arc in zip(*sentence, strict=True)) for sentence in parsed]
+        outputs = [
+            " ".join(
+                str(head) if label == "_" else f"{head}:{label}" for head, label in zip(*arcs, strict=True)
+            )
+            for arcs in parsed
+        ]
         return Evaluation(metrics, outputs, scores.signatures)
 
     def _loss(self, model: nn.Module, examples: ArrayExamples) -> float:
         device = next(model.parameters()).device
         total = 0.0
         with torch.inference_mode():
-            for start in range(0, len(examples), EVALUATED):
-                batch = examples.batch(np.arange(start, min(start + EVALUATED, len(examples)))).to(device)
-                total += self.loss(model, batch).total.double().item()
+            for batch in Batches(examples, replace(examples, batch_size=EVALUATED).order(None)):
+                total += self.loss(model, batch.to(device)).total.double().item()
         return total / len(examples)
 
     def parse(self, model: nn.Module, trees: Sequence[Tree]) -> list[tuple[list[int], list[str]]]:
@@ -156,20 +154,19 @@ class Parsing(TrainingTask):
             chosen = trees[start : start + TOGETHER]
             states = greedy(model, self.vocabulary.encode(chosen), self.vocabulary)
             for first, end in itertools.pairwise(states.starts.tolist()):
-                heads, labels = (
-                    states.heads[first + 2 : end].tolist(),
-                    states.labels[first + 2 : end].tolist(),
-                )
-                parsed.append(([head - 1 for head in heads], [names[label] for label in labels]))
+                words = slice(first + FIRST_WORD, end)
+                labels = [names[label] for label in states.labels[words].tolist()]
+                parsed.append(((states.heads[words] - 1).tolist(), labels))
         return parsed
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return attachment scores (%) of every word under its neighbor, the outermost under the root."""
         trees = self.trees[split]
         labels = [["_"] * len(tree) for tree in trees]
-        left = [list(range(len(tree))) for tree in trees]
-        right = [[*range(2, len(tree) + 1), 0] for tree in trees]
-        sides = {"left neighbor": left, "right neighbor": right}
+        sides = {
+            "left neighbor": [[*range(len(tree))] for tree in trees],
+            "right neighbor": [[*range(2, len(tree) + 1), 0] for tree in trees],
+        }
         return {
             name: attachment(trees, list(zip(heads, labels, strict=True)), self._data.scoring).metrics
             for name, heads in sides.items()
@@ -179,15 +176,10 @@ class Parsing(TrainingTask):
         """Return the right heads of each test sentence and the words that count."""
         rows = []
         for tree, line in zip(self.trees["test"], outputs, strict=True):
-            heads = [int(arc.partition(":")[0]) for arc in line.split(" ")]
-            counts = [not out for out in left_out(tree, self._data.scoring)]
-            right = sum(a == b and c for a, b, c in zip(tree.heads, heads, counts, strict=True))
-            rows.append([right, sum(counts)])
+            arcs = zip(tree.heads, line.split(" "), left_out(tree, self._data.scoring), strict=True)
+            right = [head == int(arc.partition(":")[0]) for head, arc, out in arcs if not out]
+            rows.append([sum(right), len(right)])
         return {"uas": rows}
-
-
-def _arc(head: int, label: str) -> str:
-    return str(head) if label == "_" else f"{head}:{label}"
 
 
 def transitions(trees: Sequence[Tree], vocabulary: Vocabulary, batch_size: int) -> ArrayExamples:

@@ -46,10 +46,8 @@ class Regression(TrainingTask):
         chosen = self.splits[split]
         device = next(model.parameters()).device
         with torch.inference_mode():
-            parts = [
-                model(chosen.batch(indices).to(device).inputs).float().cpu() for indices in chosen.order(None)
-            ]
-        predictions = torch.cat(parts)
+            batches = Batches(chosen, chosen.order(None))
+            predictions = torch.cat([model(batch.to(device).inputs).float().cpu() for batch in batches])
         error = (predictions - chosen.targets).double().square().mean().item()
         return Evaluation({"loss": error}, [" ".join(map(repr, row)) for row in predictions.tolist()])
 
@@ -68,11 +66,8 @@ class Regression(TrainingTask):
 def examples(data: GaussianConfig) -> dict[str, ArrayExamples]:
     """Return the examples of each split: inputs (N, inputs), targets (N, outputs)."""
     sizes = {"train": data.train_size, "valid": data.valid_size, "test": data.test_size}
-    drawn = synthetic.linear_map(
-        sum(sizes.values()), inputs=data.inputs, outputs=data.outputs, noise=data.noise
-    )
-    inputs, targets = (torch.split(torch.from_numpy(values), list(sizes.values())) for values in drawn)
-    return {
-        split: ArrayExamples(inputs[index], targets[index], data.batch_size)
-        for index, split in enumerate(sizes)
-    }
+    total, outputs = sum(sizes.values()), data.outputs
+    drawn = synthetic.linear_map(total, inputs=data.inputs, outputs=outputs, noise=data.noise)
+    inputs, targets = (torch.split(torch.from_numpy(values), [*sizes.values()]) for values in drawn)
+    parts = zip(sizes, inputs, targets, strict=True)
+    return {split: ArrayExamples(x, y, data.batch_size) for split, x, y in parts}

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.config.sections import DecodingConfig
 from adanorm.data.examples import Batches
 from adanorm.data.inspection import Inspection
 from adanorm.data.translation.fairseq_library import fairseq
@@ -66,25 +65,22 @@ class Translation(TrainingTask):
         return Loss(label_smoothed_loss(logits, batch.target, smoothing=self._smoothing), batch.units)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return the loss on `valid`, or translations of `test` and their BLEU, chrF and length."""
-        if split == "valid":
-            return self._losses(model, split)
-        penalty = self._best_penalty(model)
-        score = self.score(model, split, length_penalty=penalty)
-        if self._decoding.length_penalties is None:
-            return score
-        return score._replace(signatures={**(score.signatures or {}), "length_penalty": f"{penalty:g}"})
+        """Return the loss on `valid`, or translations of `test` and their BLEU, chrF and length.
 
-    def _best_penalty(self, model: nn.Module) -> float:
-        """Return the length penalty of the best validation BLEU, the first such one."""
+        Of several length penalties it is the first with the best validation BLEU.
+        """
+        if split == "valid":
+            return self._losses(model)
         penalties = self._decoding.length_penalties
         if penalties is None:
-            return self._decoding.length_penalty
-        return max(penalties, key=lambda p: self.score(model, "valid", length_penalty=p).metrics["bleu"])
+            return self.score(model, split, length_penalty=self._decoding.length_penalty)
+        best = max(penalties, key=lambda p: self.score(model, "valid", length_penalty=p).metrics["bleu"])
+        score = self.score(model, split, length_penalty=best)
+        return score._replace(signatures={**(score.signatures or {}), "length_penalty": f"{best:g}"})
 
-    def _losses(self, model: nn.Module, split: str) -> Evaluation:
-        """Return label-smoothed and plain loss in nats a target subword."""
-        pairs = self.corpus.splits[split]
+    def _losses(self, model: nn.Module) -> Evaluation:
+        """Return label-smoothed and plain validation loss in nats a target subword."""
+        pairs = self.corpus.splits["valid"]
         device = next(model.parameters()).device
         smoothed, plain, units = 0.0, 0.0, 0
         with torch.no_grad():  # fairseq keeps position encodings made here: no inference tensors
@@ -102,43 +98,37 @@ class Translation(TrainingTask):
         pairs = self.corpus.splits[split]
         outputs: list[str] = [""] * len(pairs)
         for indices in pairs.order(self._decoding.batch_tokens, None):
-            sources = pairs.sources(indices)
-            translations = self.translate(model, sources, length_penalty=length_penalty)
+            translations = self.translate(model, pairs.sources(indices), length_penalty=length_penalty)
             for index, translation in zip(indices, translations, strict=True):
                 outputs[int(index)] = translation
-        scores, signatures = self._bleu(split, outputs)
+        scored = self._bleu(split, outputs)
         words, text = self.corpus.beside_references(split, outputs)
-        scores["chrf"], signatures["chrf"] = chrf(*text, lowercase=self._data.lowercase)
-        scores["length_ratio"] = length_ratio(*words)
-        return Evaluation(scores, outputs, signatures)
+        scored["chrf"] = chrf(*text, lowercase=self._data.lowercase)
+        metrics = {name: score for name, (score, _) in scored.items()}
+        signatures = {name: signature for name, (_, signature) in scored.items()}
+        return Evaluation({**metrics, "length_ratio": length_ratio(*words)}, outputs, signatures)
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the kinds of BLEU (%) of the source sentences taken for their translations."""
         dictionary, source = self.corpus.dictionaries[0], self.corpus.splits[split].dataset.src
         copied = [Bpe.join(dictionary.string(source[i])) for i in range(len(source))]
-        return {"copied source": self._bleu(split, copied)[0]}
+        return {"copied source": {kind: score for kind, (score, _) in self._bleu(split, copied).items()}}
 
-    @property
-    def _kinds(self) -> list[str]:
-        """The kinds of BLEU that a target language has: only German writes compounds with hyphens."""
-        return [kind for kind in KINDS if kind != "compound_bleu" or self._data.languages[1] == "de"]
-
-    def _bleu(self, split: str, outputs: list[str]) -> tuple[dict[str, float], dict[str, str]]:
-        """Return the kinds of BLEU of a split's translations, and their signatures."""
-        words, text = self.corpus.beside_references(split, outputs)
-        scores, signatures = {}, {}
-        for kind in self._kinds:
-            compared = sides(kind, words, text)
-            scores[kind], signatures[kind] = bleu(kind, *compared, lowercase=self._data.lowercase)
-        return scores, signatures
+    def _bleu(self, split: str, outputs: list[str]) -> dict[str, tuple[float, str]]:
+        """Return each kind of BLEU of a split's translations, with its signature."""
+        compared, lowercase = self._compared(split, outputs), self._data.lowercase
+        return {kind: bleu(kind, *both, lowercase=lowercase) for kind, both in compared.items()}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return what each kind of BLEU counts of each test pair."""
-        words, text = self.corpus.beside_references("test", list(outputs))
-        return {
-            kind: ngram_counts(kind, *sides(kind, words, text), lowercase=self._data.lowercase)
-            for kind in self._kinds
-        }
+        compared, lowercase = self._compared("test", list(outputs)), self._data.lowercase
+        return {kind: ngram_counts(kind, *both, lowercase=lowercase) for kind, both in compared.items()}
+
+    def _compared(self, split: str, outputs: list[str]) -> dict[str, tuple[list[str], list[str]]]:
+        """Return what each kind of BLEU compares; only German writes compounds with hyphens."""
+        both = self.corpus.beside_references(split, outputs)
+        into_german = self._data.languages[1] == "de"
+        return {kind: sides(kind, *both) for kind in KINDS if kind != "compound_bleu" or into_german}
 
     def encode(self, line: str) -> Tensor:
         """Return the source ids (S,) of a line of text, with their end."""
@@ -158,8 +148,15 @@ class Translation(TrainingTask):
         padded = fairseq().data.data_utils.collate_tokens(sources, dictionary.pad(), left_pad=True)
         lengths = torch.tensor([len(row) for row in sources])
         net_input = {"src_tokens": padded.to(device), "src_lengths": lengths.to(device)}
-        penalty = self._decoding.length_penalty if length_penalty is None else length_penalty
-        generator = _generator(model, dictionary, self._decoding, penalty)
+        decoding = self._decoding
+        generator = fairseq().sequence_generator.SequenceGenerator(
+            [model],
+            dictionary,
+            beam_size=decoding.beam,
+            len_penalty=decoding.length_penalty if length_penalty is None else length_penalty,
+            max_len_a=decoding.max_ratio,
+            max_len_b=decoding.max_extra,
+        )
         with torch.no_grad():
             found: Sequence[Any] = generator.generate([model], {"net_input": net_input})
         return [Bpe.join(dictionary.string(best[0]["tokens"].cpu())) for best in found]
@@ -169,17 +166,6 @@ def _logits(model: nn.Module, batch: PairBatch) -> Tensor:
     """Return logits (N, V) of the targets that count."""
     logits: Tensor = model(batch.source, batch.previous, batch.counted, has_padding=batch.has_padding)
     return logits.float()
-
-
-def _generator(model: nn.Module, dictionary: Any, decoding: DecodingConfig, length_penalty: float) -> Any:
-    return fairseq().sequence_generator.SequenceGenerator(
-        [model],
-        dictionary,
-        beam_size=decoding.beam,
-        len_penalty=length_penalty,
-        max_len_a=decoding.max_ratio,
-        max_len_b=decoding.max_extra,
-    )
 
 
 class _LabelSmoothedLoss(torch.autograd.Function):
