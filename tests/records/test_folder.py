@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ DIVERGED = Result(status="diverged", **FACTS)
 FAILED = Result(status="failed", **FACTS)
 
 
-def test_what_a_record_is_of_is_written_first_and_its_result_last(folder: RunFolder) -> None:
+def test_what_a_record_is_of_is_written_first_its_result_last_and_a_whole_one_not_again(
+    folder: RunFolder,
+) -> None:
     with folder.recording(IDENTITY, ENVIRONMENT) as recording:
         assert not recording.is_complete
         assert names(folder) == {"config.yaml", "environment.json"}
@@ -48,13 +51,11 @@ def test_what_a_record_is_of_is_written_first_and_its_result_last(folder: RunFol
     assert names(folder) == {"config.yaml", "environment.json", "result.json"}
     assert reader.is_complete(folder.path)
     assert not is_locked(folder.path)
-
-
-def break_off(folder: RunFolder, error: BaseException, result: Result | None) -> None:
-    with folder.recording(IDENTITY, ENVIRONMENT) as recording:
-        folder.checkpoint.touch()
-        recording.result = result
-        raise error
+    before = {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)}
+    with folder.recording({"task": "another"}, ENVIRONMENT) as recording:
+        assert recording.is_complete
+        recording.result = FAILED
+    assert {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)} == before
 
 
 def test_changes_of_the_code_are_kept_with_the_record_of_the_start_that_had_them(folder: RunFolder) -> None:
@@ -65,17 +66,16 @@ def test_changes_of_the_code_are_kept_with_the_record_of_the_start_that_had_them
         recording.result = FAILED
 
 
-def test_an_interruption_leaves_the_record_unfinished_with_its_checkpoint(folder: RunFolder) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        break_off(folder, KeyboardInterrupt(), None)
-    assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt"}
+@pytest.mark.parametrize(("result", "written"), [(None, set()), (FAILED, {"result.json"})])
+def test_what_broke_off_or_failed_keeps_its_checkpoint_for_the_next_start(
+    folder: RunFolder, result: Result | None, written: set[str]
+) -> None:
+    with suppress(KeyboardInterrupt), folder.recording(IDENTITY, ENVIRONMENT) as recording:
+        folder.checkpoint.touch()
+        recording.result = result
+        raise KeyboardInterrupt
+    assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt", *written}
     assert not is_locked(folder.path)
-
-
-def test_a_failure_is_recorded_and_its_checkpoint_stays_for_the_next_start(folder: RunFolder) -> None:
-    with pytest.raises(RuntimeError):
-        break_off(folder, RuntimeError(), FAILED)
-    assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt", "result.json"}
     assert not reader.is_complete(folder.path)
     with folder.recording(IDENTITY, ENVIRONMENT) as again:
         assert not again.is_complete
@@ -95,13 +95,7 @@ def test_what_a_later_version_has_written_is_left_as_it_is(folder: RunFolder) ->
     assert later.read_text() == '{"schema": 2, "status": "done"}'
 
 
-def test_the_code_of_what_comes_from_outside_is_copied_into_the_record(folder: RunFolder) -> None:
-    code = {"own/norms.py": b"x = 1\n", "own/sites.py": b"y = 2\n"}
-    with folder.recording(IDENTITY, ENVIRONMENT, code):
-        assert {name: (folder.path / "code" / name).read_bytes() for name in code} == code
-
-
-def test_links_in_a_folder_from_somebody_else_are_replaced_and_not_followed(
+def test_code_from_outside_is_copied_and_links_of_somebody_else_are_replaced_and_not_followed(
     folder: RunFolder, tmp_path: Path
 ) -> None:
     folder.path.mkdir(parents=True)
@@ -111,27 +105,24 @@ def test_links_in_a_folder_from_somebody_else_are_replaced_and_not_followed(
     (folder.path / "code").symlink_to(mine)
     for name in ("config.yaml", "config.yaml.tmp", "metrics.jsonl", "result.json.tmp"):
         (folder.path / name).symlink_to(mine / "file")
-    with folder.recording(IDENTITY, ENVIRONMENT, {"own/norms.py": b"x = 1\n"}) as recording:
+    code = {"own/norms.py": b"x = 1\n", "own/sites.py": b"y = 2\n"}
+    with folder.recording(IDENTITY, ENVIRONMENT, code) as recording:
         folder.write_rows([])
         folder.add_row({"update": 1})
         recording.result = DIVERGED
+    assert {name: (folder.path / "code" / name).read_bytes() for name in code} == code
     assert (mine / "file").read_text() == "mine"
     assert not any((mine / "own").iterdir())
     assert not any(path.is_symlink() for path in folder.path.rglob("*"))
 
 
-def test_a_complete_record_is_not_written_again(folder: RunFolder) -> None:
-    with folder.recording(IDENTITY, ENVIRONMENT) as recording:
-        recording.result = DIVERGED
-    before = {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)}
-    with folder.recording({"task": "another"}, ENVIRONMENT) as recording:
-        assert recording.is_complete
-        recording.result = FAILED
-    assert {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)} == before
-
-
-def test_a_folder_that_another_process_writes_is_left_alone(folder: RunFolder) -> None:
+def test_a_folder_that_another_process_writes_is_left_alone_and_a_killed_ones_lock_is_nobodys(
+    folder: RunFolder,
+) -> None:
+    assert not is_locked(folder.path), "nothing is there"
     folder.path.mkdir(parents=True)
+    (folder.path / "run.lock").touch()
+    assert not is_locked(folder.path)
     with FileLock(folder.path / "run.lock"):
         assert is_locked(folder.path)
         with (
@@ -142,35 +133,17 @@ def test_a_folder_that_another_process_writes_is_left_alone(folder: RunFolder) -
     assert names(folder) == set()
 
 
-def test_a_lock_that_a_killed_process_left_is_nobodys(folder: RunFolder) -> None:
-    folder.path.mkdir(parents=True)
-    assert not is_locked(folder.path), "nothing is there"
-    (folder.path / "run.lock").touch()
-    assert not is_locked(folder.path)
-
-
 def test_rows_after_the_checkpoint_are_dropped(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
-    folder.write_rows([])
-    assert reader.metrics(folder.path) == []
     for update in (1, 2, 3):
         folder.add_row({"update": update})
     folder.write_rows([{"update": 1}, {"update": 2}])
     assert reader.metrics(folder.path) == [{"update": 1}, {"update": 2}]
     with pytest.raises(ValueError, match="not JSON compliant"):
         folder.add_row({"loss": float("nan")})
-
-
-def test_rows_of_test_scores_and_of_an_analysis_lie_beside_those_of_metrics(folder: RunFolder) -> None:
-    folder.path.mkdir(parents=True)
-    folder.add_row({"update": 1}, to=folder.test_rows)
-    assert reader.record(folder.path).rows("test_metrics.jsonl") == [{"update": 1}]
-    folder.write_rows([{"update": 2}], to=folder.test_rows)
-    assert reader.record(folder.path).rows("test_metrics.jsonl") == [{"update": 2}]
-    RunFolder(folder.path, rows="rows.jsonl").add_row({"update": 3})
-    assert reader.record(folder.path).rows("rows.jsonl") == [{"update": 3}]
-    assert reader.metrics(folder.path) == []
-    assert folder.weights.name == "weights.safetensors"
+    folder.write_rows([{"update": 3}], to=folder.test_rows)
+    folder.add_row({"update": 4}, to=folder.test_rows)
+    assert reader.record(folder.path).rows("test_metrics.jsonl") == [{"update": 3}, {"update": 4}]
 
 
 def test_of_a_row_that_the_disk_has_no_room_for_nothing_is_left(folder: RunFolder) -> None:

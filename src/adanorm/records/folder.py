@@ -47,16 +47,9 @@ class RunFolder:
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
         self.path, self.rows = path, path / rows
-
-    @property
-    def checkpoint(self) -> Path:
-        """The training state of an unfinished run."""
-        return self.path / "checkpoint.pt"
-
-    @property
-    def weights(self) -> Path:
-        """The best weights of a finished run."""
-        return self.path / "weights.safetensors"
+        self.test_rows = path / "test_metrics.jsonl"  # the test scores of evaluations, which choose nothing
+        self.checkpoint = path / "checkpoint.pt"  # the training state of an unfinished run
+        self.weights = path / "weights.safetensors"  # the best weights of a finished run
 
     @contextmanager
     def recording(
@@ -94,7 +87,11 @@ class RunFolder:
                 yield recording
             finally:
                 if recording.result is not None:
-                    self._end(recording.result)
+                    result = recording.result.sealed(digests(self.path))
+                    write_whole(self.path / "result.json", result)
+                    if recording.result.is_complete:
+                        for leftover in (*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")):
+                            leftover.unlink(missing_ok=True)
 
     def _check_version(self) -> None:
         values = reader.record(self.path).values
@@ -102,12 +99,6 @@ class RunFolder:
         if isinstance(schema, int | float) and schema > reader.SCHEMA:
             path = self.path / "result.json"
             raise ValueError(f"{path}: of schema {schema}, from a later version of the suite: left as it is")
-
-    def _end(self, result: Ended) -> None:
-        write_whole(self.path / "result.json", result.sealed(digests(self.path)))
-        if result.is_complete:
-            for leftover in (*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")):
-                leftover.unlink(missing_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -124,18 +115,13 @@ class RunFolder:
         except Timeout:
             raise HeldError(f"{shown(self.path)} is being written by another process") from None
 
-    @property
-    def test_rows(self) -> Path:
-        """The test scores of every evaluation, which choose nothing."""
-        return self.path / "test_metrics.jsonl"
-
     def write_rows(self, rows: Sequence[Mapping[str, Any]], *, to: Path | None = None) -> None:
         """Write all rows so far, of metrics unless `to` says more: a resumed run goes on after those."""
-        write_whole(to or self.rows, "".join(map(_line, rows)).encode())
+        write_whole(to or self.rows, b"".join(map(_line, rows)))
 
     def add_row(self, row: Mapping[str, Any], *, to: Path | None = None) -> None:
         """Append a row, of metrics unless `to` says more; a full disk leaves no half of it."""
-        left, path = _line(row).encode(), to or self.rows
+        left, path = _line(row), to or self.rows
         with naming(path), path.open("ab", buffering=0) as file:
             before = file.tell()
             try:
@@ -158,11 +144,11 @@ class RunFolder:
             from adanorm.metrics import by_example
 
             values = {"outputs": outputs_digest(text), "counts": by_example.as_text(counted)}
-            write_whole(self.path / COUNTS, (json.dumps(values) + "\n").encode())
+            write_whole(self.path / COUNTS, _line(values))
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, allow_nan=False) + "\n"
+def _line(row: Mapping[str, Any]) -> bytes:
+    return (json.dumps(row, allow_nan=False) + "\n").encode()
 
 
 def is_locked(path: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class Log(NamedTuple):
     """Where a run's rows of metrics go, and its test scores at the end, with the update they are of."""
 
     row: Callable[[Row], None]
-    test: Callable[[Mapping[str, float], int], None]
+    test: Callable[[Row, float], None]
 
 
 @contextmanager
@@ -42,11 +42,11 @@ def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]
             identity = yaml.safe_dump(experiment.identity(), sort_keys=False)
             writer.add_text("configuration", f"```\n{identity}```")
 
-            def add(values: Mapping[str, float], update: float) -> None:
+            def add(values: Row, update: float) -> None:
                 for name, value in values.items():
                     writer.add_scalar(name, value, int(update))
 
-            yield Log(lambda row: add(row, row["update"]), lambda scores, update: add(_test(scores), update))
+            yield Log(lambda row: add(row, row["update"]), add)
     else:
         import wandb
 
@@ -63,15 +63,11 @@ def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]
         ) as run:
             yield Log(
                 lambda row: run.log(row, step=int(row["update"])),
-                lambda scores, update: run.summary.update(_test(scores)),
+                lambda scores, update: run.summary.update(scores),
             )
         if logger.mode == "offline":
             path = shown(Path(run.dir).parent)
             print(f"wandb, offline: {path}\n  upload it with: wandb sync {shlex.quote(path)}", flush=True)
-
-
-def _test(scores: Mapping[str, float]) -> dict[str, float]:
-    return {f"test_{name}": score for name, score in scores.items()}
 
 
 def _events(experiment: Experiment, folder: Path) -> Path:

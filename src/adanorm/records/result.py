@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,6 +22,7 @@ class Ended(BaseModel):
         frozen=True, strict=True, extra="ignore", allow_inf_nan=False, populate_by_name=True
     )
 
+    NULLS: ClassVar[tuple[str, ...]] = ()  # what is there as null where an ended record has none
     version: Literal[1] = Field(default=1, alias="schema")
     status: Status
     # At the end of the file; a record of older times lacks both.
@@ -34,21 +35,19 @@ class Ended(BaseModel):
 
     def to_json(self) -> bytes:
         """Return the content of result.json."""
+        nulls = self.NULLS if self.is_complete else ()
         values = self.model_dump(by_alias=True)
-        written = {key: value for key, value in values.items() if value is not None or key in self._nulls()}
-        return as_json(written)
+        return as_json({key: value for key, value in values.items() if value is not None or key in nulls})
 
     def sealed(self, files: dict[str, str]) -> bytes:
         """Return the content of result.json with the SHA-256 of the record's other files, and its own."""
         return as_json(with_checksum({**json.loads(self.to_json()), "files": files}))
 
-    def _nulls(self) -> tuple[str, ...]:
-        return ()
-
 
 class Result(Ended):
     """What a run came to. Metrics are by name, `steps` updates, and sites names of modules."""
 
+    NULLS = ("valid", "test")
     task: str
     norm: str
     scale: str
@@ -74,9 +73,6 @@ class Result(Ended):
     diverged: str | None = None  # why
     error: str | None = None  # of a run that failed
     dry_run: dict[str, int] | None = None  # of a dry run, which is no result: `peak_memory` in bytes
-
-    def _nulls(self) -> tuple[str, ...]:
-        return ("valid", "test") if self.is_complete else ()
 
     def test_score(self, metric: str) -> float:
         """Return a test score of a run that is done."""

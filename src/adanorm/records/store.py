@@ -7,7 +7,6 @@ merges them line by line.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -18,14 +17,12 @@ from typing import Any, TypeVar
 from filelock import FileLock
 
 from adanorm.files import CHECKSUM, checksum_of, with_checksum, write_whole
-from adanorm.records.check import COUNTS, FILES, OUTPUTS, packed, unpacked
+from adanorm.records.check import COUNTS, FILES, OUTPUTS, outputs_digest, packed, unpacked
 
 Made = TypeVar("Made")
 SUFFIX = ".jsonl"
-BESIDE = {
-    OUTPUTS: "outputs",
-    COUNTS: "counts",
-}  # files that have a line of their own, in <folder>.<key>.jsonl
+# Files that have a line of their own, in <folder>.<key>.jsonl.
+BESIDE = {OUTPUTS: "outputs", COUNTS: "counts"}
 
 
 class Line:
@@ -66,7 +63,7 @@ class Line:
         texts = _texts(file, BESIDE[name], state).get(self.run, ())
         # The first records were counted after they had been kept: their lines name no counts.
         is_later = name == COUNTS and digest is None
-        return next((text for text in texts if is_later or _digest(text) == digest), None)
+        return next((text for text in texts if is_later or outputs_digest(_bytes(text)) == digest), None)
 
 
 def file_of(parent: Path) -> Path:
@@ -128,7 +125,7 @@ def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
             text = _text(unpacked(contents[name]) if name == OUTPUTS else contents[name])
             if name == OUTPUTS and packed(_bytes(text)) != contents[name]:
                 raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
-            values[key], lines[name] = _digest(text), _json({"run": run, key: text})
+            values[key], lines[name] = outputs_digest(_bytes(text)), _json({"run": run, key: text})
     return {**lines, "": _json(with_checksum(values))}
 
 
@@ -162,7 +159,3 @@ def _text(content: bytes) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(_bytes(text)).hexdigest()

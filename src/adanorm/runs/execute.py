@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -20,10 +19,10 @@ from adanorm.records import loggers
 from adanorm.records.environment import origin, peak_memory
 from adanorm.records.folder import Recording, RunFolder
 from adanorm.records.result import Result
-from adanorm.runs.setup import Prepared, describe_environment, prepare, start_trainer
+from adanorm.runs.setup import Prepared, describe_environment, free_bytes, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
 from adanorm.training import weights
-from adanorm.training.distributed import LOST, World, broadcast, init_distributed, is_of_a_lost_process
+from adanorm.training.distributed import LOST, broadcast, init_distributed, is_of_a_lost_process
 from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress, planned_updates, updates_per_epoch
 from adanorm.training.state import Outcome, Row
@@ -43,13 +42,15 @@ def execute(experiment: Experiment) -> None:
     with init_distributed(prepared.device) as world:
         if world.size > 1:
             synchronize(prepared.model)
-        if world.is_main:
+        environment = describe_environment(experiment, prepared, processes=world.size)
+        recording: AbstractContextManager[Recording | None] = nullcontext()
+        if world.is_main:  # which alone speaks and writes
             if experiment.own_data:
                 print(_own_data(experiment, prepared.task))
             for line in inspection.warnings:
                 print(f"warning: {line}", file=sys.stderr)
-        environment = describe_environment(experiment, prepared, processes=world.size)
-        with _recording(folder, experiment, environment, world) as record:
+            recording = folder.recording(experiment.identity(), environment, experiment.norm.code)
+        with recording as record:
             if broadcast(record is not None and record.is_complete, world):
                 return
             facts = _facts(experiment, prepared, inspection)
@@ -81,19 +82,8 @@ def _check_disk(folder: RunFolder, model: nn.Module) -> None:
     """Raise ValueError where weights, optimizer state and the best weights would not fit, twice."""
     values = sum(parameter.numel() for parameter in model.parameters())
     needed = 2 * 4 * 4 * values + 10_000_000
-    existing = next(path for path in (folder.path, *folder.path.parents) if path.exists())
-    free = shutil.disk_usage(existing).free
-    if free < needed:
+    if (free := free_bytes(folder.path)) < needed:
         raise ValueError(f"{folder.path}: {free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB")
-
-
-def _recording(
-    folder: RunFolder, experiment: Experiment, environment: dict[str, Any], world: World
-) -> AbstractContextManager[Recording | None]:
-    """Return the block in which the record is written, by the first process alone."""
-    if not world.is_main:
-        return nullcontext()
-    return folder.recording(experiment.identity(), environment, experiment.norm.code)
 
 
 def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) -> list[dict[str, Any]] | None:
@@ -133,7 +123,8 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
         log_test = partial(folder.add_row, to=folder.test_rows) if experiment.track_test else None
         outcome = trainer.train(folder.checkpoint, log, progress, log_test=log_test)
         if outcome.test is not None:
-            logger.test(outcome.test.metrics, outcome.state.best_update)
+            scores = {f"test_{name}": score for name, score in outcome.test.metrics.items()}
+            logger.test(scores, outcome.state.best_update)
         return outcome
 
 

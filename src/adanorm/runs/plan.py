@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from contextlib import closing
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -19,7 +17,7 @@ from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import cache_of, missing_files
 from adanorm.records.environment import peak_memory
-from adanorm.runs.setup import choose_device, prepare, start_trainer
+from adanorm.runs.setup import choose_device, free_bytes, prepare, start_trainer
 from adanorm.training.progress import planned_updates
 
 PAIR_BYTES = 1200  # of a pair of 27 words on the disk while a corpus is prepared: text, words, subwords, ids
@@ -81,7 +79,7 @@ def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
     copies = 2 * 4 + 1 + (average.count if average else 0)  # two checkpoints, the best, those averaged
     disk = (
         f"disk         {_bytes(4 * probe.parameters * copies)} for checkpoints of {probe.parameters:,}"
-        f" parameters, of {_free(experiment.folder())} free"
+        f" parameters, of {_bytes(free_bytes(experiment.folder()))} free"
     )
     memory = f"memory       {_bytes(probe.peak_memory)} at the peak of a batch"
     if device.type == "cuda":
@@ -114,7 +112,7 @@ def _preparation(data: DataConfig) -> list[str]:
     if not isinstance(data, ParallelConfig) or source is None or source.counts is None:
         return []
     pairs = sum(source.counts)
-    size, free = _bytes(PAIR_BYTES * pairs), _free(cache_of(data))
+    size, free = _bytes(PAIR_BYTES * pairs), _bytes(free_bytes(cache_of(data)))
     return [f"preparation  {pairs:,} pairs: {size} on the disk, of {free} free"]
 
 
@@ -153,10 +151,6 @@ def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
         f"time         {epochs}{updates:,} updates of {seconds:.3g} s: {in_words(seconds * updates / 3600)}"
         f" on one {'GPU' if on_gpu else 'process'}; evaluations come on top"
     )
-
-
-def _free(path: Path) -> str:
-    return _bytes(shutil.disk_usage(next(p for p in (path, *path.parents) if p.exists())).free)
 
 
 def _bytes(count: float) -> str:

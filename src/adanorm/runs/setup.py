@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -99,6 +101,11 @@ def choose_device(experiment: Experiment) -> torch.device:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)
     return device
+
+
+def free_bytes(path: Path) -> int:
+    """Return how much room there is on the disk of a path, which need not exist yet."""
+    return shutil.disk_usage(next(folder for folder in (path, *path.parents) if folder.exists())).free
 
 
 def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
