@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 import pytest
@@ -41,19 +43,26 @@ def results_of(tmp_path: Path) -> dict[str, dict[str, Any]]:
     return {result["norm"]: result for result in results}
 
 
-def needs(package: str) -> pytest.MarkDecorator:
-    missing = importlib.util.find_spec(package) is None
-    return pytest.mark.skipif(missing, reason=f"{package} is not installed: pip install -e .[cluster]")
+def started(*arguments: str, **settings: Any) -> subprocess.Popen[str]:
+    """A study in an interpreter of its own."""
+    command = [sys.executable, "-m", "adanorm", "study", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=PROJECT, stdout=pipe, stderr=pipe, text=True, **settings)
 
 
-LAUNCHERS = [
-    "local",
-    pytest.param("ray", marks=needs("ray")),
-    pytest.param("submitit-local", marks=needs("submitit")),
-]
+def wait_until(condition: Callable[[], bool], seconds: float = 200) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+SUBMITIT_LOCAL = pytest.param("submitit-local", marks=pytest.mark.needs("submitit"))
+
+
+@pytest.mark.parametrize(
+    "launcher", ["local", pytest.param("ray", marks=pytest.mark.needs("ray")), SUBMITIT_LOCAL]
+)
 def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
     tmp_path: Path, command: Command, launcher: str
 ) -> None:
@@ -66,8 +75,8 @@ def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
     score = results_of(tmp_path)["layernorm"]["test"]["accuracy"]
     assert f"[2/2] mnist layernorm seed 1: ended\n  test accuracy {score:.2f}, validation " in done.stdout
     assert max(map(len, done.stdout.splitlines()[:-1])) <= 80  # the last line is a path
-    statuses = {norm: result["status"] for norm, result in results_of(tmp_path).items()}
-    assert statuses == {"RaisesInTraining": "failed", "layernorm": "done"}
+    statuses = [results_of(tmp_path)[norm]["status"] for norm in ("RaisesInTraining", "layernorm")]
+    assert statuses == ["failed", "done"]
     if launcher == "local":  # what is missing is no launcher's business
         again = command("study", *arguments)
         assert again.returncode == 1
@@ -79,10 +88,7 @@ def test_a_run_that_another_process_holds_is_waited_for_and_no_error(tmp_path: P
     folder = compose_experiment([*MNIST, f"runs={tmp_path / 'runs'}"]).folder()
     folder.mkdir(parents=True)
     with FileLock(folder / "run.lock"):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "adanorm", "study", *arguments, "workers=1"],
-            cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        process = started(*arguments, "workers=1")
         assert process.stdout is not None
         said = [process.stdout.readline() for _ in range(4)]
         assert said[2:] == [
@@ -95,21 +101,13 @@ def test_a_run_that_another_process_holds_is_waited_for_and_no_error(tmp_path: P
     assert (process.returncode, errors) == (0, "")
 
 
-@needs("submitit")
+@pytest.mark.needs("submitit")
 def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     long = "long: {norm: layernorm, overrides: [training.max_epochs=30]}"
-    process = subprocess.Popen(
-        [
-            sys.executable, "-m", "adanorm", "study", *own_study(tmp_path, long), "launcher=submitit-local",
-            "checkpoint_minutes=1e-9",
-        ],
-        cwd=PROJECT, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = started(*own_study(tmp_path, long), "launcher=submitit-local", "checkpoint_minutes=1e-9")
     folder = compose_experiment([*MNIST, "training.max_epochs=30", f"runs={tmp_path / 'runs'}"]).folder()
     rows = folder / "metrics.jsonl"
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not (rows.exists() and rows.read_text().count("\n") >= 2):
-        time.sleep(0.01)
+    wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
     before = rows.read_text().splitlines()[:2]
     (job,) = processes("submitit.core._submit", str(tmp_path))
     subprocess.run(["kill", f"-{signal.SIGUSR2.value}", job], check=True)
@@ -124,10 +122,10 @@ def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: P
 @pytest.mark.parametrize(
     ("number", "launcher"),
     [
-        (signal.SIGINT, "local"),
+        (SIGINT, "local"),
         (signal.SIGHUP, "local"),
         (signal.SIGKILL, "local"),
-        pytest.param(signal.SIGTERM, "submitit-local", marks=needs("submitit")),
+        pytest.param(signal.SIGTERM, "submitit-local", marks=pytest.mark.needs("submitit")),
     ],
 )
 def test_a_study_that_is_stopped_leaves_no_process_but_checkpoints(
@@ -135,26 +133,15 @@ def test_a_study_that_is_stopped_leaves_no_process_but_checkpoints(
 ) -> None:
     runs = tmp_path / "its ü, runs"
     long = "{norm: NORM, overrides: [training.max_epochs=400]}"
-    rows = ", ".join(f"{norm}: {long.replace('NORM', norm)}" for norm in ("layernorm", "none"))
-    own, _ = own_study(tmp_path, rows)
-    process = subprocess.Popen(
-        [
-            sys.executable, "-m", "adanorm", "study", own, f"runs={runs}", "workers=2",
-            f"launcher={launcher}", "checkpoint_minutes=1e-9",
-        ],
-        cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # A shell's background jobs, and so these tests perhaps, are to ignore it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )  # fmt: skip
-    deadline = time.monotonic() + 200
-    while len(list(runs.glob("mnist/*/*/checkpoint.pt"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    own, _ = own_study(tmp_path, f"a: {long.replace('NORM', 'layernorm')}, b: {long.replace('NORM', 'none')}")
+    settings = (f"runs={runs}", "workers=2", f"launcher={launcher}", "checkpoint_minutes=1e-9")
+    # A shell's background jobs, and so these tests perhaps, are to ignore SIGINT.
+    process = started(own, *settings, preexec_fn=partial(signal.signal, SIGINT, signal.default_int_handler))
+    wait_until(lambda: len(list(runs.glob("mnist/*/*/checkpoint.pt"))) == 2)
     assert len(processes(str(runs))) >= 3, "the study and its runs"
     process.send_signal(number)
     _, said = process.communicate(timeout=200)
-    while (left := processes(str(runs))) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
+    wait_until(lambda: processes(str(runs)) == [])
     assert process.returncode != 0
     assert said.count("\n") == (number != signal.SIGKILL), said
     for path in runs.glob("mnist/*/*/checkpoint.pt"):
@@ -166,32 +153,26 @@ def processes(*parts: str) -> list[str]:
     """Return the ids of the processes whose command lines hold all of these."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
+        with suppress(OSError):
             line = path.read_text()
-        except OSError:
-            continue
-        if all(part in line for part in parts):
-            found.append(path.parent.name)
+            found += [path.parent.name] * all(part in line for part in parts)
     return found
 
 
 def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
     devices = [f"{tmp_path.name}-{index}" for index in range(3)]  # nobody else's locks
-    third = []
 
-    def wait_for_two() -> None:
+    def wait_for_two() -> list[str]:
         with reserved_devices(devices, 2) as taken:
-            third.extend(taken)
+            return list(taken)
 
-    with reserved_devices(devices, 1) as one:
+    with ThreadPoolExecutor() as pool, reserved_devices(devices, 1) as one:
         with reserved_devices(devices, 1) as other:
             assert [*one, *other] == devices[:2]
-            waiting = threading.Thread(target=wait_for_two)
-            waiting.start()
+            third = pool.submit(wait_for_two)
             time.sleep(0.3)
-            assert third == []
-        waiting.join(timeout=10)
-        assert third == devices[1:]
+            assert not third.done()
+        assert third.result(timeout=10) == devices[1:]
     with reserved_devices([], 1) as none:
         assert none == []
 
@@ -206,13 +187,13 @@ def test_runs_that_share_devices_are_spread_over_them(tmp_path: Path) -> None:
 
 
 def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
-    rows = ", ".join(f"{n}: {{norm: {n}}}" for n in ("none", "layernorm", "detachnorm", "adanorm"))
-    arguments = own_study(tmp_path, rows)
-    runs = {n: compose_experiment(["task=mnist", f"norm={n}", "scale=smoke", f"runs={tmp_path / 'runs'}"])
-            for n in ("none", "layernorm", "detachnorm", "adanorm")}  # fmt: skip
-    for norm, status in (("none", "diverged"), ("layernorm", "done"), ("detachnorm", "failed")):
-        record(runs[norm], status=status, seconds=100)
-    folder = runs["adanorm"].folder()
+    statuses = {"none": "diverged", "layernorm": "done", "detachnorm": "failed", "adanorm": "running"}
+    arguments = own_study(tmp_path, ", ".join(f"{norm}: {{norm: {norm}}}" for norm in statuses))
+    for norm, status in statuses.items():
+        run = compose_experiment(["task=mnist", f"norm={norm}", "scale=smoke", arguments[1]])
+        if status != "running":
+            record(run, status=status, seconds=100)
+    folder = run.folder()
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text('{"seconds": 40}\n')
     with FileLock(folder / "run.lock"):

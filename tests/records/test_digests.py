@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from adanorm.analyses.spec import AnalysisRecord, analysis_names, load_analysis
+from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.config.compose import compose_experiment
 from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
-from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.records import reader
 
@@ -58,6 +57,7 @@ def experiment_of(identity: dict[str, Any]) -> Experiment:
 
 
 def test_the_digest_of_every_recorded_run_is_in_its_folders_name() -> None:
+    assert len({identity["model"]["name"] for identity in recorded(RUNS).values()}) > 3
     for folder, identity in recorded(RUNS).items():
         run = experiment_of(identity)
         assert run.identity() == identity, folder
@@ -79,32 +79,10 @@ def test_the_digest_of_every_recorded_analysis_is_in_its_folders_name() -> None:
         assert record.folder() == folder
 
 
-def test_every_model_and_analysis_that_is_recorded_is_looked_at() -> None:
-    """The tests above would pass over nothing."""
-    models = {identity["model"]["name"] for identity in recorded(RUNS).values()}
-    assert models <= {str(section.model_fields["name"].annotation.__args__[0]) for section in MODELS}  # type: ignore[union-attr]
-    assert len(models) > 3
-    names = {identity["analysis"]["name"] for identity in recorded(ANALYSES).values()}
-    assert names <= set(analysis_names())
-
-
 def test_a_changed_setting_is_another_run_and_a_place_is_not(tmp_path: Path) -> None:
     base = compose_experiment(["task=rt", "norm=rmsnorm", f"runs={tmp_path}"])
-    for override in (
-        "training.lr=0.002",
-        "seed=2",
-        "norm.params.eps=1e-3",
-        "norm.placement=final",
-        "precision=bf16",
-        "precision=tf32",
-    ):
-        assert compose_experiment(["task=rt", "norm=rmsnorm", override]).digest() != base.digest()
-    for override in (
-        "device=cpu",
-        "threads=2",
-        "norm.backend=eager",
-        "data.mirror=elsewhere",
-        "logger=wandb",
-        "training.lr=1e-3",
-    ):
-        assert compose_experiment(["task=rt", "norm=rmsnorm", override]).digest() == base.digest()
+    others = ("training.lr=0.002", "seed=2", "norm.params.eps=1e-3", "norm.placement=final")
+    same = ("device=cpu", "threads=2", "norm.backend=eager", "data.mirror=elsewhere", "logger=wandb")
+    for override in (*others, "precision=bf16", "precision=tf32", *same, "training.lr=1e-3"):
+        digest = compose_experiment(["task=rt", "norm=rmsnorm", override]).digest()
+        assert (digest == base.digest()) == (override in (*same, "training.lr=1e-3")), override

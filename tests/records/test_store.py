@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +56,14 @@ def test_every_kept_record_has_the_bytes_and_the_digest_that_it_was_written_with
 def test_a_kept_record_is_laid_out_byte_for_byte(run: Experiment, tmp_path: Path) -> None:
     before = contents(run.folder())
     assert keep(run.folder(), into=tmp_path / "store")
-    folder = lay_out(
-        kept(str(tmp_path / "store" / "rt" / "adanorm" / run.folder().name)), tmp_path / "opened"
-    )
+    name = str(tmp_path / "store" / "rt" / "adanorm" / run.folder().name)
+    folder = lay_out(kept(name), tmp_path / "opened")
     assert folder == tmp_path / "opened" / "rt" / "adanorm" / run.folder().name
     assert contents(folder) == before
     assert before["changes.patch"] == PATCH
     assert reader.result(folder) == reader.result(run.folder())
     with pytest.raises(ValueError, match="there is a record already"):
-        lay_out(kept(str(tmp_path / "store" / "rt" / "adanorm" / folder.name)), tmp_path / "opened")
+        lay_out(kept(name), tmp_path / "opened")
     with pytest.raises(ValueError, match="the store has no such record"):
         kept("rt/adanorm/paper-seed1-00000000")
 
@@ -97,10 +96,8 @@ def test_keeping_adds_lines_and_changes_none(run: Experiment, tmp_path: Path) ->
     record(other, test={"accuracy": 71.0})
     with pytest.raises(ValueError, match="has another record of"):
         keep(other.folder(), into=into)
-    assert [found.seed for found in reader.runs_on_record(run.model_copy(update={"runs": str(into)}))] == [
-        1,
-        2,
-    ]
+    moved = run.model_copy(update={"runs": str(into)})
+    assert [found.seed for found in reader.runs_on_record(moved)] == [1, 2]
 
 
 def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:
@@ -153,16 +150,10 @@ def test_what_failed_and_what_is_no_evidence_is_not_kept(
         keep(run.folder(), into=tmp_path / "store")
 
 
-def spoiled(line: bytes) -> bytes:
-    values = json.loads(line.decode(errors="surrogateescape"))
-    values["files"]["result.json"] = values["files"]["result.json"].replace("75.0", "76.0")
-    return json.dumps(values).encode()
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (spoiled, "is not what was written"),
+        (lambda line: line.replace(b"75.0", b"76.0"), "is not what was written"),
         (lambda line: line[:-9], "line 1 is not counted: it is no record"),
     ],
 )
@@ -184,29 +175,29 @@ def test_a_line_that_has_changed_counts_nowhere(
         assert reader.is_complete(moved.folder()), "a merge of two branches has the whole one too"
 
 
-def test_a_line_of_another_name_is_none(run: Experiment, tmp_path: Path) -> None:
-    keep(run.folder(), into=tmp_path / "store")
-    file = tmp_path / "store" / "rt" / "adanorm.jsonl"
-    text = file.read_text(errors="surrogateescape")
-    values = {**json.loads(text), "run": f"mini-seed1-{digest_of({})}"}
-    file.write_text(json.dumps(values) + "\n")
-    with pytest.warns(UserWarning, match="is not what was written"):
-        assert not [one for one in reader.records(tmp_path / "store") if one.ended]
+def edited_line(run: Experiment, root: Path, edit: Callable[[dict[str, Any]], object]) -> reader.Record:
+    """The one record of a store whose line was edited, with a checksum that is true."""
+    keep(run.folder(), into=root)
+    file = root / "rt" / "adanorm.jsonl"
+    values = json.loads(file.read_text(errors="surrogateescape"))
+    edit(values)
     file.write_text(json.dumps(with_checksum({k: v for k, v in values.items() if k != "checksum"})) + "\n")
-    (one,) = reader.records(tmp_path / "store")
+    (one,) = reader.records(root)
+    return one
+
+
+def test_a_line_of_another_name_is_none(run: Experiment, tmp_path: Path) -> None:
+    one = edited_line(run, tmp_path / "store", lambda line: line.update(run=f"mini-seed1-{digest_of({})}"))
     assert isinstance(one.ended, Ended)
     with pytest.raises(ValueError, match=r"predictions\.txt\.gz is missing"):
         check(one.folder, one.content, one.ended)
 
 
 def test_a_file_that_would_leave_the_folder_is_not_laid_out(run: Experiment, tmp_path: Path) -> None:
-    keep(run.folder(), into=tmp_path / "store")
-    file = tmp_path / "store" / "rt" / "adanorm.jsonl"
-    values = json.loads(file.read_text(errors="surrogateescape"))
-    values["files"]["../../../../left.py"] = "x = 1"
-    file.write_text(json.dumps(with_checksum({k: v for k, v in values.items() if k != "checksum"})) + "\n")
+    away = {"../../../../left.py": "x = 1"}
+    one = edited_line(run, tmp_path / "store", lambda line: line["files"].update(away))
     with pytest.raises(ValueError, match="would lie elsewhere"):
-        lay_out(next(reader.records(tmp_path / "store")), tmp_path / "opened")
+        lay_out(one, tmp_path / "opened")
     assert not (tmp_path / "left.py").exists()
 
 
@@ -215,9 +206,6 @@ def test_two_processes_that_keep_at_once_lose_nothing(run: Experiment, tmp_path:
     runs = [run.model_copy(update={"seed": seed}) for seed in range(1, 7)]
     for one in runs[1:]:
         record(one, test={"accuracy": 70.0})
-    threads = [threading.Thread(target=keep, args=(one.folder(),), kwargs={"into": into}) for one in runs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(runs)) as pool:
+        assert all(pool.map(lambda one: keep(one.folder(), into=into), runs))
     assert len(store.lines(into / "rt" / "adanorm.jsonl")) == len(runs)

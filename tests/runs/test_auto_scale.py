@@ -44,32 +44,27 @@ def test_the_committed_record_of_a_translation_is_shown_with_its_place(command: 
     assert "already completed: results/runs/en-de/adanorm.jsonl, mini-seed1-" in done.stdout
 
 
-def test_auto_is_the_papers_scale_where_its_data_are(
-    mirror: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("task", "scale", "why"),
+    [
+        ("rt", "paper", "scale paper: a run of rt takes about"),
+        ("ptb", "mini", "the Penn Treebank is licensed"),
+    ],
+)
+def test_auto_is_the_papers_scale_where_its_data_are_and_mini_where_they_are_licensed(
+    mirror: Path, capsys: pytest.CaptureFixture[str], task: str, scale: str, why: str
 ) -> None:
-    resolved = resolve_auto(["task=rt", "seed=999", "scale=auto", "device=cpu", f"data.mirror={mirror}"])
-    assert "scale=paper" in resolved
-    assert capsys.readouterr().out.startswith("scale paper: a run of rt takes about")
-
-
-def test_auto_is_mini_where_the_data_are_licensed_and_none_are_named(
-    mirror: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    resolved = resolve_auto(["task=ptb", "scale=auto", f"data.mirror={mirror}"])
-    assert "scale=mini" in resolved
-    assert "the Penn Treebank is licensed" in capsys.readouterr().out
+    chosen = [f"task={task}", "seed=999", "scale=auto", "device=cpu", f"data.mirror={mirror}"]
+    assert f"scale={scale}" in resolve_auto(chosen)
+    assert why in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("_no_network")
-def test_auto_is_mini_where_the_papers_data_cannot_be_had(
+def test_auto_is_mini_where_the_papers_data_cannot_be_had_or_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    resolved = resolve_auto(["task=mnist", "seed=999", "scale=auto", f"data.cache={tmp_path}", *NOWHERE])
-    assert "scale=mini" in resolved
+    others = ["seed=999", "scale=auto", f"data.cache={tmp_path}", *NOWHERE]
+    assert "scale=mini" in resolve_auto(["task=mnist", *others])
     assert "train-images-idx3-ubyte.gz cannot be had" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("_no_network")
-def test_auto_says_what_to_do_where_no_scales_data_can_be_had(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"rt-polarity.all.train cannot be had .*ADANORM_MIRROR"):
-        resolve_auto(["task=rt", "seed=999", "scale=auto", f"data.cache={tmp_path}", *NOWHERE])
+        resolve_auto(["task=rt", *others])

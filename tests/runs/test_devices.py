@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -17,7 +16,7 @@ from adanorm.runs.devices import check_devices
 from adanorm.runs.setup import choose_device
 from tests import commands
 from tests.conftest import Command
-from tests.launch.test_launch import processes
+from tests.launch.test_launch import processes, wait_until
 
 
 @pytest.fixture
@@ -92,13 +91,7 @@ def test_of_several_processes_one_prints_a_mistake_whichever_comes_first(tmp_pat
 def test_a_torchrun_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None:
     settings = ("task=gaussian", "scale=smoke", "training.max_epochs=4000", f"runs={tmp_path}")
     torchrun = commands.start("adanorm", "run", *settings, "gpus=2", "device=cpu")
-    deadline = time.monotonic() + 200
-    while not list(tmp_path.glob("*/*/*/checkpoint.pt")):
-        assert torchrun.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: torchrun.poll() is not None or any(tmp_path.glob("*/*/*/checkpoint.pt")))
     assert len(processes(str(tmp_path))) == 3
     os.kill(torchrun.pid, signal.SIGKILL)
-    while (left := processes(str(tmp_path))) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
+    wait_until(lambda: processes(str(tmp_path)) == [])

@@ -21,10 +21,9 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
     grid = study_grid(study)
     assert list(grid) == [(norm, task) for task in study.columns for norm in study.rows]
     for (row, task), plan in grid.items():
-        only = study.rows[row].only
-        there_is = task in choices("task") and (only is None or task in only)
-        there_is = there_is and study.rows[row].undefined is None
-        assert len(plan.runs) == (len(study.seeds) * (len(study.budget_of(row)) or 1) if there_is else 0)
+        only = study.rows[row].only or study.columns
+        there_is = task in choices("task") and task in only and not study.rows[row].undefined
+        assert len(plan.runs) == there_is * len(study.seeds) * (len(study.budget_of(row)) or 1)
     planned = plan_runs(grid)
     assert {run.experiment.folder() for run in planned} == {
         run.folder() for plan in grid.values() for run in plan.runs
@@ -72,11 +71,7 @@ OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\
     ("row", "message"),
     [
         ("overrides: [norm.params.q=1]", "row 'one': norm.params.q=1: adanorm has no such parameter"),
-        ("overrides: [norm.params.k=abc]", "row 'one': norm.params.k='abc': must be a number"),
-        (
-            "budget: [norm.params.k=abc, norm.params.k=0.1]",
-            "row 'one': norm.params.k='abc': must be a number",
-        ),
+        ("budget: [norm.params.k=a, norm.params.k=0.1]", "row 'one': norm.params.k='a': must be a number"),
         ("overrides: [norm.params.eps=-1]", "row 'one': norm adanorm: eps=-1"),
         ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
         ("only: [mnist]", "unknown column 'mnist': choose from rt"),
@@ -96,10 +91,12 @@ def test_a_mistake_in_a_row_is_named_before_any_work(
     assert not (tmp_path / "runs").exists()
 
 
-def test_every_cell_gets_its_first_seed_before_any_gets_its_second() -> None:
+def test_every_cell_gets_its_first_seed_before_any_gets_its_second_and_rows_share_a_run() -> None:
     study = load_study("ablation-k")
     seeds = [run.experiment.seed for run in plan_runs(study_grid(study))]
     assert seeds == [1] * 30 + [2] * 30 + [3] * 30
+    twice = study.model_copy(update={"rows": {**study.rows, "again": study.rows["k=0.1"]}})
+    assert len(plan_runs(study_grid(twice))) == 90
 
 
 def test_the_settings_of_a_column_are_of_its_runs_and_no_others_and_the_paper_has_no_number_of_them() -> None:
@@ -118,18 +115,10 @@ def test_the_settings_of_a_column_are_of_its_runs_and_no_others_and_the_paper_ha
     assert table.verdict("layernorm", "mnist") == ""
 
 
-def test_rows_that_share_a_run_make_it_once() -> None:
-    study = load_study("ablation-k")
-    twice = study.model_copy(update={"rows": {**study.rows, "again": study.rows["k=0.1"]}})
-    assert len(plan_runs(study_grid(twice))) == 90
-
-
 @pytest.mark.parametrize("content", ["", "# nothing\n", "- a\n", "just words", "1"])
 def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "own.yaml").write_text(content)
-    with pytest.raises(
-        ValueError, match=r"own\.yaml: holds no keys such as title, rows, columns, scale, seeds"
-    ):
+    with pytest.raises(ValueError, match=r"own\.yaml: holds no keys such as title, rows, columns, scale"):
         load_study(str(tmp_path / "own.yaml"))
 
 
@@ -147,19 +136,14 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("improvements: [[adanorm, adanorm]]", "improvement of 'adanorm' over itself"),
         ("budget: [training.lr=1, training.lr=1]", "budget: 'training.lr=1' is named twice"),
         ("overrides: ['training.lr=${seed}']", "may not refer to another setting: write its value"),
-        ("rows: {null: {norm: adanorm}}", "reads a key as None, not as text: put it in quotes"),
         ('rows: {"a\\nb": {norm: adanorm}}', r"'a\\nb': write a word or more, in one line"),
         ("rows: {'a|b': {norm: adanorm}}", r"'a\|b': \| ends a column of a table"),
         ('title: "a\\nb"', r"title: 'a\\nb': write a word or more, in one line"),
         ("rows: {0.1: {norm: adanorm}, 0.10: {norm: none}}", "'0.10' is given twice, again in line 5"),
         ("rows: {yes: {norm: adanorm}}", "reads a key as True, not as text: put it in quotes"),
-        ("rows: [{norm: adanorm}]", "in a list of norms: rows with labels are a mapping"),
         ("rows: [[adanorm], none]", r"\['adanorm'\] in a list of norms"),
         ("rule: {families: {f: [[adanorm, adanorm]]}}", "compares a row with itself"),
-        (
-            "rows: [adanorm, none]\nrule: {families: {f: [[adanorm, none], [none, adanorm]]}}",
-            r"\['none', 'adanorm'\]: compared twice, in one direction or the other",
-        ),
+        ("rule: {families: {f: [[a, none], [none, a]]}}", "compared twice, in one direction or the other"),
         (
             "rows: {a: {norm: adanorm}, b: {norm: none, undefined: why}}\nrule: {families: {f: [[a, b]]}}",
             "row 'b' of the rule has no runs: it is undefined",
@@ -170,15 +154,9 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("seeds: [true]", "seeds=true: must be a number"),
         ("columns: [mnist, mnist]", "columns: 'mnist' is named twice"),
         ("rows: [adanorm, adanorm]", "rows: 'adanorm' is named twice"),
-        ("rows: {a: {norm: adanorm}, a: {norm: none}}", "'a' is given twice, again in line 5"),
-        ("overrides: [norm=layernorm]", "overrides: norm=layernorm: may not change the norm of a run"),
         ("overrides: [updates=2]", "overrides: updates=2: may not change the updates of a run"),
-        ("overrides: [++seed=3]", r"\+\+seed=3: may not change the seed of a run"),
         ("budget: [norm.name=layernorm]", "budget: norm.name=layernorm: may not change"),
-        (
-            "rows: {a: {norm: adanorm, overrides: [+task=rt]}}",
-            r"rows\.a\.overrides: \+task=rt: may not change",
-        ),
+        ("rows: {a: {norm: adanorm, overrides: [+task=rt]}}", r"rows\.a\.overrides: \+task=rt: may not"),
         (
             "rows: {a: {norm: adanorm, at: 2}, b: {norm: adanorm, at: 2}}\nover: size",
             "rows 'a' and 'b': one norm at size 2: give each a panel",
@@ -213,8 +191,6 @@ def test_a_mistake_in_a_study_is_named(
         (("table1", "training.lr=1"), "training.lr=1: makes other runs than the study's"),
         (("table1", "loger=wandb"), "unknown key 'loger': did you mean logger"),
         (("table1", "++seed=2"), "++seed=2: may not change the seed of a run: the grid says it"),
-        (("table1", "+norm=layernorm"), "+norm=layernorm: may not change the norm of a run"),
-        (("table1", "norm@data=layernorm"), "may not change the norm of a run"),
         (("table1", "workers=0"), "workers=0: must be a whole number of at least 1"),
         (("table4", "until=foo"), "until=foo: must be decided"),
         (("table4", "most=5"), "most=5: only with until=decided"),
@@ -223,6 +199,7 @@ def test_a_mistake_in_a_study_is_named(
         (("table4", "until=decided", "seeds=1,2"), "seeds=1,2: until=decided chooses the seeds"),
         (("ablation-c", "until=decided"), "no claim compares two norms of the study"),
         ((), "study needs STUDY: choose from"),
+        (("table9",), f"unknown study 'table9': choose from {', '.join(choices('study'))}"),
     ],
 )
 def test_mistakes_on_a_studys_command_line_are_one_line(
@@ -240,22 +217,13 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
     arguments = (str(own), "scale=smoke", "seeds=1", "workers=2", f"runs={tmp_path}")
     done = command("study", *arguments)
     assert done.returncode == 0, done.stderr
-    assert (
-        "4 runs, 0 completed before, 4 to run\n2 workers of 1 thread each, about 1 min on CPU\n"
-        in done.stdout
-    )
+    assert "4 runs, 0 completed before, 4 to run\n2 workers of 1 thread each, about 1 min on" in done.stdout
     assert "AdaNorm" in (tmp_path / "tables" / "own-own-smoke.md").read_text()
     again = command("study", *arguments)
     assert "4 runs, 4 completed before, 0 to run" in again.stdout
     *lines, files = again.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert files == f"{tmp_path / 'tables' / 'own-own-smoke.md'} and .csv"
-
-
-def test_an_unknown_study_is_named(new_process: Command) -> None:
-    done = new_process("study", "table9")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"unknown study 'table9': choose from {', '.join(choices('study'))}" in done.stderr
 
 
 @pytest.mark.parametrize(("what", "known"), [("tables", "table4"), ("figures", "norms-heirs")])
@@ -269,17 +237,6 @@ def test_of_several_names_one_that_is_unknown_is_told_before_any_is_written(
 
 def test_help_is_what_plain_make_prints() -> None:
     text = subprocess.run(["make", "-s"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    for target in (
-        "reproduce",
-        "data",
-        "list",
-        "study",
-        "status",
-        "tables",
-        "check-norm",
-        "check",
-        "test",
-        "clean",
-    ):
+    for target in ("reproduce", "data", "list", "study", "status", "tables", "check-norm", "check", "clean"):
         assert f"\n  {target} " in text
     assert max(len(line) for line in text.splitlines()) <= 80

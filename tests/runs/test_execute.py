@@ -1,0 +1,88 @@
+"""A run as a whole: what is refused before it, what it is started with, and who takes it up."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from adanorm.config.experiment import Experiment
+from adanorm.records import reader
+from adanorm.records.environment import origin
+from adanorm.records.folder import RunFolder
+from adanorm.records.result import Result
+from adanorm.runs.execute import execute
+from adanorm.runs.setup import describe_environment, prepare, start_trainer
+
+SETTINGS = ("task=gaussian", "norm=adanorm", "scale=smoke")
+Usage = namedtuple("Usage", ("total", "used", "free"))
+
+
+@pytest.fixture
+def run(smoke: Callable[..., Experiment]) -> Experiment:
+    return smoke(*SETTINGS)
+
+
+def result_of(run: Experiment) -> Result:
+    result = reader.result(run.folder())
+    assert result is not None
+    return result
+
+
+def test_a_run_that_does_not_fit_onto_the_disk_is_refused_before_it_trains(
+    run: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**9, 10**9, 10**6))
+    with pytest.raises(ValueError, match=r"1 MB free, the run needs \d\d MB"):
+        execute(run)
+    assert not run.folder().exists()
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&- >&- 2>&-"])
+def test_a_stream_that_was_closed_by_who_started_a_run_breaks_none(run: Experiment, closed: str) -> None:
+    command = f"{sys.executable} -m adanorm run {' '.join(SETTINGS)} runs={run.runs} {closed}"
+    assert subprocess.run(command, shell=True, check=False).returncode == 0
+    assert result_of(run).status == "done"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"commit": "0" * 40},
+        {"changes": "0" * 64},
+        {"numerics_version": 999},
+        {"packages": {"torch": "1.0"}},
+        {"device": "another processor"},
+        {"arithmetic": {"instructions": "DEFAULT"}},
+    ],
+    ids=str,
+)
+def test_what_computed_the_starts_of_a_run_is_in_its_record_where_they_differ(
+    run: Experiment, other: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepared = prepare(run)
+    own = origin(describe_environment(run, prepared, processes=1))
+    trainer = start_trainer(run, prepared)
+    trainer.checkpoints.writers = [{**own, **other}]
+    run.folder().mkdir(parents=True)
+    trainer.save(RunFolder(run.folder()).checkpoint)
+    execute(run)
+    what = next(iter(other), "").replace("_", " ")
+    line = f"warning: the run goes on under another {what}; its record says so\n"
+    assert (result_of(run).computed_by, line in capsys.readouterr().err) == (
+        ([{**own, **other}, own], True) if other else (None, False)
+    )
+
+
+def test_a_checkpoint_that_does_not_say_who_wrote_it_is_of_somebody_else(run: Experiment) -> None:
+    trainer = start_trainer(run, prepare(run))
+    run.folder().mkdir(parents=True)
+    trainer.save(RunFolder(run.folder()).checkpoint)
+    execute(run)
+    assert {} in (result_of(run).computed_by or [])
