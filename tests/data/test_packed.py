@@ -36,9 +36,9 @@ def flipped(content: bytes) -> bytes:
 
 def test_members_are_found_by_the_ends_of_their_paths(tmp_path: Path) -> None:
     assert packed.tar_members(tar(tmp_path / "a.tgz"), ["first.txt", "third.txt"]) == {"first.txt": TEXT}
-    assert b"".join(packed.member_lines(tmp_path / "a.tgz", "second.txt")) == TEXT
+    assert b"".join(packed.lines(tmp_path / "a.tgz", "second.txt")) == TEXT
     with pytest.raises(ValueError, match=r"a\.tgz: holds no third\.txt"):
-        list(packed.member_lines(tmp_path / "a.tgz", "third.txt"))
+        list(packed.lines(tmp_path / "a.tgz", "third.txt"))
 
 
 @pytest.mark.parametrize("level", [0, 6])
@@ -147,7 +147,7 @@ def test_a_file_that_is_changed_while_it_is_read_is_refused(
     def rows() -> Iterator[bytes]:
         if name == "a.txt":
             return packed.lines(path, checksum=checksum)
-        return packed.member_lines(path, "first.txt", checksum=checksum)
+        return packed.lines(path, "first.txt", checksum=checksum)
 
     assert b"".join(rows()) == TEXT
     lines = rows()

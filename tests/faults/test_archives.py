@@ -80,7 +80,7 @@ def read(path: Path) -> bytes:
         return packed.zip_members(path, ["a"])["a"]
     if path.suffix == ".gz":
         return packed.content(path)
-    list(packed.member_lines(path, "a"))
+    list(packed.lines(path, "a"))
     return packed.tar_members(path, ["a"])["a"]
 
 

@@ -95,21 +95,21 @@ class _Bounded(_Taken):
             raise ValueError(f"{self._path.name}: unpacks to more than {most(self._path):,} bytes")
 
 
-def lines(path: Path, *, checksum: str | None = None) -> Iterator[bytes]:
+def lines(path: Path, member: str | None = None, *, checksum: str | None = None) -> Iterator[bytes]:
     """Yield the lines of a file, each with its line feed, unpacked if its name ends in .gz.
 
-    Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb, and where its SHA-256 is
-    not `checksum`.
+    With a `member`, those of the file in a tar archive, gzipped or not, whose path ends so; what comes after
+    it is not unpacked. Raises ValueError, naming the archive or file, where it lacks the member, is cut off,
+    corrupted or a bomb, and where its SHA-256 is not `checksum`.
     """
-    with _whole(path, "gzip file"), _unchanged(path, checksum) as stream:
-        yield from stream
-
-
-@contextmanager
-def _unchanged(path: Path, checksum: str | None) -> Iterator[BinaryIO]:
     digest = hashlib.sha256()
-    with opened(path, digest.update if checksum else None) as stream:
-        yield stream
+    kind = "gzip file" if member is None else "tar archive"
+    with _whole(path, kind), opened(path, digest.update if checksum else None) as stream:
+        for file in [stream] if member is None else (file for _, file in _members(path, stream, [member])):
+            yield from file
+            break
+        else:
+            raise ValueError(f"{path.name}: holds no {member}")
     if checksum not in (None, digest.hexdigest()):
         raise ValueError(f"{path.name}: was changed while it was read; start again with what is to be used")
 
@@ -151,19 +151,6 @@ def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = N
         contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
         _read_to_end(stream)
     return contents
-
-
-def member_lines(path: Path, suffix: str, *, checksum: str | None = None) -> Iterator[bytes]:
-    """Yield the lines of the file in a tar archive, gzipped or not, whose path ends so.
-
-    Raises ValueError, naming the archive, where it lacks the file, is cut off, corrupted or a bomb, and
-    where its SHA-256 is not `checksum`. What comes after the member is not unpacked.
-    """
-    with _whole(path, "tar archive"), _unchanged(path, checksum) as stream:
-        for _, file in _members(path, stream, [suffix]):
-            yield from file
-            return
-    raise ValueError(f"{path.name}: holds no {suffix}")
 
 
 def _members(path: Path, stream: BinaryIO, suffixes: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:

@@ -18,7 +18,7 @@ from adanorm.data.catalogue import Source
 from adanorm.data.examples import Batches
 from adanorm.data.packed import text_lines
 from adanorm.data.translation import steps
-from adanorm.data.translation.corpora import Input, aligned, corpus_files, pair_of, read_corpus
+from adanorm.data.translation.corpora import ParallelText, Text, corpus_files, read_corpus
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import PLACES, prepared_corpus, prepared_folder
 from adanorm.data.translation.steps import clean
@@ -67,17 +67,16 @@ def test_what_is_no_parallel_corpus_is_named_and_nothing_is_left(
 def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
     assert text_lines("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
     assert text_lines(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
-    for language in ("de", "en"):
-        (tmp_path / f"x.{language}").write_bytes(b"\xef\xbb\xbfa\n")
-    assert [*pair_of(Input(tmp_path / "x.de"), Input(tmp_path / "x.en"))] == [("a", "a")]
+    data = data_of(*own(tmp_path, test_de="\ufeffa\n", test_en="\ufeffa\n"))
+    assert [*read_corpus(data, data.own_files())["test"]] == [("a", "a")]
 
 
 def test_references_that_are_all_empty_are_refused() -> None:
-    assert aligned(["a", "b"], ["c", " "], ("x", "y")).empty_lines() == [
-        "x, y: 1 pairs with an empty side, the first in line 2"
-    ]
+    source, some, none = (Text(name, side.__iter__) for name, side in (("x", "ab"), ("y", "c "), ("y", "  ")))
+    line = "x, y: 1 pairs with an empty side, the first in line 2"
+    assert ParallelText([(source, some)]).empty_lines() == [line]
     with pytest.raises(ValueError, match="x, y: every pair has an empty side: there is nothing to score"):
-        aligned(["a", "b"], ["", " "], ("x", "y")).empty_lines()
+        ParallelText([(source, none)]).empty_lines()
 
 
 @pytest.mark.needs("fairseq")

@@ -197,7 +197,7 @@ class Steps:
         contents = {} if codes is None else {"codes": codes}
         for split in ("valid", "test"):
             words = [Bpe.join(line) for shard in subwords[split] for line in shard.sides()[1]]
-            own = list(self._raw[split].target) if split in self._raw and self._data.tokenize else []
+            own = [pair[1] for pair in self._raw[split]] if split in self._raw and self._data.tokenize else []
             text = own if len(own) == len(words) else [language.join(line) for line in words]
             for kind, lines in (("words", words), ("text", text)):
                 contents[f"{split}.{kind}.{language.language}"] = "".join(f"{line}\n" for line in lines)
@@ -226,7 +226,7 @@ class Steps:
             counts[reason] += count
             firsts.setdefault(reason, first)
         lines = [
-            f"{self._raw['train'].origin}: dropped {count:,} of {total:,} pairs, {reason}"
+            f"{self._raw['train'].name}: dropped {count:,} of {total:,} pairs, {reason}"
             f" (the first: {firsts[reason]})"
             for reason, count in counts.items()
         ]
