@@ -103,20 +103,17 @@ def run_check(check: Check, *, seconds: float) -> Facts:
         why = why or f"code {process.returncode}: {lines[-1]}"
         return {**facts, "verdict": "FAIL", "why": why, "output": "\n".join(lines[-KEPT_LINES:])}
     measured: Facts = next((json.loads(line) for line in reversed(lines) if line.startswith("{")), {})
-    is_good = measured.get("ok", True)
-    return {**facts, "verdict": "ok" if is_good else "FAIL", **measured}
+    return {**facts, "verdict": "ok" if measured.get("ok", True) else "FAIL", **measured}
 
 
 def machine() -> Facts:
     """Return what the checks run on, as far as it can be asked without a GPU, and why torch sees none."""
     has_cuda = torch.cuda.is_available()
-    described = describe(
-        device=torch.device("cuda" if has_cuda else "cpu"), precision="", processes=1, threads=1
-    )
+    device = torch.device("cuda" if has_cuda else "cpu")
     shared, header = shutil.disk_usage("/dev/shm"), Path(sysconfig.get_paths()["include"]) / "Python.h"
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **described,
+        **describe(device=device, precision="", processes=1, threads=1),
         "cuda": torch.version.cuda,
         "driver": driver_version(),
         "devices": torch.cuda.device_count(),
@@ -143,14 +140,15 @@ def _printed(*command: str) -> list[str]:
 
 def in_words(found: Sequence[Facts]) -> list[str]:
     """Return the verdict: hours of a run at the paper's size, what limits them, and what failed."""
+    names = {
+        kind: [facts["name"] for facts in found if facts["verdict"] == kind] for kind in ("FAIL", "skipped")
+    }
     lines = [_speed(facts) for facts in found if "hours" in facts]
-    for verdict in ("FAIL", "skipped"):
-        names = [facts["name"] for facts in found if facts["verdict"] == verdict]
-        lines += [f"{verdict}: {', '.join(names)}"] if names else []
-    failed = any(facts["verdict"] == "FAIL" for facts in found)
+    lines += [f"{kind}: {', '.join(of_kind)}" for kind, of_kind in names.items() if of_kind]
+    is_bad = bool(names["FAIL"])
     return [
         *lines,
-        "Do not start long runs before this is understood." if failed else "All that was run is well.",
+        "Do not start long runs before this is understood." if is_bad else "All that was run is well.",
     ]
 
 

@@ -59,13 +59,10 @@ def speed(task: str, precision: str) -> Facts:
         for batches in islice(updates, count):
             trainer.update(batches)
         host, whole = time.perf_counter() - started, now(device) - started
-        facts = {
-            "milliseconds": 1000 * whole / count,
-            "host_milliseconds": 1000 * host / count,
-            "peak_gb": peak_memory(device) / 1e9,
-            "hours": (UPDATES.get(task) or of_run.training.max_updates or 0) * whole / count / 3600,
-            "processes": world.size,
-        }
+        facts: Facts = {"milliseconds": 1000 * whole / count, "host_milliseconds": 1000 * host / count}
+        updates_of_run = UPDATES.get(task) or of_run.training.max_updates or 0
+        facts |= {"peak_gb": peak_memory(device) / 1e9, "processes": world.size}
+        facts["hours"] = updates_of_run * whole / count / 3600
         return facts if world.size > 1 or device.type == "cpu" else facts | _profiled(trainer, next(updates))
 
 

@@ -72,19 +72,15 @@ def problems(project: Path) -> list[str]:
     lines = []
     for kind in ("cpu", "cuda"):
         text = (project / "locks" / f"{kind}.txt").read_text("utf-8")
+        head, _, body = text.partition("\n")
         pins = [(name, version.partition("+")[0]) for name, version in _pins(text)]
-        entries = re.split(r"\n(?=\S)", text.partition("\n")[2].strip())
-        wrong = [
-            *(f"{name} is not pinned" for name in sorted(direct - {name for name, _ in pins})),
-            *(
-                f"{name}=={version}, not {wanted[name]} as in constraints.txt"
-                for name, version in pins
-                if wanted.get(name, version) != version
-            ),
-            *(f"{entry} has no hash" for entry in entries if "--hash=sha256:" not in entry),
-        ]
-        if of_what(project) not in text.partition("\n")[0]:
-            wrong.insert(0, "of other requirements than pyproject.toml and constraints.txt name")
+        others = [(*pin, wanted[pin[0]]) for pin in pins if wanted.get(*pin) != pin[1]]
+        entries = re.split(r"\n(?=\S)", body.strip())
+        is_other = of_what(project) not in head
+        wrong = ["of other requirements than pyproject.toml and constraints.txt name"] if is_other else []
+        wrong += [f"{name} is not pinned" for name in sorted(direct - {name for name, _ in pins})]
+        wrong += [f"{name}=={ours}, not {theirs} as in constraints.txt" for name, ours, theirs in others]
+        wrong += [f"{entry} has no hash" for entry in entries if "--hash=sha256:" not in entry]
         if "://" in text or "--find-links" in text or "--index" in text:
             wrong.append("names an address")
         lines += [f"locks/{kind}.txt: {problem}" for problem in wrong]

@@ -50,8 +50,8 @@ class Spread(NamedTuple):
     def columns(self, name: str) -> dict[str, float]:
         """Return the CSV columns of a number of this name; those of `ratio` have no prefix."""
         prefix = "" if name == "ratio" else f"{name}_"
-        numbers = {name: self.median} | {f"{prefix}{key}": getattr(self, key) for key in self._fields[1:-1]}
-        return {key: float(f"{value:.4g}") for key, value in numbers.items()}
+        names = [name, *(f"{prefix}{key}" for key in self._fields[1:-1])]
+        return {key: float(f"{value:.4g}") for key, value in zip(names, self[:-1], strict=True)}
 
     def __str__(self) -> str:
         if self.rounds == 1:
@@ -108,14 +108,13 @@ def timed(
     `time.process_time` counts the processor time of this process and its threads; with `cuda` the clock
     stops when the GPU has done what it was given.
     """
+    wait: Callable[[], object] = torch.cuda.synchronize if cuda else lambda: None
 
     def side() -> float:
-        if cuda:
-            torch.cuda.synchronize()
+        wait()
         started = clock()
         work()
-        if cuda:
-            torch.cuda.synchronize()
+        wait()
         return clock() - started
 
     return side
@@ -127,11 +126,12 @@ def flat(row: Row) -> dict[str, Any]:
     Raises ValueError for a row that does not say over how many rounds it is.
     """
     columns: dict[str, Any] = {}
+    spreads = {name: value for name, value in row.items() if isinstance(value, Spread)}
     for name, value in row.items():
-        columns |= value.columns(name) if isinstance(value, Spread) else {name: value}
-    for name, value in row.items():
-        if isinstance(value, Spread) and columns.setdefault("rounds", value.rounds) != value.rounds:
-            columns[f"{name}_rounds"] = value.rounds
+        columns |= spreads[name].columns(name) if name in spreads else {name: value}
+    for name, spread in spreads.items():
+        if columns.setdefault("rounds", spread.rounds) != spread.rounds:
+            columns[f"{name}_rounds"] = spread.rounds
     if "rounds" not in columns:
         raise ValueError(f"a row without rounds or spread: {row}")
     return columns
@@ -139,11 +139,15 @@ def flat(row: Row) -> dict[str, Any]:
 
 def where_and_when() -> dict[str, Any]:
     """Return what every row of a CSV ends in: threads, processor, load, date, torch's version, commit."""
-    threads = torch.get_num_threads()
-    facts = describe(device=torch.device("cpu"), precision="", processes=1, threads=threads)
+    facts = described(torch.device("cpu"))
     today, load = datetime.now(UTC).date().isoformat(), round(os.getloadavg()[0], 1)
-    place = {"threads": threads, "processor": facts["device"], "load": load, "date": today}
+    place = {"threads": facts["threads"], "processor": facts["device"], "load": load, "date": today}
     return place | {"torch": facts["packages"]["torch"], "commit": facts["commit"], "dirty": facts["dirty"]}
+
+
+def described(device: torch.device) -> dict[str, Any]:
+    """Return what a benchmark runs on, as the records of runs have it."""
+    return describe(device=device, precision="", processes=1, threads=torch.get_num_threads())
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
@@ -209,9 +213,9 @@ def fresh_process(
     Variables of `environment` are set for it, or unset where None: the C library reads its own at start.
     """
     threads, before = torch.get_num_threads(), dict(os.environ)
-    for name, value in (environment or {}).items():
-        os.environ.pop(name, None)
-        os.environ.update({} if value is None else {name: value})
+    changed = {**before, **(environment or {})}
+    os.environ.clear()
+    os.environ.update({name: value for name, value in changed.items() if value is not None})
     try:
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, spawn, torch.set_num_threads, (threads,)) as process:
@@ -227,8 +231,7 @@ def peak_mb() -> float:
     Not getrusage's ru_maxrss: a spawned process starts with its parent's.
     """
     status = Path("/proc/self/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(line.split()[1]) / 1024
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def added_peak_mb(work: Callable[[], Any]) -> float:

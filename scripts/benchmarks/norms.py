@@ -20,13 +20,13 @@ from torch import Tensor, nn
 
 from adanorm.cli.values import whole_number
 from adanorm.norms import NORMS, LayerNorm, NormChoice, NormFactory, backends, norm_factory
-from adanorm.records.environment import describe
 from adanorm.scorecards.cost import kept_bytes
 from scripts.benchmarks.harness import (
     Options,
     Row,
     Spread,
     added_peak_mb,
+    described,
     fresh_process,
     run_benchmark,
     take_turns,
@@ -60,21 +60,19 @@ def measure(options: Options) -> Iterator[Row]:
         # Their peaks in one process, which hands memory back.
         peaks = fresh_process(_peaks, cases, environment={"MALLOC_MMAP_THRESHOLD_": "65536"})
         for case, added in zip(cases, peaks, strict=True):
-            yield {**_compared(*case, options.rounds), **added, "threads": threads}
+            yield {**_compared(case, options.rounds), **added, "threads": threads}
 
 
 def _peaks(cases: list[Case]) -> list[dict[str, float]]:
     """Return the peak memory of forward and backward by side, in MB."""
-    return [_peak(*case) for case in cases]
-
-
-def _peak(name: str, rows: int, features: int, dtype: torch.dtype, device: torch.device) -> dict[str, float]:
-    works = _works(name, torch.randn(rows, features, dtype=dtype, device=device, requires_grad=True))
-    return {
-        f"{side}_peak_mb": round(_added(work, device), 1)
-        for (side, part), work in works.items()
-        if part == "both" and side != "copy"
-    }
+    return [
+        {
+            f"{side}_peak_mb": round(_added(work, case[-1]), 1)
+            for (side, part), work in _works(*case).items()
+            if part == "both" and side != "copy"
+        }
+        for case in cases
+    ]
 
 
 def _added(work: Work, device: torch.device) -> float:
@@ -87,11 +85,9 @@ def _added(work: Work, device: torch.device) -> float:
     return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def _compared(
-    name: str, rows: int, features: int, dtype: torch.dtype, device: torch.device, rounds: int
-) -> Row:
+def _compared(case: Case, rounds: int) -> Row:
     """Return the row of one norm for x (rows, features): times in microseconds, ratios ours : other."""
-    works = _works(name, torch.randn(rows, features, device=device, dtype=dtype, requires_grad=True))
+    (name, rows, features, dtype, device), works = case, _works(*case)
     found = take_turns({key: _side(work, device) for key, work in works.items()}, rounds, warm_up=2)
     processor = take_turns(
         {side: timed(works[side, "both"], clock=time.process_time) for side in ("ours", "layernorm")}, rounds
@@ -101,17 +97,12 @@ def _compared(
     ratios = {side: found.ratio(("ours", "both"), (side, "both")) for side in sides}
     # x, z and dz, dx are read or written once, x twice; the copy reads and writes one of them.
     moved = 4 if name == "detachnorm" else 5
-    bandwidths = [
-        moved / 2 * a / b
-        for a, b in zip(found.spent["copy", "both"], found.spent["ours", "both"], strict=True)
-    ]
+    pairs = zip(found.spent["copy", "both"], found.spent["ours", "both"], strict=True)
+    bandwidths = [moved / 2 * copy / ours for copy, ours in pairs]
     saved = {side: kept_bytes(work) // rows for (side, part), work in works.items() if part == "forward"}
-    return {
-        "norm": name,
-        "rows": rows,
-        "features": features,
-        "dtype": str(dtype).removeprefix("torch."),
-        "device": describe(device=device, precision="", processes=1, threads=1)["device"],
+    about = {"norm": name, "rows": rows, "features": features, "dtype": str(dtype).removeprefix("torch.")}
+    return about | {
+        "device": described(device)["device"],
         "computed_by": backends.describe(_made(name).trial, "auto", device.type),
         "forward_us": round(1e6 * forward, 1),
         "backward_us": round(1e6 * (both - forward), 1),
@@ -157,9 +148,11 @@ def _flood(device: torch.device) -> Tensor:
     return torch.empty(1 << 28, dtype=torch.int8, device=device)
 
 
-def _works(name: str, x: Tensor) -> dict[tuple[str, str], Work]:
+def _works(
+    name: str, rows: int, features: int, dtype: torch.dtype, device: torch.device
+) -> dict[tuple[str, str], Work]:
     """Return what is timed, by side and part."""
-    features = x.shape[-1]
+    x = torch.randn(rows, features, dtype=dtype, device=device, requires_grad=True)
     ours: Any = _made(name)(features, site="bench").to(x)
     if ours.depends_on_positions:
         x = x.detach().view(4, -1, features).requires_grad_()
@@ -190,14 +183,12 @@ def _made(name: str, **choices: str) -> NormFactory:
 
 def shown(row: Row) -> str:
     """Return a row as it is printed."""
-    others = [
-        f"to {side} {row[f'to_{side}'].median:.2f}" for side in ("eager", "authors") if f"to_{side}" in row
-    ]
+    sides = [side for side in ("eager", "authors") if f"to_{side}" in row]
     parts = [
         "{norm:<17}({rows}, {features}) {dtype:<9} threads {threads}",
         "{both_us:.0f} us ({forward_us:.0f} + {backward_us:.0f})",
         "to LayerNorm {to_layernorm}, of processor time {processor_to_layernorm.median:.2f}",
-        *others,
+        *(f"to {side} {{to_{side}.median:.2f}}" for side in sides),
         "of copy bandwidth {of_copy_bandwidth.median:.2f}",
         "saved {ours_saved_bytes_a_row} B a row against {layernorm_saved_bytes_a_row}",
         "peak {ours_peak_mb} MB against {layernorm_peak_mb}",
@@ -206,12 +197,5 @@ def shown(row: Row) -> str:
 
 
 if __name__ == "__main__":
-    draw(
-        run_benchmark(
-            measure,
-            rounds=21,
-            threads=None,
-            keys={"teams": "1,2", "devices": ",".join(DEVICES), "norms": ",".join(MEASURED)},
-            shown=shown,
-        )
-    )
+    keys = {"teams": "1,2", "devices": ",".join(DEVICES), "norms": ",".join(MEASURED)}
+    draw(run_benchmark(measure, rounds=21, threads=None, keys=keys, shown=shown))

@@ -47,17 +47,15 @@ def measure(options: Options) -> Iterator[Row]:
         for count in (int(number) for number in keys["processes"].split(",")):
             seconds, shared, resident, cpu = _watched(folder / f"cache{count}", folder, settings, count)
             first = first or seconds
-            yield {
+            about = {
                 "pairs": pairs,
                 "tokenize": keys["tokenize"],
                 "merges": keys["merges"],
                 "processes": count,
-                "seconds": round(seconds, 1),
-                "cpu_seconds": round(cpu, 1),
-                "memory_gb": round(shared / 1e9, 2),
-                "resident_gb": round(resident / 1e9, 2),
-                "ratio": Spread.of([seconds / first]),
             }
+            times = {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1)}
+            memory = {"memory_gb": round(shared / 1e9, 2), "resident_gb": round(resident / 1e9, 2)}
+            yield {**about, **times, **memory, "ratio": Spread.of([seconds / first])}
 
 
 def _write_corpus(folder: Path, pairs: int) -> None:
@@ -94,9 +92,8 @@ def _prepare(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
 def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> tuple[float, int, int, float]:
     """Return seconds, the largest memory in bytes, shared and resident, and CPU seconds of a preparation."""
     before = os.times()
-    process = multiprocessing.get_context("spawn").Process(
-        target=_prepare, args=(cache, corpus, settings, processes)
-    )
+    given = (cache, corpus, settings, processes)
+    process = multiprocessing.get_context("spawn").Process(target=_prepare, args=given)
     process.start()
     shared = resident = 0
     while process.is_alive():
@@ -130,11 +127,6 @@ def _memory(pid: int) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    run_benchmark(
-        measure,
-        rounds=1,
-        keys={
-            "pairs": "100000", "merges": "32000", "tokenize": "true",
-            "processes": f"1,{cores()}" if cores() > 1 else "1",
-        },
-    )  # fmt: skip
+    processes = f"1,{cores()}" if cores() > 1 else "1"
+    keys = {"pairs": "100000", "merges": "32000", "tokenize": "true", "processes": processes}
+    run_benchmark(measure, rounds=1, keys=keys)

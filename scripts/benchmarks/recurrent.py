@@ -7,7 +7,9 @@ torch takes; on CUDA too where there is such a device. The ratio is of speeds, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +18,9 @@ from adanorm.config.compose import compose_experiment
 from adanorm.models.norm_sites import PlacedNorms, why_unsupported
 from adanorm.models.recurrent import LAYERS
 from adanorm.norms import NORMS, NormChoice, norm_factory
-from adanorm.records.environment import describe
-from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns, timed
+from scripts.benchmarks.harness import Options, Row, described, run_benchmark, take_turns, timed
 
+Forward = Callable[[Any, Tensor], Any]
 SIZES = [(16, 128, 64), (16, 256, 64), (32, 1024, 4)]  # streams, features, steps
 FUSED: dict[str, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 CELLS: dict[str, type[nn.LSTMCell | nn.GRUCell]] = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}
@@ -27,7 +29,7 @@ CELLS: dict[str, type[nn.LSTMCell | nn.GRUCell]] = {"lstm": nn.LSTMCell, "gru": 
 def measure(options: Options) -> Iterator[Row]:
     """Yield a row for each device, cell, size and side."""
     for name in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
-        for cell in LAYERS:
+        for cell in CELLS:
             for sizes in SIZES:
                 yield from _compared(cell, *sizes, torch.device(name), options.rounds)
 
@@ -37,37 +39,36 @@ def _compared(
 ) -> Iterator[Row]:
     torch.manual_seed(0)
     x = torch.randn(steps, streams, features, device=device, requires_grad=True)
-    layers = {side: layer.to(device) for side, layer in _sides(cell, features).items()}
     passes = {
-        side: timed(lambda layer=layer: _pass(layer, x), cuda=device.type == "cuda")  # type: ignore[misc]
-        for side, layer in layers.items()
+        side: timed(partial(_pass, layer.to(device), forward, x), cuda=device.type == "cuda")
+        for side, (layer, forward) in _sides(cell, features).items()
     }
     found = take_turns(passes, rounds, warm_up=2)
-    for side in layers:
+    for side in passes:
         yield {
             "cell": cell,
             "streams": streams,
             "features": features,
-            "device": describe(device=device, precision="", processes=1, threads=1)["device"],
+            "device": described(device)["device"],
             "side": side,
             "step_us": round(1e6 * found.median(side) / steps, 1),
             "throughput_to_none": found.ratio("none", side),
         }
 
 
-def _pass(layer: nn.Module, x: Tensor) -> None:
-    outputs = layer(x)
-    total = (outputs[0] if isinstance(outputs, tuple) else outputs).sum()
-    torch.autograd.grad(total, [x, *layer.parameters()])
+def _pass(layer: nn.Module, forward: Forward, x: Tensor) -> None:
+    torch.autograd.grad(forward(layer, x).sum(), [x, *layer.parameters()])
 
 
-def _sides(cell: str, features: int) -> dict[str, nn.Module]:
-    ours: dict[str, nn.Module] = {norm: OurLayer(cell, norm, features) for norm in _norms(cell)}
-    return {
-        **ours,
-        "torch, cell by cell": PlainLoop(CELLS[cell](features, features)),
-        "torch, fused": FUSED[cell](features, features),
-    }
+def _sides(cell: str, features: int) -> dict[str, tuple[nn.Module, Forward]]:
+    """Return each side's layer, and what has it compute outputs (T, B, H) of inputs (T, B, H)."""
+    sides: dict[str, tuple[nn.Module, Forward]] = {}
+    for norm in _norms(cell):
+        make_norm = PlacedNorms(norm_factory(NormChoice(norm)), "all")
+        sides[norm] = LAYERS[cell](make_norm, "layer", inputs=features, dim=features), _ours
+    sides["torch, cell by cell"] = CELLS[cell](features, features), _step_by_step
+    sides["torch, fused"] = FUSED[cell](features, features), lambda layer, x: layer(x)[0]
+    return sides
 
 
 def _norms(cell: str) -> list[str]:
@@ -77,36 +78,16 @@ def _norms(cell: str) -> list[str]:
     return [name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None]
 
 
-class OurLayer(nn.Module):
-    """A layer of ours under a norm, from a state of zeros."""
-
-    def __init__(self, cell: str, norm: str, features: int) -> None:
-        super().__init__()
-        self.layer = LAYERS[cell](
-            PlacedNorms(norm_factory(NormChoice(norm)), "all"), "layer", inputs=features, dim=features
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs (T, B, H) of inputs (T, B, H)."""
-        outputs, _ = self.layer(x, (x.new_zeros(x.shape[1:]),) * self.layer.STATES)
-        assert isinstance(outputs, Tensor)
-        return outputs
+def _ours(layer: Any, x: Tensor) -> Any:
+    return layer(x, (x.new_zeros(x.shape[1:]),) * layer.STATES)[0]  # from a state of zeros
 
 
-class PlainLoop(nn.Module):
-    """torch's cell, called step by step."""
-
-    def __init__(self, cell: nn.LSTMCell | nn.GRUCell) -> None:
-        super().__init__()
-        self.cell = cell
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs (T, B, H) of inputs (T, B, H)."""
-        outputs, state = [], None
-        for given in x.unbind():
-            state = self.cell(given, state)
-            outputs.append(state[0] if isinstance(state, tuple) else state)
-        return torch.stack(outputs)
+def _step_by_step(cell: nn.Module, x: Tensor) -> Tensor:
+    outputs, state = [], None
+    for given in x.unbind():
+        state = cell(given, state)
+        outputs.append(state[0] if isinstance(state, tuple) else state)
+    return torch.stack(outputs)
 
 
 if __name__ == "__main__":

@@ -72,18 +72,13 @@ def _training(experiment: Experiment, task: Translation, updates: int) -> Row:
     trainer = start_trainer(experiment, prepare(experiment, task))
     other = FairseqSide(experiment, task, trainer.model.state_dict())
     dataset = task.corpus.splits["train"].dataset
+    orders = [iter(task.train_batches(0).order) for _ in range(2)]
     sides = {
-        "fairseq": _batch_by_batch(lambda order: other.train(dataset, order), task),
-        "ours": _batch_by_batch(lambda order: _train_ours(trainer, task, order), task),
+        "fairseq": timed(lambda: other.train(dataset, [next(orders[0])])),
+        "ours": timed(lambda: _train_ours(trainer, task, [next(orders[1])])),
     }
     found = take_turns(sides, updates, warm_up=WARM_UP)
     return _row("training", "tokens/s", found, "ours", "fairseq", amount=_tokens_an_update(task, updates))
-
-
-def _batch_by_batch(train: Callable[[list[Indices]], None], task: Translation) -> Callable[[], float]:
-    """Return a side that trains on the next batch of the first epoch."""
-    order = iter(task.train_batches(0).order)
-    return timed(lambda: train([next(order)]))
 
 
 def _tokens_an_update(task: Translation, updates: int) -> float:
@@ -129,9 +124,7 @@ def _decoding(experiment: Experiment, task: Translation, rounds: int, *, trained
             found |= dict(zip(indices.tolist(), task.translate(model, pairs.sources(indices)), strict=True))
         return found
 
-    def theirs() -> dict[int, str]:
-        return other.generate(dataset, chosen, experiment)
-
+    theirs = partial(other.generate, dataset, chosen, experiment)
     mine = ours()
     same = sum(mine[number] == translation for number, translation in theirs().items())
     found = take_turns({"fairseq": timed(theirs), "ours": timed(ours)}, rounds, warm_up=0)
@@ -144,7 +137,8 @@ def _norms(task: Translation, updates: int) -> Iterator[Row]:
 
     def side(norm: str) -> Callable[[], float]:
         trainer = start_trainer(run := _experiment(norm), prepare(run, task))
-        return _batch_by_batch(lambda order: _train_ours(trainer, task, order), task)
+        order = iter(task.train_batches(0).order)
+        return timed(lambda: _train_ours(trainer, task, [next(order)]))
 
     found = take_turns({norm: side(norm) for norm in NORMS}, updates, warm_up=WARM_UP)
     amount = _tokens_an_update(task, updates)

@@ -165,23 +165,22 @@ def _mirror() -> dict[str, str]:
 
 def checkout_of(baseline: str) -> Path:
     """Return a checkout, given by its folder or by a commit; raises ValueError where it is neither."""
-    folders = (Path(baseline).resolve(), PROJECT / "outputs" / "baselines" / baseline)
-    if baseline:
-        for folder in folders:
-            if (folder / "src" / "adanorm").is_dir():
-                return folder
-        command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(folders[1]), baseline]
-        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-            return folders[1]
+    made = PROJECT / "outputs" / "baselines" / baseline
+    for folder in (Path(baseline).resolve(), made) if baseline else ():
+        if (folder / "src" / "adanorm").is_dir():
+            return folder
+    command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(made), baseline]
+    if baseline and subprocess.run(command, capture_output=True, check=False).returncode == 0:
+        return made
     raise ValueError(f"baseline={baseline}: must be another checkout of this project, or a commit of it")
 
 
 def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
-    held = HELD if options.keys["arithmetic"] else {}
+    held = {"here": HELD if options.keys["arithmetic"] else {}, "there": {}}
     with ExitStack() as stack:
         runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         children = {
-            side: stack.enter_context(Child(path, settings, runs / side, held if side == "here" else None))
+            side: stack.enter_context(Child(path, settings, runs / side, held[side]))
             for side, path in checkouts.items()
         }
         for child in children.values():
@@ -204,22 +203,13 @@ def _row(what: str, children: Mapping[str, Child], request: str, rounds: int, *,
         return float(answer["seconds"]) / count
 
     spent = take_turns({side: partial(turn, side) for side in children}, rounds)
-    return {
-        "what": what,
-        "a_turn": count,
-        "here_per_second": round(1 / spent.median("here"), 3),
-        "there_per_second": round(1 / spent.median("there"), 3),
-        "ratio": spent.ratio("here", "there"),
-        "same_results": results["here"] == results["there"],
-    }
+    speeds = {f"{side}_per_second": round(1 / spent.median(side), 3) for side in children}
+    same = results["here"] == results["there"]
+    ratio = spent.ratio("here", "there")
+    return {"what": what, "a_turn": count, **speeds, "ratio": ratio, "same_results": same}
 
 
 if __name__ == "__main__":
-    keys = {
-        "baseline": NUMERICS_1,
-        "arithmetic": "",
-        "tasks": ",".join(SCALES),
-        "scale": "",
-        "norm": "adanorm",
-    }
-    run_benchmark(measure, rounds=21, keys={**keys, "seconds": "0.5", "evaluations": "5"})
+    keys = {"baseline": NUMERICS_1, "arithmetic": "", "tasks": ",".join(SCALES), "scale": ""}
+    keys |= {"norm": "adanorm", "seconds": "0.5", "evaluations": "5"}
+    run_benchmark(measure, rounds=21, keys=keys)

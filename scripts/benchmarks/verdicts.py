@@ -11,6 +11,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import Spread, TaskVariance
@@ -58,10 +59,6 @@ def variance_of(scores: Numbers, step: float) -> TaskVariance:
     return TaskVariance(table, preregistration().prior_df_at_most, step)
 
 
-def _moderated(variance: TaskVariance, first: str, second: str) -> Spread | None:
-    return variance.of_difference(first, second)
-
-
 def _pooled(variance: TaskVariance, first: str, second: str) -> Spread | None:
     squares, df = variance.residual
     return Spread(2**0.5 * max(squares / df, variance.resolution**2 / 12) ** 0.5, df) if df else None
@@ -74,7 +71,7 @@ def _own(variance: TaskVariance, first: str, second: str) -> Spread | None:
 
 
 METHODS: dict[str, Callable[[TaskVariance, str, str], Spread | None]] = {
-    "moderated": _moderated,
+    "moderated": TaskVariance.of_difference,
     "pooled": _pooled,
     "own": _own,
 }
@@ -86,8 +83,6 @@ def fixed_plan(noise: Noise, seeds: int, *, draws: int, seed: int = 0) -> dict[s
     `size` is how often it does not, `false_equivalent` how often the 90 % interval lies inside a
     margin of two standard deviations that is the true gap.
     """
-    from scipy.stats import t
-
     random = np.random.default_rng((seed, seeds))
     margin = 2 * float(noise.spreads.mean())
     gaps, read = np.empty((draws, len(PAIRS))), {name: np.empty((draws, len(PAIRS), 2)) for name in METHODS}

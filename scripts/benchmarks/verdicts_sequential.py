@@ -8,10 +8,12 @@ machine.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 
 from adanorm.verdicts import sequential
 from adanorm.verdicts.preregistration import preregistration
@@ -66,8 +68,6 @@ def looks(
     scores: Numbers, margin: float, plan: Looking, *, step: float = 0.0, example_error: float = 0.0
 ) -> Looks:
     """Return the looks at the gaps of the first two norms, of scores (draws, norms, seeds)."""
-    from scipy.stats import t
-
     level, seeds = preregistration().level, np.array(plan.looks)
     levels = [sequential.Looks(plan.looks, plan.spending, level).levels(n) for n in plan.looks]
     gaps = scores[:, 1] - scores[:, 0]
@@ -87,14 +87,8 @@ def _residual(scores: Numbers, seeds: NDArray[np.int_]) -> tuple[Numbers, Number
     """Return the squares that norms and seeds leave after each look, (draws, looks), and their freedom."""
     squares = []
     for count in seeds:
-        part = scores[..., :count]
-        rest = (
-            part
-            - part.mean(1, keepdims=True)
-            - part.mean(2, keepdims=True)
-            + part.mean((1, 2), keepdims=True)
-        )
-        squares.append(np.square(rest).sum((1, 2)))
+        of_seeds = scores[..., :count] - scores[..., :count].mean(1, keepdims=True)
+        squares.append(np.square(of_seeds - of_seeds.mean(2, keepdims=True)).sum((1, 2)))
     return np.stack(squares, 1), (scores.shape[1] - 1) * (seeds - 1.0)
 
 
@@ -144,8 +138,6 @@ def sequential_plan(
 
 def _differ_when_planned(gaps: Numbers, example_error: float) -> NDArray[np.bool_]:
     """Return where the planned seeds differ from 0 in a fixed plan by their own variance, (draws,)."""
-    from scipy.stats import t
-
     registered = preregistration()
     count = registered.stopping.planned
     first = gaps[:, :count]
@@ -157,34 +149,31 @@ def _differ_when_planned(gaps: Numbers, example_error: float) -> NDArray[np.bool
 def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
     """Return the seeds of a fixed plan with the same power at a gap, in units of the residual deviation."""
     registered = preregistration()
-    kind: Literal["equivalence", "difference"] = "equivalence" if gap == 0 else "difference"
     power = row["equivalent"] if gap == 0 else row["better"]
     plan = registered.looks_of(None)._replace(power=min(0.995, max(0.06, power)))
-    prior = registered.prior_df_at_most
-    fixed = seeds_needed(plan, margin if gap == 0 else gap, kind=kind, sd=2**0.5, prior_df=prior)
+    need = partial(seeds_needed, plan, sd=2**0.5, prior_df=registered.prior_df_at_most)
+    fixed = need(margin, kind="equivalence") if gap == 0 else need(gap, kind="difference")
     share = None if fixed is None else round(1 - row["mean_seeds"] / fixed, 3)
     return {"fixed_seeds": fixed, "saved": share}
 
 
 def measure(options: Options) -> Iterator[Row]:
     """Yield one row per plan, noise, true gap and margin."""
+    shares = partial(sequential_plan, draws=options.rounds)
     for plan_name, plan in plans().items():
         for name, noise in LOOKED_AT.items():
             unit = float(noise.spreads[:2].mean())
             gaps = (0.0, 0.5, 0.75, 1.0, 1.5) if name == "normal" else (0.0, 1.0)
             for gap, margin in [*((gap, 1.0) for gap in gaps), (WIDE, WIDE)]:
                 row = {"plan": plan_name, "noise": name, "gap_in_sd": gap, "margin_in_sd": margin}
-                row |= sequential_plan(
-                    noise, gap * unit, draws=options.rounds, margin=margin * unit, plan=plan
-                )
+                row |= shares(noise, gap * unit, margin=margin * unit, plan=plan)
                 is_planned = plan_name == "first" and name == "normal" and margin < WIDE
                 yield row | (saved(row, gap, margin) if is_planned else {}) | {"rounds": options.rounds}
         for error in EXAMPLE_ERRORS:
-            shares = sequential_plan(
-                LOOKED_AT["normal"], 0.0, draws=options.rounds, margin=WIDE, plan=plan, example_error=error
-            )
-            row = {"plan": plan_name, "noise": f"normal, and of examples {error:g}", "gap_in_sd": 0.0}
-            yield row | {"margin_in_sd": WIDE} | shares | {"rounds": options.rounds}
+            row = {"plan": plan_name, "noise": f"normal, and of examples {error:g}"}
+            row |= {"gap_in_sd": 0.0, "margin_in_sd": WIDE}
+            row |= shares(LOOKED_AT["normal"], 0.0, margin=WIDE, plan=plan, example_error=error)
+            yield row | {"rounds": options.rounds}
 
 
 if __name__ == "__main__":

@@ -26,14 +26,13 @@ RESULTS = PROJECT / "results"
 def pages() -> dict[Path, str]:
     """Return the text of every page, by its path."""
     tables = read_tables()
+    written = {README: readme(tables), GUIDE: guide(tables)}
+    written[RESULTS / "REPORT.md"] = reproducibility_report(claim_results(), tables)
     described = {RESULTS / "metadata" / f"{name}.json": entry for name, entry in croissants().items()}
     described[RESULTS / "ro-crate-metadata.json"] = ro_crate(RESULTS)
-    return {
-        README: readme(tables),
-        GUIDE: guide(tables),
-        RESULTS / "REPORT.md": reproducibility_report(claim_results(), tables),
-        **{path: json.dumps(entry, indent=1, ensure_ascii=False) + "\n" for path, entry in described.items()},
-    }
+    for path, entry in described.items():
+        written[path] = json.dumps(entry, indent=1, ensure_ascii=False) + "\n"
+    return written
 
 
 if __name__ == "__main__":

@@ -81,12 +81,8 @@ def ro_crate(results: Path) -> dict[str, Any]:
     """Return the RO-Crate 1.1 description of the results, with the parts that are in their folder."""
     parts = [part for part in PARTS if (results / part).exists()]
     mit, authors = "https://spdx.org/licenses/MIT", "#authors"
-    crate = {
-        "@id": "ro-crate-metadata.json",
-        "@type": "CreativeWork",
-        "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
-        "about": {"@id": "./"},
-    }
+    crate: dict[str, Any] = {"@id": "ro-crate-metadata.json", "@type": "CreativeWork"}
+    crate |= {"conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"}, "about": {"@id": "./"}}
     whole = {
         "@id": "./",
         "@type": "Dataset",
@@ -111,7 +107,6 @@ def ro_crate(results: Path) -> dict[str, Any]:
 
 
 def _part(path: str) -> dict[str, Any]:
-    named = {"name": path.rstrip("/"), "description": PARTS[path]}
-    if path.endswith("/"):
-        return {"@id": path, "@type": "Dataset", **named}
-    return {"@id": path, "@type": "File", **named, "encodingFormat": mimetypes.guess_type(path)[0]}
+    kind = "Dataset" if path.endswith("/") else "File"
+    part = {"@id": path, "@type": kind, "name": path.rstrip("/"), "description": PARTS[path]}
+    return part | ({"encodingFormat": mimetypes.guess_type(path)[0]} if kind == "File" else {})

@@ -35,18 +35,13 @@ def update_norm_guide(
 
     def facts(mark: re.Match[str]) -> str:
         name = mark[2]
-        lines = [
-            *([_invariance(invariances[name])] if name in invariances else []),
-            *([times[name]] if name in times else []),
-            *(_scores(tables, name) or ["no runs on record yet"]),
-        ]
-        return f"{mark[1]}**Here**\n{''.join(f'- {line}{chr(10)}' for line in lines)}{mark[3]}"
+        changes = ", ".join(invariances.get(name, ())) or "none of the six changes measured"
+        lines = [f"indifferent to: {changes}"] if name in invariances else []
+        lines += [times[name]] if name in times else []
+        lines += _scores(tables, name) or ["no runs on record yet"]
+        return "\n- ".join([f"{mark[1]}**Here**", *lines]) + f"\n{mark[3]}"
 
     return MARKED.sub(facts, text)
-
-
-def _invariance(changes: Sequence[str]) -> str:
-    return f"indifferent to: {', '.join(changes) if changes else 'none of the six changes measured'}"
 
 
 def _times(path: Path) -> dict[str, str]:
@@ -57,10 +52,8 @@ def _times(path: Path) -> dict[str, str]:
         ratio = f"{float(row['to_layernorm']):.2f} at ({row['rows']}, {row['features']})"
         team = row.get("threads", "1")
         cases.setdefault(row["norm"], []).append(ratio if team == "1" else f"{ratio} with {team} threads")
-    return {
-        norm: f"time, forward and backward, as a multiple of LayerNorm's: {', '.join(ratios)}"
-        for norm, ratios in cases.items()
-    }
+    about = "time, forward and backward, as a multiple of LayerNorm's"
+    return {norm: f"{about}: {', '.join(ratios)}" for norm, ratios in cases.items()}
 
 
 def _scores(tables: Sequence[Table], norm: str) -> list[str]:
@@ -77,8 +70,8 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
     """Return by task what a table says of a norm: its score, and the answer beside LayerNorm."""
     decided = {d.column.task: d for d in rule_decisions(table) if d.compared == (norm, BASELINE)}
     lines = {}
-    for task in table.study.columns if norm in table.study.rows else ():
-        cell = table.cells[norm, task]
+    for task in table.study.columns:
+        cell = table.column(task).get(norm)
         if cell is None or not cell.results:
             continue
         lines[task] = table.ours(norm, task)
@@ -88,12 +81,10 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         answer, why = both.answer, both.why
         if task in decided and (comparison := decided[task].comparison):  # by the study's own rule
             answer, why = comparison.answer, comparison.why
-        sign = table.metric_of(task).sign
-        gap = (
-            f"{sign * fmean(both.gaps):+.2f} to LayerNorm on {len(both.gaps)} shared seeds"
-            if both.gaps
-            else "beside LayerNorm"
-        )
+        gap = "beside LayerNorm"
+        if both.gaps:
+            lead = table.metric_of(task).sign * fmean(both.gaps)
+            gap = f"{lead:+.2f} to LayerNorm on {len(both.gaps)} shared seeds"
         lines[task] += f", {gap}: {answer}{f' ({why})' if why else ''}"
     return lines
 

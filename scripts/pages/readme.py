@@ -36,13 +36,7 @@ def summary_table(table: Table) -> str:
     study = table.study
     tasks = tasks_with_runs(table)
     header = ["Model", *(column_label(table, task) for task in tasks)]
-    rows = [
-        [
-            markdown(title(norm)),
-            *(markdown(table.ours(norm, task)) + _paper(table, norm, task) for task in tasks),
-        ]
-        for norm in study.rows
-    ]
+    rows = [[markdown(title(norm)), *(_cell(table, norm, task) for task in tasks)] for norm in study.rows]
     return "\n".join([*markdown_table(header, rows), "", _seeds(table, tasks)])
 
 
@@ -50,14 +44,15 @@ def _seeds(table: Table, tasks: Sequence[str]) -> str:
     """Return how many seeds the cells are of: the planned ones, and where there are others."""
     planned, others = len(table.study.seeds), []
     for task in tasks:
-        counts = {norm: len(cell.by_seed) for norm in table.study.rows if (cell := table.cells[norm, task])}
+        counts = {norm: len(cell.by_seed) for norm, cell in table.column(task).items()}
         own = [f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)]
         others += [f"on {title(task)} {', '.join(own)}"] if own else []
     return f"Seeds: {planned} per cell{', but ' if others else ''}{'; '.join(others)}."
 
 
-def _paper(table: Table, norm: str, task: str) -> str:
-    return f" [{number}]" if (number := table.paper(norm, task)) else ""
+def _cell(table: Table, norm: str, task: str) -> str:
+    paper = table.paper(norm, task)
+    return markdown(table.ours(norm, task)) + (f" [{paper}]" if paper else "")
 
 
 def _with_part(readme: str, part: str, text: str) -> str:
@@ -66,8 +61,7 @@ def _with_part(readme: str, part: str, text: str) -> str:
     Raises ValueError where the marks are not there.
     """
     first, last = f"<!-- {part}: written by `scripts/regenerate` -->", f"<!-- /{part} -->"
-    before, found, rest = readme.partition(first)
-    _, ended, after = rest.partition(last)
-    if not (found and ended):
+    before, _, rest = readme.partition(first)
+    if last not in rest:
         raise ValueError(f"README.md has no part {first} ... {last}")
-    return f"{before}{first}\n{text}\n{last}{after}"
+    return f"{before}{first}\n{text}\n{last}{rest.partition(last)[2]}"

@@ -39,8 +39,7 @@ def reproducibility_report(judgements: Sequence[ClaimResult], tables: Mapping[st
 
 def _cost(table: Table, task: str) -> list[str]:
     """Return what the runs of a column cost; nothing of one without runs."""
-    cells = [cell for (_, column), cell in table.cells.items() if cell and column == task]
-    seconds = [result.seconds or 0.0 for cell in cells for result in cell.results]
+    seconds = [result.seconds or 0.0 for cell in table.column(task).values() for result in cell.results]
     if not seconds:
         return []
     return [title(task), task_metric(task).label, str(len(seconds)), f"{sum(seconds) / 3600:.1f}"]

@@ -12,12 +12,8 @@ from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
 from adanorm.reporting.text import markdown_table
 
-BOUNDS = {
-    "minimum": "at least",
-    "exclusiveMinimum": "above",
-    "maximum": "at most",
-    "exclusiveMaximum": "below",
-}
+BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above"}
+BOUNDS |= {"maximum": "at most", "exclusiveMaximum": "below"}
 KINDS = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
 KINDS |= {"null": "null", "object": "a mapping"}
 
@@ -28,12 +24,8 @@ def settings() -> str:
     for key, section in sections():
         fields = [section.model_fields[name] for name in ("reader", "name") if name in section.model_fields]
         chosen = [name for field in fields for name in get_args(field.annotation)]
-        lines += [
-            "",
-            f"## {key}{f': {chosen[0]}' if len(chosen) == 1 else ''}",
-            "",
-            *_table(f"{key}.", section),
-        ]
+        heading = f"## {key}: {chosen[0]}" if len(chosen) == 1 else f"## {key}"
+        lines += ["", heading, "", *_table(f"{key}.", section)]
     lines += ["", "## The tasks", ""]
     for path in sorted((CONF / "task").rglob("*.yaml")):
         name = path.relative_to(CONF)
@@ -59,9 +51,8 @@ def _table(prefix: str, section: type[Config], skip: set[str] | None = None) -> 
     for name, part in schema["properties"].items():
         for key, inner in (_nested(schema, part) or {"": part}).items() if name not in (skip or ()) else ():
             default = f"`{json.dumps(inner['default'])}`" if "default" in inner else ""
-            rows.append(
-                [f"`{prefix}{name}{'.' if key else ''}{key}`", _taken(inner).replace("|", "\\|"), default]
-            )
+            setting = ".".join(filter(None, [f"{prefix}{name}", key]))
+            rows.append([f"`{setting}`", _taken(inner).replace("|", "\\|"), default])
     return markdown_table(("setting", "takes", "default"), rows)
 
 
