@@ -43,9 +43,9 @@ def by_kernels(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
         return value_and_gradient(partial(closed_form, member=member, backend="fused"), x)
     from adanorm.norms.kernels import triton_rows
 
-    z, variance = triton_rows.forward(x, *member)
+    z, variance = triton_rows.forward(x, member)
     is_multiple = member.k == 0 and member.detach_mean and member.detach_variance
-    return z, triton_rows.backward(fixed_weights(z), None if is_multiple else x, variance, *member)
+    return z, triton_rows.backward(fixed_weights(z), None if is_multiple else x, variance, member)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

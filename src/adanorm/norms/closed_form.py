@@ -100,7 +100,7 @@ class _Fused(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, member: Member) -> Tensor:
         kernels = _kernels(x.device.type)
         z: Tensor
-        z, variance = kernels.forward(x, *member)
+        z, variance = kernels.forward(x, member)
         is_multiple = member.k == 0 and member.detach_mean and member.detach_variance
         ctx.save_for_backward(None if is_multiple else x, variance)  # dl/dx is a multiple of dl/dz
         ctx.kernels, ctx.member = kernels, member
@@ -111,7 +111,7 @@ class _Fused(torch.autograd.Function):
         x, variance = ctx.saved_tensors
         if torch.is_grad_enabled() or not is_plain(grad):  # as where a derivative of it may be asked for
             return _gradient(grad, x, variance, ctx.member), None
-        dx: Tensor = ctx.kernels.backward(grad, x, variance, *ctx.member)
+        dx: Tensor = ctx.kernels.backward(grad, x, variance, ctx.member)
         return dx, None
 
 

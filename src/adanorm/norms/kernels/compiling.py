@@ -24,14 +24,14 @@ compiled: Callable[[F], F] = njit(
     forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, **UNWRAPPED
 )  # fmt: skip
 SOURCES = Path(__file__).parents[2]
-# What a kernel takes, a letter an argument: i an integer, p a pointer to float32, n a float32, b true or
-# false, l a pointer to integers. As Numba has it and as C has it.
+# What a kernel takes, a letter an argument: i an integer, n a float32, p a pointer to float32, l one to
+# integers, v one to anything. As Numba has it and as C has it.
 KINDS: dict[str, tuple[Any, Any]] = {
     "i": (types.int64, ctypes.c_int64),
     "p": (types.CPointer(types.float32), ctypes.c_void_p),  # type: ignore[no-untyped-call]
     "n": (types.float32, ctypes.c_float),
-    "b": (types.boolean, ctypes.c_bool),
     "l": (types.CPointer(types.int64), ctypes.c_void_p),  # type: ignore[no-untyped-call]
+    "v": (types.voidptr, ctypes.c_void_p),
 }
 
 
@@ -44,22 +44,10 @@ def entry(function: Kernel, takes: str) -> Kernel:
     code = _compile(function, types.void(*(KINDS[kind][0] for kind in takes)))
     _KEPT.append(code)  # its machine code goes when it does
     address: Any = code.address
-    return ctypes.CFUNCTYPE(None, *c_types(takes))(address)  # holds no lock while it runs
+    return ctypes.CFUNCTYPE(None, *(KINDS[kind][1] for kind in takes))(address)  # holds no lock while it runs
 
 
 _KEPT: list[Any] = []
-
-
-def c_types(takes: str) -> list[Any]:
-    """Return the C types of a kernel's arguments."""
-    return [KINDS[kind][1] for kind in takes]
-
-
-def address_of(kernel: Kernel) -> int:
-    """Return the address of what `entry` returned, for other code to call."""
-    address = ctypes.cast(kernel, ctypes.c_void_p).value  # type: ignore[arg-type]
-    assert address is not None
-    return address
 
 
 def _compile(function: Kernel, signature: Any) -> Any:

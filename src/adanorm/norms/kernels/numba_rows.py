@@ -4,26 +4,75 @@ A row is read from memory once and found in the cache when it is read again. Let
 norms.closed_form; R rows, all arrays (R, H), contiguous and in float32, variance (R,). Of a
 transposed (T, B, H) the rows of x stay where they lie, batch by batch, and `across` is B, else 0:
 fairseq's layers hand over nothing else, and to copy it would cost as much as the norm.
+
+Torch's own OpenMP threads share the rows: threads of another pool would wait for the cores on which
+they still spin. Where torch has no OpenMP that takes GCC's calls (GCC's, LLVM's and Intel's on Linux
+do), one thread does the work.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 from torch import Tensor
 
-from adanorm.norms.kernels.compiling import Kernel, compiled
-from adanorm.norms.kernels.teams import run
+from adanorm.norms.closed_form import Member
+from adanorm.norms.kernels.compiling import Kernel, compiled, entry
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
 Number = Any  # np.float32: a Python float would make all of it float64
-Pointer = Any  # to such numbers
+Address = Any  # of a job
 
 BLOCKS = 32  # of rows
+GRAIN = 1 << 15  # elements that are worth more than one thread
+PROCESS = os.getpid()
+
+
+class Job(ctypes.Structure):
+    """What a kernel is asked for: blocks of rows, sizes, the addresses of arrays, and a member's fields."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("taken", "blocks", "rows", "features", "across")),
+        *((name, ctypes.c_int64) for name in ("x", "variance", "grad", "out")),
+        *((name, ctypes.c_float) for name in ("k", "C", "eps")),
+        *((name, ctypes.c_bool) for name in ("detach_mean", "detach_variance", "released")),
+    ]
+
+
+JOB = np.dtype(Job)
+inline: Any = intrinsic  # a call gives what its code does
+
+
+@inline
+def _next_block(_: Any, job: Any) -> Any:
+    """Return the number of the next block of a job that no thread has taken: a late one takes fewer."""
+
+    def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        integer = ir.IntType(64)
+        taken = builder.bitcast(arguments[0], integer.as_pointer())  # which comes first in a job
+        return builder.atomic_rmw("add", taken, integer(1), "monotonic")
+
+    return types.int64(job), code
+
+
+@inline
+def _pointer(_: Any, address: Any) -> Any:
+    def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(address), code
 
 
 @compiled
@@ -59,7 +108,7 @@ def _scales(variance: Number, features: int, eps: Number, released: bool) -> tup
 
 
 @compiled
-def _forward(
+def _forward_rows(
     first: int, last: int, x: Rows, across: int, z: Rows, variance: Row,
     k: Number, C: Number, eps: Number, released: bool,
 ) -> None:  # fmt: skip
@@ -77,7 +126,7 @@ def _forward(
 
 
 @compiled
-def _backward(
+def _backward_rows(
     first: int, last: int, dz: Rows, x: Rows, across: int, variance: Row, dx: Rows,
     k: Number, C: Number, detach_mean: bool, detach_variance: bool, eps: Number, released: bool,
 ) -> None:  # fmt: skip
@@ -101,7 +150,7 @@ def _backward(
 
 
 @compiled
-def _scale(
+def _scale_rows(
     first: int, last: int, dz: Rows, variance: Row, dx: Rows, C: Number, eps: Number, released: bool
 ) -> None:
     """Write dl/dx = C/std * dl/dz: mean, variance and factor are constants, and x is not needed."""
@@ -111,70 +160,84 @@ def _scale(
             dx[r, i] = C * inverse_std * dz[r, i]
 
 
-def _forward_at(
-    block: int, blocks: int, rows: int, features: int, x: Pointer, across: int, z: Pointer, variance: Pointer,
-    k: Number, C: Number, eps: Number, released: bool,
-) -> None:  # fmt: skip
-    shape, first, last = (rows, features), block * rows // blocks, (block + 1) * rows // blocks
-    arrays = carray(x, shape), across, carray(z, shape), carray(variance, rows)
-    _forward(first, last, *arrays, k, C, eps, released)
+def _forward(at: Address) -> None:
+    job = carray(at, 1, JOB)[0]
+    rows, shape, across = job.rows, (job.rows, job.features), job.across
+    x, z = carray(_pointer(job.x), shape, np.float32), carray(_pointer(job.out), shape, np.float32)
+    variance = carray(_pointer(job.variance), rows, np.float32)
+    block = _next_block(at)
+    while block < job.blocks:
+        first, last = block * rows // job.blocks, (block + 1) * rows // job.blocks
+        _forward_rows(first, last, x, across, z, variance, job.k, job.C, job.eps, job.released)
+        block = _next_block(at)
 
 
-def _backward_at(
-    block: int, blocks: int, rows: int, features: int,
-    dz: Pointer, x: Pointer, across: int, variance: Pointer, dx: Pointer,
-    k: Number, C: Number, detach_mean: bool, detach_variance: bool, eps: Number, released: bool,
-) -> None:  # fmt: skip
-    shape, first, last = (rows, features), block * rows // blocks, (block + 1) * rows // blocks
-    arrays = carray(dz, shape), carray(x, shape), across, carray(variance, rows), carray(dx, shape)
-    _backward(first, last, *arrays, k, C, detach_mean, detach_variance, eps, released)
+def _backward(at: Address) -> None:
+    job = carray(at, 1, JOB)[0]
+    rows, shape, across = job.rows, (job.rows, job.features), job.across
+    dz, dx = carray(_pointer(job.grad), shape, np.float32), carray(_pointer(job.out), shape, np.float32)
+    x, variance = carray(_pointer(job.x), shape, np.float32), carray(_pointer(job.variance), rows, np.float32)
+    block = _next_block(at)
+    while block < job.blocks:
+        first, last = block * rows // job.blocks, (block + 1) * rows // job.blocks
+        if job.x == 0:
+            _scale_rows(first, last, dz, variance, dx, job.C, job.eps, job.released)
+        else:
+            _backward_rows(
+                first, last, dz, x, across, variance, dx,
+                job.k, job.C, job.detach_mean, job.detach_variance, job.eps, job.released,
+            )  # fmt: skip
+        block = _next_block(at)
 
 
-def _scale_at(
-    block: int, blocks: int, rows: int, features: int,
-    dz: Pointer, variance: Pointer, dx: Pointer, C: Number, eps: Number, released: bool,
-) -> None:  # fmt: skip
-    shape, first, last = (rows, features), block * rows // blocks, (block + 1) * rows // blocks
-    _scale(first, last, carray(dz, shape), carray(variance, rows), carray(dx, shape), C, eps, released)
-
-
-# What each takes after its block: see compiling.entry.
-TAKES = {_forward_at: "iipippnnnb", _backward_at: "iippippnnbbnb", _scale_at: "iipppnnb"}
-
-
-def forward(
-    x: Tensor, k: float, C: float, detach_mean: bool, detach_variance: bool, eps: float, numerics: str
-) -> tuple[Tensor, Tensor]:
+def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
     """Return z (..., H) in x's type and the biased variance (...) in float32."""
     rows, across = in_memory_order(x)
     z, variance = rows.new_empty(x.shape), rows.new_empty(x.shape[:-1])
-    addresses = rows.data_ptr(), across, z.data_ptr(), variance.data_ptr()
-    _run(_forward_at, z, *addresses, k, C, eps, numerics == "released")
+    _run(_forward, member, z, variance, x=rows.data_ptr(), across=across)
     return z.to(x.dtype), variance
 
 
-def backward(
-    grad: Tensor, x: Tensor | None, variance: Tensor,
-    k: float, C: float, detach_mean: bool, detach_variance: bool, eps: float, numerics: str,
-) -> Tensor:  # fmt: skip
+def backward(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
     """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where it is a multiple of dl/dz."""
-    dz, variance, released = grad.float().contiguous(), variance.contiguous(), numerics == "released"
+    dz = grad.float().contiguous()
     dx = torch.empty_like(dz)
-    if x is None:
-        _run(_scale_at, dx, dz.data_ptr(), variance.data_ptr(), dx.data_ptr(), C, eps, released)
-    else:
-        rows, across = in_memory_order(x)
-        addresses = dz.data_ptr(), rows.data_ptr(), across, variance.data_ptr(), dx.data_ptr()
-        _run(_backward_at, dx, *addresses, k, C, detach_mean, detach_variance, eps, released)
+    rows, across = (None, 0) if x is None else in_memory_order(x)
+    address = 0 if rows is None else rows.data_ptr()
+    _run(_backward, member, dx, variance.contiguous(), grad=dz.data_ptr(), x=address, across=across)
     return dx.to(grad.dtype)
 
 
-def _run(kernel: Kernel, like: Tensor, *arguments: Any) -> None:
-    """Run a kernel over all rows of tensors (..., H)."""
-    features = like.shape[-1]
-    rows = like.numel() // max(features, 1)
-    blocks = min(BLOCKS, rows)
-    run(kernel, TAKES[kernel], rows, features, *arguments, blocks=blocks, elements=like.numel())
+def _run(kernel: Kernel, member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
+    """Run a kernel over all rows of tensors (..., H), on as many threads as are worth it."""
+    elements, features = out.numel(), out.shape[-1]
+    rows = elements // max(features, 1)
+    k, C, detach_mean, detach_variance, eps, numerics = member
+    work = ctypes.byref(
+        Job(
+            rows=rows, blocks=min(BLOCKS, rows), features=features,
+            out=out.data_ptr(), variance=variance.data_ptr(), **job,
+            k=k, C=C, eps=eps, detach_mean=detach_mean, detach_variance=detach_variance,
+            released=numerics == "released",
+        )
+    )  # fmt: skip
+    code, threads, team = entry(kernel, "v"), torch.get_num_threads(), _team()
+    # A forked child has none of its parent's threads, and OpenMP would wait for them. OpenMP ends the
+    # threads that a smaller team leaves out, so all of torch's do the work, or this one alone.
+    if threads == 1 or elements < GRAIN or team is None or os.getpid() != PROCESS:
+        code(work)
+    else:
+        team(code, work, threads, 0)
+
+
+@cache
+def _team() -> Callable[..., None] | None:
+    """Return OpenMP's function that calls another on every thread: the one that torch calls too."""
+    function = getattr(ctypes.CDLL(None), "GOMP_parallel", None) if sys.platform == "linux" else None
+    if function is not None:
+        function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+        function.restype = None
+    return function
 
 
 def in_memory_order(x: Tensor) -> tuple[Tensor, int]:

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from adanorm.norms.closed_form import Member
+
 ELEMENTS = 2048  # of narrow rows that a program takes together
 ELEMENTS_A_WARP = 512  # 16 a thread: two loads of 16 bytes in half precision
 
@@ -84,30 +86,25 @@ def _backward(
     tl.store(dx + at, inverse_std[:, None] * result, mask=inside)
 
 
-def forward(
-    x: Tensor, k: float, C: float, detach_mean: bool, detach_variance: bool, eps: float, numerics: str
-) -> tuple[Tensor, Tensor]:
+def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
     """Return z (..., H) in x's type and the biased variance (...) in float32."""
     x = x.contiguous()
     z, variance = torch.empty_like(x), x.new_empty(x.shape[:-1], dtype=torch.float32)
-    _launch(_forward, (x, z, variance), numerics, k=k, C=C, eps=eps)
+    _launch(_forward, (x, z, variance), member)
     return z, variance
 
 
-def backward(
-    grad: Tensor, x: Tensor | None, variance: Tensor,
-    k: float, C: float, detach_mean: bool, detach_variance: bool, eps: float, numerics: str,
-) -> Tensor:  # fmt: skip
+def backward(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
     """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where it is a multiple of dl/dz."""
     dz = grad.contiguous()
     dx = torch.empty_like(dz)
     tensors = (dz, dz if x is None else x.contiguous(), variance, dx)
-    detached = {"detach_mean": detach_mean, "detach_variance": detach_variance, "needs_x": x is not None}
-    _launch(_backward, tensors, numerics, k=k, C=C, eps=eps, **detached)
+    detached = {"detach_mean": member.detach_mean, "detach_variance": member.detach_variance}
+    _launch(_backward, tensors, member, needs_x=x is not None, **detached)
     return dx
 
 
-def _launch(kernel: Any, tensors: tuple[Tensor, ...], numerics: str, **settings: float | bool) -> None:
+def _launch(kernel: Any, tensors: tuple[Tensor, ...], member: Member, **settings: bool) -> None:
     """Run a kernel over all rows of tensors of the first one's shape, on its device."""
     like = tensors[0]
     features = like.shape[-1]
@@ -116,8 +113,9 @@ def _launch(kernel: Any, tensors: tuple[Tensor, ...], numerics: str, **settings:
     rows, block = like.numel() // features, triton.next_power_of_2(features)
     together = max(1, ELEMENTS // block)
     shape = {"ROWS": together, "BLOCK": block, "num_warps": min(32, together * block // ELEMENTS_A_WARP)}
-    unbiased = features / (features - 1) if numerics == "released" else 0.0  # of the variance; 0: paper's
+    unbiased = features / (features - 1) if member.numerics == "released" else 0.0  # 0: the paper's variance
     with torch.cuda.device_of(like):  # type: ignore[no-untyped-call]
         kernel[(triton.cdiv(rows, together),)](
-            *tensors, rows, features, unbiased=unbiased, **settings, **shape
-        )
+            *tensors, rows, features,
+            k=member.k, C=member.C, eps=member.eps, unbiased=unbiased, **settings, **shape,
+        )  # fmt: skip
