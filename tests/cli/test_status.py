@@ -35,7 +35,7 @@ def test_what_needs_a_gpu_is_said_with_its_hours_there(
     status.main(parse_arguments("status", status.USAGE, [str(own), f"runs={tmp_path}"]))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    runs = [plan.runs[0] for plan in study_grid(load_study(str(own))).values() if plan.task == "de-en"]
+    runs = [plan.runs[0] for (_, task), plan in study_grid(load_study(str(own))).items() if task == "de-en"]
     assert [run.cost.cpu_hours > 8 for run in runs] == [True, True]
     hours = sum(run.cost.cuda_hours for run in runs)
     assert lines[-1] == f"need a GPU: De-En 2 runs, about {in_words(hours)} on one"

@@ -61,12 +61,8 @@ def test_the_keys_of_a_result_say_how_it_ended() -> None:
     assert json.loads(diverged.to_json())["test"] is None
     failed = Result(status="failed", **FACTS, error="RuntimeError: breaks")
     assert keys(failed) == [*always, "error"]
-    assert [result.is_complete for result in (done, diverged, failed)] == [True, True, False]
-    assert [result.reason for result in (done, diverged, failed)] == [
-        None,
-        "loss not finite at update 4",
-        "RuntimeError: breaks",
-    ]
+    ways = [(result.is_complete, result.reason) for result in (done, diverged, failed)]
+    assert ways == [(True, None), (True, "loss not finite at update 4"), (False, "RuntimeError: breaks")]
 
 
 def test_a_score_that_is_not_finite_is_no_result() -> None:
@@ -112,9 +108,8 @@ def test_a_line_has_the_test_score_and_the_validation_score_that_chose_or_why_th
     rt, de_en = (compose_experiment([f"task={task}", "scale=smoke"]).task for task in ("rt", "de-en"))
     done = Result(status="done", **FACTS, valid={"accuracy": 76.5}, test={"accuracy": 75.25})
     assert outcome(rt, done) == "test accuracy 75.25, validation 76.50"
-    by_loss = Result(
-        status="done", **FACTS, valid={"loss": 4.0, "bleu": 1.0}, test={"bleu": 30.5, "loss": 3.0}
-    )
+    scores: dict[str, Any] = {"valid": {"loss": 4.0, "bleu": 1.0}, "test": {"bleu": 30.5, "loss": 3.0}}
+    by_loss = Result(status="done", **FACTS, **scores)
     assert outcome(de_en, by_loss) == "test bleu 30.50, validation loss 4.00"
     ended = Result(status="diverged", **FACTS, diverged="loss not finite at update 4")
     assert outcome(rt, ended) == "diverged: loss not finite at update 4"

@@ -132,7 +132,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, cifar10-vit, de-en"),
         ("scale: big", "scale='big': input should be 'paper', 'small', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
-        ("improvements: [[none, adanorm]]", "improvement of 'none', which is not among the rows"),
+        ("improvements: [[none, adanorm]]", "unknown row of the improvements 'none': choose from adanorm"),
         ("improvements: [[adanorm, adanorm]]", "improvement of 'adanorm' over itself"),
         ("budget: [training.lr=1, training.lr=1]", "budget: 'training.lr=1' is named twice"),
         ("overrides: ['training.lr=${seed}']", "may not refer to another setting: write its value"),

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from adanorm import tasks
+from adanorm.cli.sample import continued
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS, ByteTextConfig
 from adanorm.config.sections import SegmentConfig
@@ -21,7 +22,6 @@ from adanorm.data.byte_streams import IGNORED, Segments, load_streams
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl
 from adanorm.norms import NormChoice, norm_factory
-from adanorm.runs.sample import continued
 from adanorm.tasks.char_lm import CharLm
 from tests.conftest import Command
 

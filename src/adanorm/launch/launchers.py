@@ -86,10 +86,7 @@ class Launch:
 
 
 def load_facts(launcher: str) -> LauncherFacts:
-    """Return the facts of conf/launcher/<launcher>.yaml.
-
-    Raises ValueError for an unknown launcher and for a fact that it cannot have.
-    """
+    """Return the facts of conf/launcher/<launcher>.yaml; raises ValueError for what there cannot be."""
     if launcher not in choices("launcher"):
         raise ValueError(f"unknown launcher {launcher!r}: choose from {', '.join(choices('launcher'))}")
     written = yaml.safe_load((CONF / "launcher" / f"{launcher}.yaml").read_text("utf-8"))

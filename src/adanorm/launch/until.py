@@ -145,16 +145,13 @@ def standing(comparison: Followed, record: Evidence, most: int) -> Standing:
 
 
 def closing_look(norms: Pair) -> int | None:
-    """Return after how many seeds a comparison has closed with the registered power; None: after no look.
-
-    At the margin or at the paper's gap, whichever is nearer.
-    """
+    """Return the look at which the margin or the paper's gap closes a comparison with the registered power."""
     if norms.prospect is None or norms.comparison is None:
         return None
     counts = [norms.prospect.to_equate]
     counts += [] if norms.comparison.papers_gap == "excluded" else [norms.prospect.to_find]
-    ahead = [count for count in counts if count in norms.looks.after and count > len(norms.seeds)]
-    return min((count for count in ahead if count is not None), default=None)
+    ahead = (look for look in norms.looks.after if look in counts and look > len(norms.seeds))
+    return min(ahead, default=None)
 
 
 def next_runs(standings: Sequence[Standing], at_once: int) -> list[Run]:
@@ -169,6 +166,10 @@ def next_runs(standings: Sequence[Standing], at_once: int) -> list[Run]:
     return list(runs)
 
 
+def _say(line: str) -> None:
+    print("\n".join(textwrap.wrap(line, 80, subsequent_indent="  ")), flush=True)
+
+
 def run_until_decided(
     comparisons: Sequence[Followed],
     make: Callable[[Sequence[Run]], Sequence[Planned]],
@@ -177,7 +178,7 @@ def run_until_decided(
     most: int,
     at_once: int,
     affordable: Callable[[Sequence[Run]], bool] = lambda _: True,
-    say: Callable[[str], None] | None = None,
+    say: Callable[[str], None] = _say,
 ) -> Ended:
     """Add seeds until every comparison is decided, has had its last look, or cannot be decided.
 
@@ -187,7 +188,7 @@ def run_until_decided(
     """
     failed: list[Planned] = []
     reported: dict[Followed, str] = {}
-    is_spent, say = False, say or _say
+    is_spent = False
     while True:
         evidences = records(comparisons)
         standings = [standing(c, evidences[c.task, c.quantity], most) for c in comparisons]
@@ -208,10 +209,6 @@ def run_until_decided(
         else:
             is_spent = True
         comparisons = [c for c in comparisons if c.task not in left]
-
-
-def _say(line: str) -> None:
-    print("\n".join(textwrap.wrap(line, 80, subsequent_indent="  ")), flush=True)
 
 
 def _named(one: Standing) -> str:

@@ -51,14 +51,10 @@ def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]
     _entries.cache_clear()
 
 
-def baselines(run: Experiment, split: str = "test") -> dict[str, dict[str, float]]:
-    """Return the recorded baselines of a run's data set, {name: metrics}; empty where there are none."""
-    return dict(_entries().get(data_digest(run), {}).get(split, {}))
-
-
-def best_baseline(run: Experiment, metric: str, split: str = "test") -> Baseline | None:
-    """Return the best recorded baseline of a run's data set; None where none has the metric."""
-    known = [Baseline(name, of[metric]) for name, of in baselines(run, split).items() if metric in of]
+def best_baseline(run: Experiment, metric: str) -> Baseline | None:
+    """Return the best recorded baseline of a run's data set in a test metric; None where none has that."""
+    recorded = _entries().get(data_digest(run), {}).get("test", {})
+    known = [Baseline(name, scores[metric]) for name, scores in recorded.items() if metric in scores]
     return max(known, key=lambda baseline: METRICS[metric].sign * baseline.score, default=None)
 
 

@@ -92,10 +92,7 @@ HOLDS = (VARIABLE, *HELD, "MKL_ENABLE_INSTRUCTIONS")
 
 
 def _arithmetic() -> dict[str, str]:
-    """Return what decides the last digits on a CPU: the instructions used, the libraries of products.
-
-    And the variables that hold them to fewer, where they are set.
-    """
+    """Return what decides the last digits on a CPU: instructions, what holds them to fewer, libraries."""
     import torch
 
     text = torch.__config__.show()

@@ -94,18 +94,14 @@ class RunFolder:
                             leftover.unlink(missing_ok=True)
 
     def _check_version(self) -> None:
-        values = reader.record(self.path).values
-        schema = values.get("schema") if isinstance(values, dict) else None
+        schema = (reader.record(self.path).values or {}).get("schema")
         if isinstance(schema, int | float) and schema > reader.SCHEMA:
             path = self.path / "result.json"
             raise ValueError(f"{path}: of schema {schema}, from a later version of the suite: left as it is")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the folder if need be, and keep other processes out during a block.
-
-        Raises HeldError where another process is writing it.
-        """
+        """Create the folder if need be and keep other processes out during a block; raises HeldError."""
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             # A moment's patience: `is_locked` takes the lock for as long as it looks.
@@ -134,10 +130,7 @@ class RunFolder:
     def write_outputs(
         self, outputs: list[str], counted: Mapping[str, Sequence[Sequence[float]]] = MappingProxyType({})
     ) -> None:
-        """Write the test set's outputs, one line per example, and what is counted of each by metric.
-
-        The same outputs give the same bytes.
-        """
+        """Write the test set's outputs, one line per example, and what is counted of each by metric."""
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / OUTPUTS, packed(text))
         if counted:
@@ -165,8 +158,8 @@ def is_locked(path: Path) -> bool:
 
 def where(folder: Path) -> str:
     """Return where a person finds a record: its folder or, of a kept one, the file of its line."""
-    file = reader.record(folder).file
-    return f"{shown(file)}, {folder.name}" if file else shown(folder)
+    line = reader.record(folder).line
+    return f"{shown(line.file)}, {folder.name}" if line else shown(folder)
 
 
 def shown(path: Path) -> str:

@@ -45,12 +45,9 @@ def _parent(ended: Ended, runs: Path | None) -> Path:
 
 
 def kept(name: str) -> Record:
-    """Return a kept record by its path, or by the part of it below results/runs or results/analyses.
-
-    Raises ValueError where the store has none of that name.
-    """
+    """Return a kept record by its path or the part below results/runs or analyses; raises ValueError."""
     for folder in (Path(name).resolve(), RUNS / name, ANALYSES / name):
-        if (one := record(folder)).is_line:
+        if (one := record(folder)).line and one.line.is_whole:
             return one
     raise ValueError(f"{name}: the store has no such record; name one as rt/adanorm/paper-seed1-09951176")
 

@@ -64,27 +64,17 @@ def _settings(text: str) -> dict[str, Any]:
 class Record:
     """What a run or an analysis left behind; each file is read when it is first asked for.
 
-    `folder` is where the files lie or, of a kept record, would lie.
+    `folder` is where the files lie or, of a kept record, would lie, whose `line` of the store has them.
     """
 
     def __init__(self, folder: Path, line: store.Line | None = None) -> None:
-        self.folder, self._line = folder, line
+        self.folder, self.line = folder, line
         self._rows: dict[str, list[dict[str, Any]]] = {}
-
-    @property
-    def file(self) -> Path | None:
-        """The file of the store that has a kept record's line; None of a live record."""
-        return None if self._line is None else self._line.file
-
-    @property
-    def is_line(self) -> bool:
-        """Whether the record is a line of the store that is what was written."""
-        return self._line is not None and self._line.is_whole
 
     def names(self) -> list[str]:
         """Return the names of the record's files."""
-        if self._line is not None:
-            return self._line.names()
+        if self.line is not None:
+            return self.line.names()
         code = (path for path in sorted(self.folder.glob("code/**/*")) if path.is_file())
         return [
             *(name for name in (*FILES, "result.json") if self.has(name)),
@@ -93,14 +83,14 @@ class Record:
 
     def content(self, name: str) -> bytes | None:
         """Return the bytes of a file of the record; None where it has none of that name."""
-        if self._line is not None:
-            return self._line.content(name)
+        if self.line is not None:
+            return self.line.content(name)
         path = self.folder / name
         return path.read_bytes() if path.is_file() else None
 
     def has(self, name: str) -> bool:
         """Return whether the record has a file of a name."""
-        return (self.folder / name).is_file() if self._line is None else self._line.has(name)
+        return (self.folder / name).is_file() if self.line is None else self.line.has(name)
 
     def text(self, name: str) -> str:
         """Return the text of a file of the record, empty where there is none."""
@@ -120,10 +110,10 @@ class Record:
         """Return what the record came to; raises ValueError, which says why, where that does not count."""
         if not self.has("result.json"):
             raise ValueError("it has not ended")
-        values, line = self.values, self._line
+        values, line = self.values, self.line
         if line is not None and not line.is_whole:
             raise ValueError(f"its line in {line.file.name} is not what was written")
-        if not isinstance(values, dict):
+        if values is None:
             raise ValueError("it is no JSON object")
         if (schema := values.get("schema")) != SCHEMA:
             raise ValueError(f"schema {schema!r} is not {SCHEMA}")
@@ -138,7 +128,7 @@ class Record:
         return ended
 
     @property
-    def values(self) -> Any:
+    def values(self) -> dict[str, Any] | None:
         """What result.json says, unchecked; None where it says nothing."""
         try:
             return json_object("result.json", self.content("result.json") or b"")
@@ -197,9 +187,7 @@ class Record:
     @cached_property
     def outputs_digest(self) -> str:
         """The digest of the test set's outputs, by which a comparison by examples names what it compares."""
-        return (
-            outputs_digest(self._outputs()) if self._line is None else str(self._line.values.get("outputs"))
-        )
+        return str(self.line.values.get("outputs")) if self.line else outputs_digest(self._outputs())
 
     @cached_property
     def counts(self) -> dict[str, Counts]:
@@ -207,7 +195,7 @@ class Record:
 
         After a warning also where it is of other outputs, or makes other scores than those on record.
         """
-        text = self._line.beside(COUNTS) if self._line is not None else self.text(COUNTS)
+        text = self.line.beside(COUNTS) if self.line else self.text(COUNTS)
         ended = self.ended
         if not text or not isinstance(ended, Result) or ended.status != "done":
             return {}
@@ -224,7 +212,7 @@ State: TypeAlias = tuple[int, int, int] | None  # of a file: when it was changed
 def record(folder: Path) -> Record:
     """Return the record of a run's or an analysis' folder, which need not exist; a whole line comes first."""
     kept = _kept(folder.parent).get(folder.name)
-    if kept is not None and kept.is_line:
+    if kept and kept.line and kept.line.is_whole:
         return kept
     if not (folder / "result.json").exists():
         return kept or Record(folder)
@@ -292,10 +280,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
-    """Return the rows of a run's metrics.jsonl, one per evaluation; none if it broke off before the first.
-
-    Raises ValueError, which names the file and the line, where one is no row.
-    """
+    """Return the rows of a run's metrics.jsonl, one per evaluation; raises as `Record.rows` does."""
     return record(folder).rows("metrics.jsonl")
 
 
@@ -305,10 +290,7 @@ def curve(folder: Path, name: str) -> list[float]:
 
 
 def runs_on_record(run: Experiment) -> list[Experiment]:
-    """Return the runs that differ from a run in nothing but their seed and have a folder, by seed.
-
-    Runs of another series of seeds are left out.
-    """
+    """Return the runs of a run's series that differ from it in their seed alone and are there, by seed."""
     present = names(run.folder().parent)
     of_scale = (named for name in present if (named := NAME.fullmatch(name)) and named[1] == run.scale)
     seeds = {seed for named in of_scale if seed_series(seed := int(named[2])) == seed_series(run.seed)}

@@ -96,13 +96,10 @@ class Result(Ended):
 
 
 class AnalysisResult(Ended):
-    """What an analysis came to: each quantity's mean at each place, and over the places.
-
-    Where nothing is trained there is no task.
-    """
+    """What an analysis came to: each quantity's mean at each place, and over the places."""
 
     analysis: str
-    task: str | None = None
+    task: str | None = None  # null where nothing is trained
     norm: str
     scale: str | None = None
     seed: int

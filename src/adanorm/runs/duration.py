@@ -11,17 +11,14 @@ from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.environment import processor
 from adanorm.records.result import Result
+from adanorm.runs.devices import usable_devices
 
 LONGEST_CPU_HOURS = 8.0  # what takes longer waits for a GPU
 
 
 def on_cuda(run: Experiment) -> bool:
     """Return whether a run would be computed on a GPU here."""
-    if run.device == "cpu":
-        return False
-    import torch
-
-    return torch.cuda.is_available()
+    return run.device != "cpu" and usable_devices() > 0
 
 
 def needs_gpu(run: Experiment) -> bool:

@@ -53,10 +53,7 @@ def _sentence(lines: list[str], *, tags: str) -> Sentence:
 
 
 def parsed(experiment: Experiment, parts: Iterable[Sequence[Sentence]]) -> Iterator[str]:
-    """Yield the text of each part's sentences, with heads and labels in place of what was there.
-
-    Raises ValueError where the run has none here.
-    """
+    """Yield the text of each part's sentences with a run's heads and labels; raises as `trained` does."""
     rest = iter(parts)
     first = next(rest, [])  # its mistakes are told before there is work
     task, model = trained(experiment, Parsing)

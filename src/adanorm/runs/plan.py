@@ -24,15 +24,12 @@ PAIR_BYTES = 1200  # of a pair of 27 words on the disk while a corpus is prepare
 
 
 class Probe(NamedTuple):
-    """What a batch costs here: seconds, its share of a step included; memory in bytes.
-
-    `batches` is how many batches an epoch of the run's own data has; None where nobody has counted them.
-    """
+    """What a batch costs here: seconds, its share of a step included; memory in bytes."""
 
     batch_seconds: float
     peak_memory: int
     parameters: int
-    batches: int | None = None
+    batches: int | None = None  # in an epoch of the run's own data, where they were counted
 
 
 def measure(dry_run: Experiment) -> Probe:

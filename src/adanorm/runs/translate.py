@@ -20,10 +20,7 @@ LONGEST_WORD = 100  # characters; the time of the byte pair encoding goes with t
 
 
 def translated(experiment: Experiment, parts: Iterable[Sequence[str]]) -> Iterator[list[str]]:
-    """Yield the translations, running text, of each part's sentences; an empty one stays empty.
-
-    Raises ValueError where the run has none here.
-    """
+    """Yield the translations, running text, of each part's sentences; raises as `trained` does."""
     assert isinstance(experiment.data, ParallelConfig), "asked of translation only"
     assert experiment.decoding is not None, "translation has settings of decoding"
     # Time and memory go with the square of the length: what training had none of is cut.
@@ -39,10 +36,7 @@ def translated(experiment: Experiment, parts: Iterable[Sequence[str]]) -> Iterat
 
 
 def _pieces(task: Translation, line: str, longest: int) -> list[Tensor]:
-    """Return the source ids (S,) of a line, with their end, in pieces of at most `longest` subwords.
-
-    An empty line has none.
-    """
+    """Return the source ids (S,) of a line, with their end, in pieces of at most `longest` subwords."""
     words = re.sub(rf"\S{{{LONGEST_WORD}}}(?=\S)", r"\g<0> ", line)
     if not words.strip():
         return []

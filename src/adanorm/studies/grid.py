@@ -18,21 +18,14 @@ class Candidate:
     """Settings tried in a cell: runs that differ in nothing but their seed."""
 
     overrides: tuple[str, ...]  # the command line of its runs, but for the seed
-    by_seed: dict[int, Experiment]  # in the study's order
+    runs: list[Experiment]  # in the order of the study's seeds
     setting: str | None = None  # the override of the budget that it tries; None without a budget
-
-    @property
-    def runs(self) -> list[Experiment]:
-        """Its runs in the order of the study's seeds."""
-        return list(self.by_seed.values())
 
 
 @dataclass(frozen=True)
 class CellPlan:
-    """What is run for the cell of a row, by its label, and a task."""
+    """What is run for a cell."""
 
-    label: str
-    task: str
     candidates: tuple[Candidate, ...]  # one, or one an override of the budget; none: there are no runs
 
     @property
@@ -41,7 +34,7 @@ class CellPlan:
         return [run for candidate in self.candidates for run in candidate.runs]
 
 
-StudyGrid: TypeAlias = dict[tuple[str, str], CellPlan]  # by row and task
+StudyGrid: TypeAlias = dict[tuple[str, str], CellPlan]  # by the row's label and the task
 
 
 def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str] = ()) -> StudyGrid:
@@ -51,7 +44,7 @@ def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str]
     the row, for overrides that are none.
     """
     return {
-        (label, task): CellPlan(label, task, _candidates(study, label, task, runs, settings))
+        (label, task): CellPlan(_candidates(study, label, task, runs, settings))
         for task in study.columns
         for label in study.rows
     }
@@ -70,9 +63,8 @@ def _candidates(
     for setting in study.budget_of(label) or (None,):
         overrides = (*chosen, setting) if setting else chosen
         first = _composed(label, overrides, runs, settings)
-        by_seed = {seed: first.model_copy(update={"seed": seed}) for seed in study.seeds}
-        run = by_seed[study.seeds[0]]
-        if same := [one.setting for one in found if one.runs[0].identity() == run.identity()]:
+        by_seed = [first.model_copy(update={"seed": seed}) for seed in study.seeds]
+        if same := [one.setting for one in found if one.runs[0].identity() == by_seed[0].identity()]:
             raise ValueError(f"row {label!r}: {same[0]} and {setting} of its budget are one setting")
         found.append(Candidate(overrides, by_seed, setting))
     return tuple(found)
@@ -101,15 +93,12 @@ class Planned(NamedTuple):
 
 
 def plan_runs(grid: StudyGrid, settings: Sequence[str] = ()) -> list[Planned]:
-    """Return a study's runs in their order: every cell's first seed comes first.
-
-    Rows that share a run share it here too.
-    """
+    """Return a study's runs, those that rows share once: every cell's first seed comes first."""
     planned: dict[Path, tuple[int, Planned]] = {}
-    for plan in grid.values():
+    for (label, _), plan in grid.items():
         for candidate in plan.candidates:
             for turn, run in enumerate(candidate.runs):
                 place = [f"runs={run.runs}"] if run.runs else []
                 arguments = [*candidate.overrides, f"seed={run.seed}", *settings, *place]
-                planned.setdefault(run.folder(), (turn, Planned(plan.label, run, arguments)))
+                planned.setdefault(run.folder(), (turn, Planned(label, run, arguments)))
     return [run for _, run in sorted(planned.values(), key=lambda entry: entry[0])]

@@ -184,11 +184,9 @@ def load_study(name: str) -> Study:
         if none := [label for label in study.rule.rows() if label in study.undefined]:
             raise ValueError(f"study {name}: row {none[0]!r} of the rule has no runs: it is undefined")
     for pair in study.improvements:
+        _check(name, "row of the improvements", pair, study.rows)
         if pair[0] == pair[1]:
             raise ValueError(f"study {name}: improvement of {pair[0]!r} over itself")
-        for entry in pair:
-            if entry not in study.rows:
-                raise ValueError(f"study {name}: improvement of {entry!r}, which is not among the rows")
     return study
 
 

@@ -75,7 +75,7 @@ def _scores(study: Study, name: str, runs: str | None) -> NamedFigure | None:
 
 def _curves(study: Study, task: str, name: str, runs: str | None) -> NamedFigure | None:
     grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
-    return curves(name, {study.rows[plan.label].norm: plan.runs for plan in grid.values() if plan.runs})
+    return curves(name, {study.rows[row].norm: plan.runs for (row, _), plan in grid.items() if plan.runs})
 
 
 def _analysis(analysis: Analysis, task: str, name: str, runs: str | None) -> NamedFigure | None:
