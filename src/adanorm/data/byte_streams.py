@@ -129,11 +129,11 @@ def load_streams(data: ByteTextConfig) -> Corpus:
 
 def _content(data: ByteTextConfig) -> tuple[bytes, str]:
     if data.source == "synthetic":
-        return synthetic.text(), "synthetic"
+        return synthetic.text(), data.source
     if data.source == FULL_SIZE:
         return full_size.text(data), data.source
     if data.source == "enwik8":
-        return _enwik8(data), "enwik8"
+        return _enwik8(data), data.source
     if data.source == "enwik8-1m":
         return _first_million(data), "enwik8, first 1,000,000 bytes"
     raise ValueError(f"data.source={data.source!r}: bytes come from enwik8, enwik8-1m or synthetic")

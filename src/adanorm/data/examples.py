@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -123,9 +124,14 @@ def batches_within(indices: Indices, sizes: Indices, tokens: int, *, multiple: i
     return [*batches, indices[start:]] if start < len(indices) else batches
 
 
+def frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
+    """Return those that occur so often, by falling count, then by name."""
+    counts = Counter(entries)
+    kept = (entry for entry, count in counts.items() if count >= min_count)
+    return tuple(sorted(kept, key=lambda entry: (-counts[entry], entry)))
+
+
 Examples = ArrayExamples | TextExamples
-
-
 BatchT_co = TypeVar("BatchT_co", covariant=True)
 
 
@@ -167,4 +173,5 @@ class Splits:
     vocabulary: tuple[str, ...] = ()
 
     def __getitem__(self, split: str) -> Examples:
-        return {"train": self.train, "valid": self.valid, "test": self.test}[split]
+        examples: Examples = getattr(self, split)
+        return examples

@@ -34,8 +34,7 @@ def content(path: Path, hashing: Hashing | None = None) -> bytes:
     """
     if path.suffix != ".gz":
         plain = path.read_bytes()
-        if hashing is not None:
-            hashing(plain)
+        (hashing or len)(plain)
         return plain
     with _whole(path, "gzip file"), opened(path, hashing) as stream:
         return stream.read()
@@ -51,10 +50,18 @@ def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
     is_packed = path.suffix in (".gz", ".tgz")
     if is_packed and path.stat().st_size == 0:  # which gzip takes for packed nothing
         raise EOFError("it is empty")
+    left = most(path)
+
+    def count(part: bytes) -> None:
+        nonlocal left
+        left -= len(part)
+        if left < 0:
+            raise ValueError(f"{path.name}: unpacks to more than {most(path):,} bytes")
+
     with path.open("rb") as file:
-        raw = _Taken(file, hashing)
+        raw = _Taken(file, hashing or len)
         stream = cast(BinaryIO, gzip.open(raw) if is_packed else raw)  # noqa: SIM115
-        yield io.BufferedReader(_Bounded(stream, path), PART)
+        yield io.BufferedReader(_Taken(stream, count), PART)
         if hashing is not None:
             _read_to_end(raw)
 
@@ -66,33 +73,19 @@ def _read_to_end(stream: io.RawIOBase | BinaryIO) -> None:
 
 
 class _Taken(io.RawIOBase):
-    """A file whose bytes are also given to what hashes them."""
+    """A stream whose bytes are also given to a function."""
 
-    def __init__(self, file: BinaryIO, hashing: Hashing | None) -> None:
-        self._file, self._hashing = file, hashing
+    def __init__(self, stream: BinaryIO, take: Hashing) -> None:
+        self._stream, self._take = stream, take
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        part = self._file.read(len(buffer))
-        if self._hashing is not None:
-            self._hashing(part)
+        part = self._stream.read(len(buffer))
+        self._take(part)
         buffer[: len(part)] = part
         return len(part)
-
-
-class _Bounded(_Taken):
-    """A stream that ends in a ValueError where it grows beyond what its file may unpack to."""
-
-    def __init__(self, stream: BinaryIO, path: Path) -> None:
-        super().__init__(stream, self._count)
-        self._path, self._left = path, most(path)
-
-    def _count(self, part: bytes) -> None:
-        self._left -= len(part)
-        if self._left < 0:
-            raise ValueError(f"{self._path.name}: unpacks to more than {most(self._path):,} bytes")
 
 
 def lines(path: Path, member: str | None = None, *, checksum: str | None = None) -> Iterator[bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ import torch
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TextConfig
 from adanorm.data import full_size, packed, synthetic
-from adanorm.data.examples import Splits, TextExamples
+from adanorm.data.examples import Splits, TextExamples, frequent
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled, too_long
 
@@ -103,16 +102,13 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
 
     A sentence that would lose all its words keeps them.
     """
-    if data.words == "alphanumeric":
-        corpora = {
-            split: [Sentence(s.label, re.findall(r"\w+", " ".join(s.words)) or s.words) for s in corpus]
-            for split, corpus in corpora.items()
-        }
-    if data.lowercase:
-        corpora = {
-            split: [Sentence(s.label, [word.lower() for word in s.words]) for s in corpus]
-            for split, corpus in corpora.items()
-        }
+
+    def chosen(words: list[str]) -> list[str]:
+        if data.words == "alphanumeric":
+            words = re.findall(r"\w+", " ".join(words)) or words
+        return [word.lower() for word in words] if data.lowercase else words
+
+    corpora = {split: [Sentence(s.label, chosen(s.words)) for s in part] for split, part in corpora.items()}
     corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * data.train_fraction))]
     inspection = inspect_labeled(
         {split: (" ".join(s.words).encode() for s in corpus) for split, corpus in corpora.items()},
@@ -123,11 +119,10 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
         own=bool(data.own_files()),
     )
     labels = tuple(sorted({sentence.label for sentence in corpora["train"]}))
-    counts = Counter(word for sentence in corpora["train"] for word in sentence.words)
-    frequent = sorted((w for w, n in counts.items() if n >= data.min_count), key=lambda w: (-counts[w], w))
-    if not frequent:
+    words = frequent((word for sentence in corpora["train"] for word in sentence.words), data.min_count)
+    if not words:
         raise ValueError(f"data.min_count={data.min_count}: no word of the training data is so frequent")
-    vocabulary = (PADDING, UNKNOWN, *frequent)
+    vocabulary = (PADDING, UNKNOWN, *words)
     label_ids = {label: index for index, label in enumerate(labels)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}
 

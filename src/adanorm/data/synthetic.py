@@ -66,19 +66,14 @@ def text() -> bytes:
 
 def sentences() -> dict[str, list[tuple[str, list[str]]]]:
     """Return labels and words of each split: the label says whether "good" or "bad" stands among fillers."""
-    sizes = {"train": 160, "valid": 32, "test": 32}
-    return {split: _sentences(count, seed) for seed, (split, count) in enumerate(sizes.items())}
-
-
-def _sentences(count: int, seed: int) -> list[tuple[str, list[str]]]:
-    random = np.random.default_rng(seed)
-    made = []
-    for index in range(count):
-        label = index % 2
-        words = [f"word{word}" for word in random.integers(0, 20, random.integers(3, 12))]
-        words[random.integers(len(words))] = ("bad", "good")[label]
-        made.append((str(label), words))
-    return made
+    splits: dict[str, list[tuple[str, list[str]]]] = {"train": [], "valid": [], "test": []}
+    for seed, (split, rows) in enumerate(splits.items()):
+        random = np.random.default_rng(seed)
+        for index in range(160 if split == "train" else 32):
+            words = [f"word{word}" for word in random.integers(0, 20, random.integers(3, 12))]
+            words[random.integers(len(words))] = ("bad", "good")[index % 2]
+            rows.append((str(index % 2), words))
+    return splits
 
 
 def trees() -> dict[str, list[list[tuple[str, str, int]]]]:

@@ -102,6 +102,7 @@ Sides = tuple[list[str], list[str]]  # translations, references
 class Corpus:
     """A parallel corpus, ready for a model, and what undoes its preparation."""
 
+    data: ParallelConfig
     folder: Path
     dictionaries: tuple[Any, Any]
     splits: dict[str, Pairs]
@@ -109,26 +110,25 @@ class Corpus:
     subwords: Bpe
     checksums: dict[str, str]
     counted: Counts | None  # by the preparation; None for a data-bin
-    batch_tokens: int
-    own: bool  # the user's
 
     @cached_property
     def inspection(self) -> Inspection:
         """What the pairs say: which are in two splits, too long for a batch to train on, or unknown."""
-        examples = {split: pairs.as_bytes() for split, pairs in self.splits.items()}
-        counts = self.counted or count_overlaps(examples)
-        sizes = self.splits["train"].sizes
-        too_long = int((sizes > self.batch_tokens).sum())
+        counts = self.counted or count_overlaps(
+            {split: pairs.as_bytes() for split, pairs in self.splits.items()}
+        )
+        sizes, batch_tokens = self.splits["train"].sizes, self.data.batch_tokens
+        too_long = int((sizes > batch_tokens).sum())
         counts["too_long"] = {"train": too_long}
-        if not self.own:
+        if not self.data.own_files():
             return Inspection(counts)
         warnings = [
             *overlap_warnings(counts, {split: len(pairs) for split, pairs in self.splits.items()}),
-            *batch_warnings(int(sizes.sum()), "data.batch_tokens", self.batch_tokens),
+            *batch_warnings(int(sizes.sum()), "data.batch_tokens", batch_tokens),
         ]
         if too_long:
             warnings.append(
-                f"data.batch_tokens={self.batch_tokens}: {too_long:,} of {len(sizes):,} training pairs are"
+                f"data.batch_tokens={batch_tokens}: {too_long:,} of {len(sizes):,} training pairs are"
                 " longer than a batch and are not trained on"
             )
         if any(word.startswith(PIECE) for word in self.dictionaries[1].symbols):
@@ -181,7 +181,7 @@ def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
     files = data_bin_files(folder, data.languages)
     texts = {name: files[name].read_bytes() for name in (f"dict.{end}.txt" for end in data.languages)}
     first, second = (_dictionary(text, name) for name, text in texts.items())
-    splits = {split: _split(split, files, data.languages, (first, second)) for split in SPLITS}
+    splits = {split: _split(split, files, (first, second)) for split in SPLITS}
     if data.path is not None:  # hashed once they are mapped into memory: what is read is what is hashed
         hashed = {name: sha256(path) for name, path in files.items()}
         checksums = hashed | {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
@@ -192,20 +192,9 @@ def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
             f" {shortest} tokens"
         )
     codes = folder / "codes"
-    source, target = (Tokenizer(language, data) for language in data.languages)
     subwords = Bpe(codes.read_text("utf-8") if codes.exists() else None)
-    own = bool(data.own_files())
-    return Corpus(
-        folder,
-        (first, second),
-        splits,
-        (source, target),
-        subwords,
-        checksums,
-        counted,
-        data.batch_tokens,
-        own,
-    )
+    source, target = (Tokenizer(language, data) for language in data.languages)
+    return Corpus(data, folder, (first, second), splits, (source, target), subwords, checksums, counted)
 
 
 def _dictionary(text: bytes, name: str) -> Any:
@@ -229,15 +218,13 @@ def _dictionary(text: bytes, name: str) -> Any:
     return dictionary
 
 
-def _split(split: str, files: dict[str, Path], languages: tuple[str, str], dictionaries: Any) -> Pairs:
-    stems = [
-        str(path.with_suffix(""))
-        for language in languages
-        for name, path in files.items()
-        if name.startswith(f"{split}.") and name.endswith(f".{language}.bin")
-    ]
+def _split(split: str, files: dict[str, Path], dictionaries: tuple[Any, Any]) -> Pairs:
     load_indexed = fairseq().data.data_utils.load_indexed_dataset
-    source, target = (load_indexed(stem, d) for stem, d in zip(stems, dictionaries, strict=True))
+    paths = (path for name, path in files.items() if name.startswith(f"{split}.") and name.endswith(".bin"))
+    source, target = (
+        load_indexed(str(path.with_suffix("")), dictionary)
+        for path, dictionary in zip(paths, dictionaries, strict=True)
+    )
     dataset = fairseq().data.LanguagePairDataset(
         source, source.sizes, dictionaries[0], target, target.sizes, dictionaries[1], shuffle=False
     )

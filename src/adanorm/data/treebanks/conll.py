@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from adanorm.config.data_sections import FULL_SIZE, SPLITS, TreebankConfig, penn_files
+from adanorm.config.data_sections import FULL_SIZE, SPLITS, TreebankConfig
 from adanorm.data import full_size, packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
@@ -31,14 +31,16 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     """
     if lacking := data.lacks():
         raise ValueError(lacking)
-    if own := data.own_files():
-        return _read_files(
-            {(split, f"{split}/{own[split].name}"): [own[split]] for split in SPLITS}, data.tags
-        )
-    if data.path is not None:
-        files = penn_files(Path(data.path))
-        named = {(split, f"penn, {split}, {len(paths)} files"): paths for split, paths in files.items()}
-        return _read_files(named, data.tags)
+    files = data.local_files()
+    if "train" in files:
+        is_penn, checksums, trees = data.path is not None, {}, {}
+        for split in SPLITS:
+            digest, paths = hashlib.sha256(), files[split]
+            contents = [(packed.content(path, digest.update), path.name) for path in paths]
+            trees[split] = [tree for part in contents for tree in read_treebank(*part, data.tags)]
+            name = f"penn, {split}, {len(paths)} files" if is_penn else f"{split}/{paths[0].name}"
+            checksums[name] = digest.hexdigest()
+        return trees, checksums
     if data.source == "ptb-sample":
         path = fetch("ptb-sample", data)["dependency_treebank.zip"]
         digest = hashlib.sha256()
@@ -48,21 +50,6 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         trees = {split: [_tree_of_columns(rows) for rows in part] for split, part in drawn.items()}
         return trees, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
-
-
-def _read_files(files: dict[tuple[str, str], list[Path]], tags: str) -> tuple[Trees, dict[str, str]]:
-    """Return the trees of files by split, and a checksum of each split's files by name."""
-    trees: Trees = {}
-    checksums = {}
-    for (split, name), paths in files.items():
-        digest = hashlib.sha256()
-        trees[split] = [
-            tree
-            for path in paths
-            for tree in read_treebank(packed.content(path, digest.update), path.name, tags)
-        ]
-        checksums[name] = digest.hexdigest()
-    return trees, checksums
 
 
 def inspect_trees(trees: Trees, *, own: bool) -> Inspection:

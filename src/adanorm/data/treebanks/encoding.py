@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adanorm.data import packed
+from adanorm.data.examples import frequent
 from adanorm.data.treebanks.trees import Tree
 
 # What every kind of id begins with: of a position that holds nothing, of the root, of the unknown.
@@ -54,9 +54,9 @@ class Vocabulary:
             raise ValueError("some training trees have labels and some have none")
         written = (word.lower() if lowercase else word for tree in trees for word in tree.words)
         return cls(
-            _frequent(written, min_count),
-            _frequent((tag for tree in trees for tag in tree.tags), 1),
-            _frequent((label for tree in trees for label in tree.labels or ()), 1),
+            frequent(written, min_count),
+            frequent((tag for tree in trees for tag in tree.tags), 1),
+            frequent((label for tree in trees for label in tree.labels or ()), 1),
             lowercase,
         )
 
@@ -117,12 +117,6 @@ class Vocabulary:
             names = tree.labels or [""] * len(tree)
             labels += (0, 0, *(self._label_numbers.get(label, 1) for label in names))
         return np.array(heads), np.array(labels)
-
-
-def _frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
-    counts = Counter(entries)
-    kept = (entry for entry, count in counts.items() if count >= min_count)
-    return tuple(sorted(kept, key=lambda entry: (-counts[entry], entry)))
 
 
 def read_vectors(
