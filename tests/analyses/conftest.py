@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from adanorm.analyses.along_training import updates
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
+from adanorm.analyses.step import Observe, Step
 from adanorm.config.compose import compose_experiment
-from adanorm.config.experiment import Experiment
 from adanorm.runs.setup import prepare, start_trainer
 from adanorm.training.loop import Trainer
 
@@ -29,10 +31,36 @@ def grad(loss: Callable[[Weights], Tensor]) -> Callable[[Weights], Weights]:
     return gradient
 
 
-def begin(experiment: Experiment) -> tuple[Trainer, list[str]]:
-    """Return the trainer of a run at its very start, and the sites of its norm."""
-    prepared = prepare(experiment)
-    return start_trainer(experiment, prepared), prepared.sites.swapped
+def begin(one: AnalysisRecord) -> tuple[Trainer, list[str]]:
+    """Return the trainer of a record's run at its very start, and the sites of its norm."""
+    prepared = prepare(one.experiment)
+    return start_trainer(one.experiment, prepared), prepared.sites.swapped
+
+
+def first_step(one: AnalysisRecord) -> Step:
+    """Return the first update of a record's run before it is made."""
+    trainer, sites = begin(one)
+    norms = {site: trainer.model.get_submodule(site) for site in sites}
+    return Step(trainer, next(trainer.batches()), norms)
+
+
+def observed(one: AnalysisRecord, observe: Observe) -> list[dict[str, Any]]:
+    """Return the rows that are observed along a record's run."""
+    return [row for row in updates(one.analysis, *begin(one), observe) if row is not None]
+
+
+def count_passes(model: nn.Module) -> dict[str, list[int]]:
+    """Count the forward and backward passes of each linear layer of a model from now on."""
+    linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    passes = {"forward": [0] * len(linears), "backward": [0] * len(linears)}
+
+    def count(kind: str, index: int) -> Callable[..., None]:
+        return lambda *_: passes[kind].__setitem__(index, passes[kind][index] + 1)
+
+    for index, linear in enumerate(linears):
+        linear.register_forward_hook(count("forward", index))
+        linear.get_parameter("weight").register_hook(count("backward", index))  # type: ignore[no-untyped-call]
+    return passes
 
 
 @pytest.fixture

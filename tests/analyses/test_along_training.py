@@ -19,7 +19,8 @@ from adanorm.analyses.step import Step, Values
 from adanorm.config.paths import choices
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder
-from tests.analyses.conftest import Records, begin
+from adanorm.records.result import AnalysisResult
+from tests.analyses.conftest import Records, begin, observed
 from tests.conftest import Command
 
 
@@ -30,23 +31,18 @@ class CutError(Exception):
 def sums(step: Step) -> Values:
     """Observe in every way a Step offers: losses and gradients before and after, moved weights."""
     with step.preserved_state():
-        before = step.loss().total.item()
-        probed = step.backward().total.item()
+        before = step.backward().total.item()
         for parameter in step.model.parameters():
             parameter.data += 0.1
-        moved = step.loss().total.item()
+        moved = step.backward().total.item()
     made = step.update().total.item()
     with step.preserved_state():
-        after = step.loss().total.item()
-    return {"": {"before": before, "probed": probed, "made": made, "moved": moved, "after": after}}
-
-
-def rows(record: AnalysisRecord) -> list[dict[str, Any]]:
-    return reader.record(record.folder()).rows("rows.jsonl")
+        after = step.backward().total.item()
+    return {"": {"before": before, "made": made, "moved": moved, "after": after}}
 
 
 def weights(record: AnalysisRecord, observe: Any) -> dict[str, Tensor]:
-    trainer, sites = begin(record.experiment)
+    trainer, sites = begin(record)
     list(updates(record.analysis, trainer, sites, observe))
     assert all(not module._forward_pre_hooks for module in trainer.model.modules())
     assert all(parameter.requires_grad for parameter in trainer.model.parameters())
@@ -56,6 +52,12 @@ def weights(record: AnalysisRecord, observe: Any) -> dict[str, Tensor]:
 def unobserved(step: Step, **options: Any) -> Values:
     step.update()
     return {}
+
+
+def result(record: AnalysisRecord) -> AnalysisResult:
+    found = reader.analysis_result(record.folder())
+    assert found is not None
+    return found
 
 
 FEW = {"covariate-shift": {"steps": "3", "every": "3"}, "landscape": {"probes": "2"}}
@@ -83,14 +85,10 @@ def test_an_observer_leaves_weights_and_random_numbers_what_they_are(
 
 @pytest.mark.parametrize("task", ["mnist", "rt", "enwik8"])
 def test_a_steps_loss_is_that_of_its_update_and_falls_with_it(task: str, record: Records) -> None:
-    one = record("gradients", f"task={task}", "norm=layernorm")
-    trainer, sites = begin(one.experiment)
-    seen = [row for row in updates(one.analysis, trainer, sites, lambda step, **_: sums(step)) if row]
-    assert [row["update"] for row in seen] == [2, 4, 6]
-    for row in seen:
-        values = row["values"][""]
+    rows = observed(record("gradients", f"task={task}", "norm=layernorm"), lambda step, **_: sums(step))
+    assert [row["update"] for row in rows] == [2, 4, 6]
+    for values in (row["values"][""] for row in rows):
         assert values["before"] == pytest.approx(values["made"], rel=1e-6)
-        assert values["probed"] == pytest.approx(values["made"], rel=1e-6)
         assert values["moved"] != values["before"]
         assert values["after"] < values["made"]
 
@@ -100,12 +98,11 @@ def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: P
     overrides = ("task=rt", "norm=adanorm", "checkpoint_minutes=0.0000001")  # after each update
     whole, cut = (record("gradients", *overrides, runs=tmp_path / name) for name in ("whole", "cut"))
     ANALYSES["gradients"](whole)
-    from adanorm.analyses.observers.gradients import observe
 
     def cutting(step: Step, **options: Any) -> Values:
         if step.trainer.state.update >= cut_at:
             raise CutError
-        return observe(step, **options)
+        return OBSERVERS["gradients"](step, **options)
 
     with pytest.raises(CutError):
         along_training(cutting)(cut)
@@ -115,18 +112,18 @@ def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: P
         file.write(json.dumps({"update": 99, "values": {}}) + "\n")
     torch.rand(5)
     ANALYSES["gradients"](cut)
-    assert rows(cut) == rows(whole)
-    assert reader.analysis_result(cut.folder()) == reader.analysis_result(whole.folder())
+    rows = [reader.record(one.folder()).rows("rows.jsonl") for one in (cut, whole)]
+    assert rows[0] == rows[1]
+    assert result(cut) == result(whole)
     assert not (cut.folder() / "checkpoint.pt").exists()
 
 
 def test_the_score_of_a_record_is_that_of_validation_at_the_end(record: Records) -> None:
     one = record("noisy-batchnorm", "task=rt", "norm=layernorm")
     ANALYSES["noisy-batchnorm"](one)
-    trainer, sites = begin(one.experiment)
+    trainer, sites = begin(one)
     list(updates(one.analysis, trainer, sites, unobserved))
-    valid, found = trainer.measure("valid").metrics, reader.analysis_result(one.folder())
-    assert found is not None
+    valid, found = trainer.measure("valid").metrics, result(one)
     assert found.valid == valid != trainer.measure("test").metrics
     assert found.summary["score"] == valid["accuracy"]
 
@@ -134,10 +131,8 @@ def test_the_score_of_a_record_is_that_of_validation_at_the_end(record: Records)
 def test_a_run_that_diverges_is_a_result(record: Records) -> None:
     one = record("gradients", "task=mnist", "norm=none", "training.lr=1e30")
     ANALYSES["gradients"](one)
-    found = reader.analysis_result(one.folder())
-    assert found is not None
-    assert found.status == "diverged"
-    assert "not finite" in (found.diverged or "")
+    assert result(one).status == "diverged"
+    assert "not finite" in (result(one).diverged or "")
 
 
 def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) -> None:
@@ -163,10 +158,7 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
         (["gradients", "steps=many"], "steps='many'"),
         (["gradients", "tolerance=-1"], "tolerance=-1: must be above 0"),
         (["gradients", "tolerance=x"], "tolerance=x: must be a number"),
-        (
-            ["gradients", "task=ptb", "norms=layernorm,instancenorm"],
-            "norm instancenorm is not defined in ptb",
-        ),
+        (["gradients", "task=ptb", "norms=none,instancenorm"], "norm instancenorm is not defined in ptb"),
         (["gradients", "task=de-en", "norms=batchnorm"], "norm batchnorm is not defined in de-en"),
         (["batch-size", "task=rt"], "`adanorm study batch-size` runs the study"),
         (["gradients", "faint"], "'faint': write settings as key=value"),
@@ -180,47 +172,44 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
         (["gradients", "steps="], "steps=: needs a value"),
         (["gradients", "++norm=layernorm"], "++norm=layernorm: may not change the norm of a run"),
         (["gradients", "+seed=3"], "+seed=3: may not change the seed of a run"),
+        (["landscape", "probes=300"], "probes=300: more than steps=200"),
+        (["landscape", "probes=1"], "probes=1: a range needs two"),
+        (["landscape", "smallest=9", "largest=4"], "smallest=9: must be below largest=4"),
+        (["landscape", "probes=2.5"], "probes=2.5: must be a whole number"),
     ],
 )
 def test_a_mistake_is_one_line_before_any_work(
     arguments: list[str], complaint: str, tmp_path: Path, command: Command
 ) -> None:
     done = command("analyze", *arguments, "scale=smoke", f"runs={tmp_path}")
-    assert done.returncode == 2
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert complaint in done.stderr
-    assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
+SMALL = ("gradients", "task=rt", "norms=none,layernorm-simple", "scale=smoke", "steps=4", "every=2")
+
+
 def test_the_door_makes_what_lacks_and_writes_table_and_figure(tmp_path: Path, command: Command) -> None:
-    arguments = ["gradients", "task=rt", "norms=none,layernorm-simple", "scale=smoke"]
-    arguments += ["steps=4", "every=2", f"runs={tmp_path}"]
-    first = command("analyze", *arguments)
+    first, second = (command("analyze", *SMALL, f"runs={tmp_path}") for _ in range(2))
     assert first.returncode == 0, first.stderr
     assert "2 records, 2 to run" in first.stdout
-    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
-        "analysis-gradients.md",
-        "analysis-gradients.csv",
-    }
+    names = sorted(path.name for path in (tmp_path / "tables").iterdir())
+    assert names == ["analysis-gradients.csv", "analysis-gradients.md"]
     assert len(list((tmp_path / "figures").glob("analysis-gradients-rt.*"))) == 2
-    second = command("analyze", *arguments)
     assert "2 records, 0 to run" in second.stdout
-    assert second.stdout.splitlines()[1:] == [
-        line for line in first.stdout.splitlines()[1:] if not line.startswith("[")
-    ]
+    shown = [line for line in first.stdout.splitlines()[1:] if not line.startswith("[")]
+    assert second.stdout.splitlines()[1:] == shown
 
 
 def test_what_another_process_writes_is_waited_for_and_the_rest_made_meanwhile(
     tmp_path: Path, record: Records, command: Command
 ) -> None:
-    given = {"steps": "4", "every": "2"}
-    first, second = (
-        record("gradients", "task=rt", f"norm={norm}", given=given) for norm in ("none", "layernorm-simple")
-    )
-    arguments = ["gradients", "task=rt", "norms=none,layernorm-simple", "scale=smoke", "steps=4", "every=2"]
+    given, norms = {"steps": "4", "every": "2"}, ("none", "layernorm-simple")
+    first, second = (record("gradients", "task=rt", f"norm={norm}", given=given) for norm in norms)
     with ThreadPoolExecutor() as threads:
         with RunFolder(first.folder()).locked():
-            ended = threads.submit(command, "analyze", *arguments, f"runs={tmp_path}")
+            ended = threads.submit(command, "analyze", *SMALL, f"runs={tmp_path}")
             while not (reader.is_complete(second.folder()) or ended.done()):
                 time.sleep(0.05)
             assert not reader.is_complete(first.folder())

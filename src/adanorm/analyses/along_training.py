@@ -9,7 +9,7 @@ from typing import Any
 
 from adanorm.analyses.cell import averages
 from adanorm.analyses.spec import Analysis, AnalysisRecord
-from adanorm.analyses.step import Observe, Step, Values
+from adanorm.analyses.step import Observe, Step
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder
 from adanorm.records.result import AnalysisResult
@@ -70,15 +70,11 @@ def updates(
         if not math.isfinite(loss):
             state.diverged = f"loss not finite at update {state.update}"
             return
-        yield {"update": state.update, "epoch": state.epoch, "loss": loss, "values": _finite(values)}
-
-
-def _finite(values: Values) -> dict[str, dict[str, float | None]]:
-    """Return the values with None where there is no number."""
-    return {
-        place: {name: value if math.isfinite(value) else None for name, value in found.items()}
-        for place, found in values.items()
-    }
+        finite = {
+            place: {name: value if math.isfinite(value) else None for name, value in found.items()}
+            for place, found in values.items()
+        }
+        yield {"update": state.update, "epoch": state.epoch, "loss": loss, "values": finite}
 
 
 def _result(
@@ -90,9 +86,11 @@ def _result(
         raise ValueError(
             f"every={record.analysis.every}: the run ends after {state.update} updates, none observed"
         )
-    means = averages(rows)
-    measured = record.analysis.evaluate and state.diverged is None
-    valid = trainer.measure("valid").metrics if measured else None
+    summary, places = averages(rows)
+    valid = None
+    if record.analysis.evaluate and state.diverged is None:
+        valid = trainer.measure("valid").metrics
+        summary["score"] = valid[run.task.selection_metric]
     return AnalysisResult(
         status="diverged" if state.diverged else "done",
         analysis=record.analysis.name,
@@ -104,8 +102,8 @@ def _result(
         data=trainer.task.checksums,
         steps=state.update,
         observations=len(rows),
-        summary={**means.summary, **({"score": valid[run.task.selection_metric]} if valid else {})},
-        places=means.places,
+        summary=summary,
+        places=places,
         valid=valid,
         diverged=state.diverged,
     )

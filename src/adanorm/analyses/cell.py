@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, AnalysisRecord, Quantity
 from adanorm.records import reader
@@ -42,8 +42,7 @@ def _geometric_means(cell: Sequence[AnalysisRecord], name: str) -> list[float]:
     for record in cell:
         if analysis_results([record]):
             rows = reader.record(record.folder()).rows("rows.jsonl")
-            summary = averages(rows, geometric_mean, only=name).summary
-            means += summary.values()
+            means += averages(rows, geometric_mean, only=name)[0].values()
     return means
 
 
@@ -66,21 +65,15 @@ def number(value: float) -> str:
 Mean = Callable[[Iterable[float]], float]
 
 
-class Averages(NamedTuple):
-    """Means by quantity: over the places, and at each of them."""
-
-    summary: dict[str, float]
-    places: dict[str, dict[str, float]]
-
-
 def geometric_mean(numbers: Iterable[float]) -> float:
     """Return the geometric mean of numbers that are not negative, 0 where one of them is."""
-    logarithms = [math.log(number) if number else -math.inf for number in numbers]
-    return math.exp(fmean(logarithms))
+    return math.exp(fmean(math.log(number) if number else -math.inf for number in numbers))
 
 
-def averages(rows: Sequence[dict[str, Any]], mean: Mean = fmean, *, only: str | None = None) -> Averages:
-    """Return each quantity's mean over observations, at each place and over the places it is known at."""
+def averages(
+    rows: Sequence[dict[str, Any]], mean: Mean = fmean, *, only: str | None = None
+) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Return each quantity's mean over observations: over the places it is known at, and at each of them."""
     seen: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         for place, values in row["values"].items():
@@ -93,4 +86,4 @@ def averages(rows: Sequence[dict[str, Any]], mean: Mean = fmean, *, only: str | 
     }
     names = dict.fromkeys(name for means in places.values() for name in means)
     summary = {name: mean(means[name] for means in places.values() if name in means) for name in names}
-    return Averages(summary, places)
+    return summary, places

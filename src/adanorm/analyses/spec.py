@@ -56,9 +56,9 @@ class Analysis(Config):
     @field_validator("norms", mode="before")
     @classmethod
     def _all_are_the_others(cls, norms: Any) -> Any:
-        if norms != "all" and not (isinstance(norms, list) and "all" in norms):
-            return norms
         named = ["all"] if norms == "all" else norms
+        if not isinstance(named, list) or "all" not in named:
+            return norms
         others = [norm for norm in choices("norm") if norm not in named]
         return [norm for entry in named for norm in (others if entry == "all" else [entry])]
 

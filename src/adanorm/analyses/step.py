@@ -40,39 +40,24 @@ class Step:
         self.done = self.trainer.update(self.micro_batches)
         return self.done
 
-    def loss(self) -> Loss:
-        """Return the sum of these batches' losses at the weights as they are, without gradient.
+    def backward(self) -> Loss:
+        """Return the sum of these batches' losses at the weights as they are; its gradient is left in `grad`.
 
         Dropout, memory and running statistics are those that `update` starts from: the loss is a
         function of the weights alone. To be called within `preserved_state`.
         """
-        self._rewind()
-        total, units = torch.zeros((), dtype=torch.float64, device=self.trainer.context.device), 0
-        with torch.no_grad(), self.trainer.context.autocast():
-            for micro_batch in self.micro_batches:
-                batch = micro_batch.to(self.trainer.context.device)
-                loss = self.task.loss(self.model, batch, self.trainer.carried)
-                self.trainer.carried = loss.carried
-                total, units = total + loss.total, units + loss.units
-        return Loss(total, units)
-
-    def backward(self) -> Loss:
-        """Return the same, and leave in `grad` the gradient of the sum; within `preserved_state`."""
-        self._rewind()
-        self.model.zero_grad()
-        return self.trainer.backward(self.micro_batches)
-
-    def _rewind(self) -> None:
         restore_random_state(self._random)
         self.trainer.carried = self._carried
         _put_back(dict(self.model.named_buffers()), self._buffers)
+        self.model.zero_grad()
+        return self.trainer.backward(self.micro_batches)
 
     @contextmanager
     def preserved_state(self) -> Iterator[None]:
         """Put weights, gradients, buffers, memory and random numbers back at the end of a block."""
-        parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
-        weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}
-        kept = {name: buffer.clone() for name, buffer in buffers.items()}
+        parameters = dict(self.model.named_parameters())
+        tensors = parameters | dict(self.model.named_buffers())
+        kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}
         gradients = {name: parameter.grad for name, parameter in parameters.items()}
         random, carried = random_state(), self.trainer.carried
         for parameter in parameters.values():
@@ -80,8 +65,7 @@ class Step:
         try:
             yield
         finally:
-            _put_back(parameters, weights)
-            _put_back(buffers, kept)
+            _put_back(tensors, kept)
             for name, parameter in parameters.items():
                 parameter.grad = gradients[name]
             restore_random_state(random)

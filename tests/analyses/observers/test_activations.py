@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from adanorm.analyses.along_training import updates
 from adanorm.analyses.hooks import Call
 from adanorm.analyses.observers import activations
 from adanorm.norms import AdaNorm, LayerNormSimple
-from tests.analyses.conftest import Records, begin
+from tests.analyses.conftest import Records, begin, observed
 
 
 def shares(norm: nn.Module, x: torch.Tensor) -> dict[str, list[float]]:
@@ -62,10 +61,9 @@ def test_the_means_are_those_that_adanorm_is_derived_from() -> None:
 
 def test_every_site_of_a_run_is_within_chebyshevs_bound(record: Records) -> None:
     one = record("activations", "task=rt", "norm=adanorm", "norm.params.k=0.6", given={"every": "3"})
-    trainer, sites = begin(one.experiment)
-    seen = [row for row in updates(one.analysis, trainer, sites, activations.observe) if row]
-    assert len(seen) == 2
-    for row in seen:
-        assert list(row["values"]) == sites
+    rows = observed(one, activations.observe)
+    assert len(rows) == 2
+    for row in rows:
+        assert list(row["values"]) == begin(one)[1]
         for found in row["values"].values():
             assert 0 < found["above"] <= found["outside"] <= found["bound"] == pytest.approx(0.36)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from itertools import chain
 
 import pytest
 import torch
@@ -11,15 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from adanorm.analyses.observers.covariate_shift import calls, layers, observe
-from adanorm.analyses.step import Step
-from adanorm.training.loop import Trainer
-from tests.analyses.conftest import Records, begin, grad
-
-
-def started(record: Records, *overrides: str) -> tuple[Trainer, Step]:
-    trainer, sites = begin(record("covariate-shift", *overrides).experiment)
-    norms = {site: trainer.model.get_submodule(site) for site in sites}
-    return trainer, Step(trainer, next(trainer.batches()), norms)
+from tests.analyses.conftest import Records, count_passes, first_step, grad
 
 
 def flat(tensors: Mapping[str, Tensor], prefix: str) -> Tensor:
@@ -41,9 +33,8 @@ CASES = [  # overrides, and the modules with parameters in the order of the forw
 def test_it_is_the_definition_written_out(
     overrides: tuple[str, ...], order: list[str], record: Records
 ) -> None:
-    trainer, step = started(record, *overrides)
-    (batch,) = step.micro_batches
-    model = trainer.model
+    step = first_step(record("covariate-shift", *overrides))
+    (batch,), model = step.micro_batches, step.model
 
     def loss(weights: dict[str, Tensor]) -> Tensor:
         outputs = functional_call(model, weights, (batch.inputs,))  # type: ignore[attr-defined]
@@ -62,62 +53,30 @@ def test_it_is_the_definition_written_out(
         earlier = tuple(f"{name}." for name in order[: order.index(layer)])
         mixed = {name: (new if name.startswith(earlier) else old)[name] for name in old}
         G, then = flat(grad(loss)(old), layer), flat(grad(loss)(mixed), layer)
-        assert found[layer]["shift"] == pytest.approx((G - then).norm().item(), rel=1e-3)
-        assert found[layer]["relative"] == pytest.approx(((G - then).norm() / G.norm()).item(), rel=1e-3)
-        assert found[layer]["cosine"] == pytest.approx(
-            torch.cosine_similarity(G.double(), then.double(), dim=0).item(), abs=1e-6
-        )
+        shift, cosine = (G - then).norm(), torch.cosine_similarity(G.double(), then.double(), dim=0)
+        assert found[layer]["shift"] == pytest.approx(shift.item(), rel=1e-3)
+        assert found[layer]["relative"] == pytest.approx((shift / G.norm()).item(), rel=1e-3)
+        assert found[layer]["cosine"] == pytest.approx(cosine.item(), abs=1e-6)
         assert found[layer]["shift"] > 1e-5
-
-
-def test_two_linear_layers_by_hand(record: Records) -> None:
-    """l = |X A B - Y|^2 / n: the gradient of B is 2 (X A)' (X A B - Y) / n, and A moves first."""
-    trainer, step = started(record, "task=gaussian", "norm=none", "model.layers=2")
-    (batch,) = step.micro_batches
-    X, Y = batch.inputs.double(), batch.targets.double()  # type: ignore[attr-defined]
-
-    def weight(index: int) -> Tensor:
-        return trainer.model.get_parameter(f"linears.{index}.weight").detach().double().T.clone()
-
-    def gradient(A: Tensor) -> Tensor:
-        found: Tensor = 2 * (X @ A).T @ (X @ A @ B - Y) / Y.numel()
-        return found
-
-    A, B = weight(0), weight(1)
-    found = observe(step)
-    assert list(found) == ["linears.1"]
-    expected = (gradient(A) - gradient(weight(0))).norm().item()
-    assert found["linears.1"]["shift"] == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("task", ["rt", "enwik8", "de-en", "ptb"])
 def test_without_a_step_nothing_shifts(task: str, record: Records) -> None:
     """Dropout and memory are the same in every pass; weights so little moved give the same gradient."""
     dropout = {"de-en": ["model.dropout=0.3"], "rt": ["model.dropout=0.3"]}.get(task, [])
-    _, step = started(record, f"task={task}", "norm=layernorm", "training.lr=1e-12", *dropout)
-    found = observe(step)
+    one = record("covariate-shift", f"task={task}", "norm=layernorm", "training.lr=1e-12", *dropout)
+    found = observe(first_step(one))
     assert len(found) >= 1
     assert all(values["relative"] < 1e-3 for values in found.values()), found
     assert all(values["cosine"] > 0.99999 for values in found.values())
 
 
 def test_a_layer_costs_a_pass_and_only_the_backward_part_behind_it(record: Records) -> None:
-    trainer, step = started(record, "task=gaussian", "norm=layernorm")
-    linears = [module for module in trainer.model.modules() if isinstance(module, nn.Linear)]
-    forward, backward = [0] * 4, [0] * 4
-
-    def count(counts: list[int], index: int) -> Any:
-        def hook(*_: Any) -> None:
-            counts[index] += 1
-
-        return hook
-
-    for index, linear in enumerate(linears):
-        linear.register_forward_hook(count(forward, index))
-        linear.get_parameter("weight").register_hook(count(backward, index))  # type: ignore[no-untyped-call]
+    step = first_step(record("covariate-shift", "task=gaussian", "norm=layernorm"))
+    passes = count_passes(step.model)
     observe(step)
-    assert forward == [4] * 4  # the update, and a pass for each layer after the first
-    assert backward == [1, 2, 2, 2]  # the update, and a layer's own
+    assert passes["forward"] == [4] * 4  # the update, and a pass for each layer after the first
+    assert passes["backward"] == [1, 2, 2, 2]  # the update, and a layer's own
 
 
 class Backwards(nn.Module):
@@ -144,6 +103,4 @@ def test_layers_come_in_the_order_of_their_calls() -> None:
     assert list(found) == ["", "first", "attention", "last"]
     assert found[""] == ["scale"]
     assert "attention.out_proj.weight" in found["attention"]  # whose module is never called itself
-    assert sorted(name for names in found.values() for name in names) == sorted(
-        name for name, _ in model.named_parameters()
-    )
+    assert sorted(chain(*found.values())) == sorted(dict(model.named_parameters()))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
 
-from adanorm.analyses.along_training import updates
 from adanorm.analyses.hooks import Call, record_norm_calls
 from adanorm.analyses.observers import gradients
-from adanorm.analyses.step import Step
 from adanorm.norms import NORMS, LayerNormSimple, NormChoice, norm_factory
-from tests.analyses.conftest import Records, begin
+from tests.analyses.conftest import Records, first_step, observed
 
 FAMILY = ["layernorm", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm"]
 ROWS, H = 6, 16
@@ -37,10 +33,7 @@ def test_what_the_theorem_allows_holds_of_every_row(name: str, numerics: str) ->
     found = gradients.statistics(called(norm, torch.randn(ROWS, H)), 1e-3)
     assert found["mean_holds"].tolist() == found["variance_holds"].tolist() == [1] * ROWS
     ratio = found["ratio"].mean().item()
-    if name in ("detachnorm", "detach-var"):
-        assert ratio == pytest.approx(1, abs=1e-4)
-    else:
-        assert ratio < 1
+    assert ratio == pytest.approx(1, abs=1e-4) if name in ("detachnorm", "detach-var") else ratio < 1
 
 
 def test_the_ratio_is_the_variances_worked_out_from_the_definition() -> None:
@@ -75,9 +68,8 @@ def test_rows_without_a_gradient_do_not_count() -> None:
     dz[4:] = 0
     found = gradients.statistics(called(LayerNormSimple(H), dz), 1e-3)
     assert [len(numbers) for numbers in found.values()] == [4] * len(found)
-    whole = gradients.statistics(
-        called(LayerNormSimple(H), torch.where(dz == 0, torch.randn(ROWS, H), dz)), 1e-3
-    )
+    filled = torch.where(dz == 0, torch.randn(ROWS, H), dz)
+    whole = gradients.statistics(called(LayerNormSimple(H), filled), 1e-3)
     assert whole["ratio"][:4].tolist() == found["ratio"].tolist()
 
 
@@ -117,50 +109,35 @@ def test_what_is_watched_comes_through_the_norm_alone(name: str) -> None:
 
 def test_statistics_are_of_the_updates_mean_loss(record: Records) -> None:
     """Halved micro-batches, accumulated, are the same update."""
-    found = []
-    for overrides in (["data.batch_size=32"], ["data.batch_size=16", "training.accumulate=2"]):
-        one = record(
-            "gradients", "task=mnist", "norm=adanorm", *overrides, given={"steps": "1", "every": "1"}
-        )
-        trainer, sites = begin(one.experiment)
-        (row,) = updates(one.analysis, trainer, sites, gradients.observe)
-        assert row is not None
-        found.append(row["values"])
-    assert list(found[0]) == ["norms.0", "norms.1"]
-    trainer, _ = begin(one.experiment)
-    seen: dict[str, tuple[Tensor, Tensor]] = {}
-
-    def keep(site: str) -> Any:
-        return lambda _, dx, dz: seen.update({site: (dx[0], dz[0])})
-
-    for site in found[0]:
-        norm = trainer.model.get_submodule(site)
-        norm.register_full_backward_hook(keep(site))
-    batches = [batch.to(torch.device("cpu")) for batch in next(trainer.batches())]
-    whole = type(batches[0])(
-        *(torch.cat([getattr(b, name) for b in batches]) for name in ("inputs", "targets"))
+    given = {"steps": "1", "every": "1"}
+    sizes = (["data.batch_size=32"], ["data.batch_size=16", "training.accumulate=2"])
+    whole, halved = (record("gradients", "task=mnist", "norm=adanorm", *size, given=given) for size in sizes)
+    (found,), (other,) = (
+        [row["values"] for row in observed(one, gradients.observe)] for one in (whole, halved)
     )
-    loss = trainer.task.loss(trainer.model, whole, ())
+    assert list(found) == ["norms.0", "norms.1"]
+    step = first_step(whole)
+    seen: list[tuple[Tensor, Tensor]] = []
+    for site in step.sites.values():
+        site.register_full_backward_hook(lambda _, dx, dz: seen.insert(0, (dx[0], dz[0])))  # type: ignore[index]
+    (batch,) = step.micro_batches
+    loss = step.task.loss(step.model, batch, ())
     torch.autograd.backward(loss.total / loss.units)
-    for site, values in found[0].items():
-        assert found[1][site] == pytest.approx(values, rel=1e-3)
-        for at, gradient in zip(("before", "after"), seen[site], strict=True):
-            rows = gradient.reshape(-1, gradient.shape[-1])[seen[site][1].flatten(0, -2).any(-1)]
-            assert values[f"mean_{at}"] == pytest.approx(
-                rows.mean(-1).abs().mean().item(), rel=1e-3, abs=1e-9
-            )
-            assert values[f"variance_{at}"] == pytest.approx(
-                rows.var(-1, correction=0).mean().item(), rel=1e-3
-            )
+    for (site, values), both in zip(found.items(), seen, strict=True):
+        assert other[site] == pytest.approx(values, rel=1e-3)
+        for at, gradient in zip(("before", "after"), both, strict=True):
+            rows = gradient.reshape(-1, gradient.shape[-1])[both[1].flatten(0, -2).any(-1)]
+            mean, variance = rows.mean(-1).abs().mean().item(), rows.var(-1, correction=0).mean().item()
+            assert values[f"mean_{at}"] == pytest.approx(mean, rel=1e-3, abs=1e-9)
+            assert values[f"variance_{at}"] == pytest.approx(variance, rel=1e-3)
 
 
 @pytest.mark.parametrize("task", ["rt", "mnist", "ptb", "enwik8", "de-en"])
 def test_the_theorem_holds_in_every_model(task: str, record: Records) -> None:
     one = record("gradients", f"task={task}", "norm=layernorm-simple", given={"steps": "1", "every": "1"})
-    trainer, sites = begin(one.experiment)
-    step = Step(trainer, next(trainer.batches()), {s: trainer.model.get_submodule(s) for s in sites})
+    step = first_step(one)
     values = gradients.observe(step, tolerance=1e-3)
-    assert set(values) == set(sites)
+    assert values.keys() == step.sites.keys()
     for found in values.values():
         assert found["mean_holds"] == found["variance_holds"] == 1
         assert 0 < found["ratio"] <= 1 + 1e-6

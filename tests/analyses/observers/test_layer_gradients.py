@@ -6,19 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from adanorm.analyses.observers import layer_gradients
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.analyses.step import Step
-from adanorm.training.loop import Trainer
-from tests.analyses.conftest import Records, begin
+from tests.analyses.conftest import Records, first_step
 
 
-def begun(record: Records, *overrides: str) -> tuple[Trainer, Step]:
-    given = {"steps": "1", "every": "1"}
-    trainer, sites = begin(record("layer-gradients", *overrides, given=given).experiment)
-    return trainer, Step(trainer, next(trainer.batches()), {s: trainer.model.get_submodule(s) for s in sites})
+def begun(record: Records, *overrides: str) -> Step:
+    return first_step(record("layer-gradients", *overrides, given={"steps": "1", "every": "1"}))
 
 
 def deviation(gradient: Tensor) -> float:
@@ -31,34 +28,25 @@ def deviation(gradient: Tensor) -> float:
 def test_sizes_are_those_of_the_mean_loss_at_the_first_and_the_last_norm(norm: str, record: Records) -> None:
     # Behind the sum a norm alone uses its input, so that a module's gradient of it is the norm's.
     overrides = ("task=rt", f"norm={norm}", "model.pre_norm=false", "model.layers=3")
-    _, step = begun(record, *overrides)
-    (found,) = layer_gradients.observe(step).values()
+    ((place, found),) = layer_gradients.observe(begun(record, *overrides)).items()
+    assert place == "layers.0.attention_norm to layers.2.ffn_norm"
 
-    trainer, other = begun(record, *overrides)
-    seen: dict[str, Tensor] = {}
-
-    def keep(place: str) -> Any:
-        def hook(_: nn.Module, into: tuple[Tensor, ...], out_of: tuple[Tensor, ...]) -> None:
-            seen[place] = (into if place == "first" else out_of)[0]
-
-        return hook
-
-    trainer.model.get_submodule("layers.0.attention_norm").register_full_backward_hook(keep("first"))
-    trainer.model.get_submodule("layers.2.ffn_norm").register_full_backward_hook(keep("last"))
-    loss = trainer.task.loss(trainer.model, other.micro_batches[0].to(torch.device("cpu")), ())
+    step = begun(record, *overrides)
+    seen: list[Tensor] = []
+    for name in reversed(place.split(" to ")):
+        step.model.get_submodule(name).register_full_backward_hook(
+            lambda _, into, out_of: seen.extend((into[0], out_of[0]))  # type: ignore[index]
+        )
+    loss = step.task.loss(step.model, step.micro_batches[0].to(torch.device("cpu")), ())
     torch.autograd.backward(loss.total / loss.units)
-    assert found["leaves"] == pytest.approx(deviation(seen["first"]), rel=1e-4)
-    assert found["enters"] == pytest.approx(deviation(seen["last"]), rel=1e-4)
+    (_, enters), (leaves, _) = seen[:2], seen[2:]
+    assert found["leaves"] == pytest.approx(deviation(leaves), rel=1e-4)
+    assert found["enters"] == pytest.approx(deviation(enters), rel=1e-4)
     assert found["passed"] == pytest.approx(found["leaves"] / found["enters"])
 
 
-def test_the_place_names_both_ends(record: Records) -> None:
-    _, step = begun(record, "task=rt", "norm=adanorm", "model.pre_norm=false", "model.layers=2")
-    assert list(layer_gradients.observe(step)) == ["layers.0.attention_norm to layers.1.ffn_norm"]
-
-
 def test_a_network_of_one_norm_is_named(record: Records) -> None:
-    _, step = begun(record, "task=rt", "norm=adanorm", "norm.placement=[layers.0.ffn_norm]")
+    step = begun(record, "task=rt", "norm=adanorm", "norm.placement=[layers.0.ffn_norm]")
     with pytest.raises(
         ValueError, match="layer-gradients: a gradient reaches 1 norms of this model, two are"
     ):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from adanorm.analyses.along_training import updates
 from adanorm.analyses.observers import noisy_batchnorm
-from tests.analyses.conftest import Records, begin
+from tests.analyses.conftest import Records, observed
 
 
 def test_features_are_summed_up_by_their_means_and_variances() -> None:
@@ -20,9 +19,7 @@ def test_noise_unsettles_what_batchnorm_settles(record: Records) -> None:
     spread = {}
     for norm in ("batchnorm", "batchnorm-noisy"):
         one = record("noisy-batchnorm", "task=mnist", f"norm={norm}", given={"steps": "1", "every": "1"})
-        trainer, sites = begin(one.experiment)
-        (row,) = updates(one.analysis, trainer, sites, noisy_batchnorm.observe)
-        assert row is not None
+        (row,) = observed(one, noisy_batchnorm.observe)
         spread[norm] = [found["mean_spread"] for found in row["values"].values()]
     assert max(spread["batchnorm"]) < 1e-5
     assert min(spread["batchnorm-noisy"]) > 0.05

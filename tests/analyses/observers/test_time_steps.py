@@ -13,20 +13,18 @@ from adanorm.analyses.observers import time_steps
 from adanorm.analyses.step import Step
 from adanorm.data.byte_streams import SegmentBatch
 from adanorm.models.recurrent import Layer, Recurrent
-from adanorm.training.loop import Trainer
-from tests.analyses.conftest import Records, begin
+from tests.analyses.conftest import Records, first_step
 
 BACK = 5
 
 
-def begun(record: Records, *overrides: str) -> tuple[Trainer, Step]:
-    trainer, sites = begin(record("time-steps", *overrides, given={"steps": "1", "every": "1"}).experiment)
-    return trainer, Step(trainer, next(trainer.batches()), {s: trainer.model.get_submodule(s) for s in sites})
+def begun(record: Records, *overrides: str) -> Step:
+    return first_step(record("time-steps", *overrides, given={"steps": "1", "every": "1"}))
 
 
 @pytest.mark.parametrize("norm", ["none", "layernorm-simple"])
 def test_the_gradient_at_every_time_step_is_that_of_the_recurrence(norm: str, record: Records) -> None:
-    _, step = begun(record, "task=enwik8-rnn", f"norm={norm}", "model.layers=1")
+    step = begun(record, "task=enwik8-rnn", f"norm={norm}", "model.layers=1")
     model, batch = cast(Recurrent, step.model), cast(SegmentBatch, step.micro_batches[0])
     layer = cast(Layer, model.layers[0])
     h, summed = torch.zeros(len(batch.segment), layer.dim), list[Tensor]()
@@ -49,20 +47,20 @@ def test_the_gradient_at_every_time_step_is_that_of_the_recurrence(norm: str, re
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 def test_observing_every_cell_leaves_the_update_as_it_is(cell: str, record: Records) -> None:
-    trainer, step = begun(record, f"task=enwik8-{cell}", "norm=adanorm")
+    step = begun(record, f"task=enwik8-{cell}", "norm=adanorm")
     found = time_steps.observe(step, back=BACK)
     assert all(0 < values["factor"] < 10 for values in found.values())
     assert {site.split(".")[1] for site in found} == {"0", "1"}, "both layers"
-    other, unseen = begun(record, f"task=enwik8-{cell}", "norm=adanorm")
+    unseen = begun(record, f"task=enwik8-{cell}", "norm=adanorm")
     unseen.update()
-    for ours, theirs in zip(trainer.model.parameters(), other.model.parameters(), strict=True):
+    for ours, theirs in zip(step.model.parameters(), unseen.model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
 
 
 def test_what_has_no_time_steps_is_named(record: Records) -> None:
-    _, step = begun(record, "task=rt", "norm=adanorm")
+    step = begun(record, "task=rt", "norm=adanorm")
     with pytest.raises(ValueError, match="time-steps: the model of this task carries no state through time"):
         time_steps.observe(step, back=BACK)
-    _, step = begun(record, "task=enwik8-rnn", "norm=adanorm")
+    step = begun(record, "task=enwik8-rnn", "norm=adanorm")
     with pytest.raises(ValueError, match="back=16: a segment has 16 time steps"):
         time_steps.observe(step, back=16)

@@ -7,7 +7,7 @@ the layers before i already updated, layer i and those after it not yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,24 +62,22 @@ def compared(gradient: Mapping[str, Tensor], then: Mapping[str, Tensor]) -> dict
 
 
 @contextmanager
-def calls(model: nn.Module) -> Iterator[list[str]]:
+def calls(model: nn.Module) -> Iterator[Iterable[str]]:
     """Collect the names of the modules that a block calls, in the order of their first calls."""
     called: dict[str, None] = {}
-    names: list[str] = []
 
     def hook(name: str) -> Any:
         return lambda *_: called.setdefault(name)
 
     hooks = [module.register_forward_pre_hook(hook(name)) for name, module in model.named_modules()]
     try:
-        yield names
+        yield called
     finally:
         for each in hooks:
             each.remove()
-        names += called
 
 
-def layers(model: nn.Module, called: Sequence[str]) -> dict[str, list[str]]:
+def layers(model: nn.Module, called: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of the parameters of each layer, the layers in the order of their calls.
 
     Parameters of a module that is not called itself, as inside torch's attention, are of the one around it.

@@ -6,15 +6,13 @@ divisor; g = dl/dy, of mean gbar and variance D_g over H. l is the update's mean
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
 from adanorm.analyses.hooks import Call, row_means, row_moments
 from adanorm.analyses.step import Step, Values
 from adanorm.norms import AdaNorm, LayerNorm
-from adanorm.norms.closed_form import deviation
+from adanorm.norms.closed_form import Member, deviation
 from adanorm.norms.family import ClosedFormNorm
 
 
@@ -48,31 +46,27 @@ def statistics(call: Call, tolerance: float) -> dict[str, Tensor]:
         "mean_after": mean_after.abs(),
         "variance_after": variance_after,
     }
-    if case := _case(call.norm, x, dz):
-        gbar, D = (mean_after, variance_after) if case.g is dz else row_moments(case.g)
-        allowed = D / case.sigma.square()
-        expected = gbar / case.sigma if case.mean_detached else torch.zeros_like(gbar)
-        unit = (D + gbar.square()).sqrt() / case.sigma
+    if case := _of_the_theorem(call.norm, x, dz):
+        g, sigma, member = case
+        gbar, D = (mean_after, variance_after) if g is dz else row_moments(g)
+        allowed = D / sigma.square()
+        expected = gbar / sigma if member.detach_mean else torch.zeros_like(gbar)
+        unit = (D + gbar.square()).sqrt() / sigma
         excess = variance - allowed
+        is_bounded = (excess.abs() if member.detach_variance else excess) <= tolerance * allowed
         found |= {
             "mean_holds": ((mean - expected).abs() <= tolerance * unit).float(),
-            "variance_holds": ((excess.abs() if case.equality else excess) <= tolerance * allowed).float(),
+            "variance_holds": is_bounded.float(),
             "ratio": variance / allowed.clamp(min=torch.finfo(allowed.dtype).tiny),
         }
     return found
 
 
-class _Case(NamedTuple):
-    """What theorem 1 says of a norm: g (N, H), sigma (N,), and which of its four cases it is."""
+def _of_the_theorem(norm: nn.Module, x: Tensor, dz: Tensor) -> tuple[Tensor, Tensor, Member] | None:
+    """Return g (N, H), sigma (N,) and the norm's member of the family; None where the theorem is silent.
 
-    g: Tensor
-    sigma: Tensor
-    mean_detached: bool
-    equality: bool  # of the variance, else a bound
-
-
-def _case(norm: nn.Module, x: Tensor, dz: Tensor) -> _Case | None:
-    """Return the theorem's case of a norm: one of the family, or LayerNorm with g = gain * dl/dz."""
+    It speaks of the family, and of LayerNorm with g = gain * dl/dz.
+    """
     if not isinstance(norm, LayerNorm | ClosedFormNorm) or len(norm.normalized_shape) > 1:
         return None
     if getattr(norm, "phi_gradient", False):
@@ -88,4 +82,4 @@ def _case(norm: nn.Module, x: Tensor, dz: Tensor) -> _Case | None:
         scale = member.C if norm.C is None else norm.C.detach()
         y = (x - mean[:, None]).div_(sigma[:, None])
         g = y.mul_(-scale * member.k).add_(scale).mul_(dz)
-    return _Case(g, sigma, member.detach_mean, equality=member.detach_variance)
+    return g, sigma, member

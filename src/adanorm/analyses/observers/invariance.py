@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,39 +21,18 @@ from adanorm.records.folder import RunFolder
 from adanorm.records.result import AnalysisResult
 
 B, T, D, H = 16, 5, 12, 16
-
-
-class Case(NamedTuple):
-    """Weights (H, D) and data (B, T, D)."""
-
-    weights: Tensor
-    data: Tensor
-
-
-def _vectors_rescaled(case: Case) -> Case:
-    factors = torch.linspace(0.5, 3, H, dtype=torch.float64)
-    return case._replace(weights=factors[:, None] * case.weights)
-
-
-def _one_rescaled(case: Case) -> Case:
-    factors = torch.ones(B, 1, 1, dtype=torch.float64)
-    factors[0] = 2.5
-    return case._replace(data=factors * case.data)
-
+ONE_VECTOR = torch.linspace(-1, 2, D, dtype=torch.float64)
+FACTORS = torch.linspace(0.5, 3, H, dtype=torch.float64)[:, None]
 
 # The columns of the table (Ba et al. 2016, section 5.1), the re-centering by a vector of inputs' size.
-CHANGES: dict[str, Callable[[Case], Case]] = {
-    "matrix_rescaled": lambda case: case._replace(weights=2.5 * case.weights),
-    "matrix_recentered": lambda case: case._replace(weights=case.weights + _vector()),
-    "vectors_rescaled": _vectors_rescaled,
-    "data_rescaled": lambda case: case._replace(data=2.5 * case.data),
-    "data_recentered": lambda case: case._replace(data=case.data + _vector()),
-    "one_rescaled": _one_rescaled,
+CHANGES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "matrix_rescaled": lambda W, x: (2.5 * W, x),
+    "matrix_recentered": lambda W, x: (W + ONE_VECTOR, x),
+    "vectors_rescaled": lambda W, x: (FACTORS * W, x),
+    "data_rescaled": lambda W, x: (W, 2.5 * x),
+    "data_recentered": lambda W, x: (W, x + ONE_VECTOR),
+    "one_rescaled": lambda W, x: (W, torch.cat([2.5 * x[:1], x[1:]])),
 }
-
-
-def _vector() -> Tensor:
-    return torch.linspace(-1, 2, D, dtype=torch.float64)
 
 
 def make(record: AnalysisRecord) -> None:
@@ -94,18 +72,17 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
     if "eps" in inspect.signature(make_norm.cls).parameters:
         make_norm = norm_factory(norm.model_copy(update={"params": {**norm.params, "eps": eps}}))
     torch.manual_seed(seed)
-    case = Case(torch.randn(H, D, dtype=torch.float64), torch.randn(B, T, D, dtype=torch.float64))
-    before = _output(make_norm, case, case.weights, seed, learned)
-    found = {}
+    W, x = torch.randn(H, D, dtype=torch.float64), torch.randn(B, T, D, dtype=torch.float64)
+    before = _output(make_norm, W, x, W, seed, learned)
+    size, found = before.square().mean().sqrt(), {}
     for name, change in CHANGES.items():
-        changed = change(case)
-        after = _output(make_norm, changed, case.weights, seed, learned)
-        found[name] = ((after - before).abs().max() / before.square().mean().sqrt()).item()
+        after = _output(make_norm, *change(W, x), W, seed, learned)
+        found[name] = ((after - before).abs().max() / size).item()
     return found
 
 
-def _output(make_norm: MakeNorm, case: Case, first: Tensor, seed: int, learned: float) -> Tensor:
-    """Return z (B, T, H) of a case; `first` are the weights that the layer was drawn with."""
+def _output(make_norm: MakeNorm, W: Tensor, x: Tensor, first: Tensor, seed: int, learned: float) -> Tensor:
+    """Return z (B, T, H); `first` are the weights that the layer was drawn with."""
     torch.manual_seed(seed)  # what a norm draws for its parameters is the same in each case
     module = make_norm(H, site="here").double()
     layer = nn.Linear(D, H, bias=False, dtype=torch.float64)
@@ -116,9 +93,9 @@ def _output(make_norm: MakeNorm, case: Case, first: Tensor, seed: int, learned: 
         if module.lives_in_layer:
             # A norm in the weights: its gain is of the first weights, and what changes is its vector v.
             module.attach(layer)
-            layer.parametrizations.weight.original1.copy_(case.weights)  # type: ignore[union-attr,operator]
+            layer.parametrizations.weight.original1.copy_(W)  # type: ignore[union-attr,operator]
         else:
-            layer.weight.copy_(case.weights)
+            layer.weight.copy_(W)
         torch.manual_seed(seed)  # a noisy norm draws the same noise
-        z: Tensor = module.train()(layer(case.data))
+        z: Tensor = module.train()(layer(x))
     return z
