@@ -12,21 +12,16 @@ from adanorm.verdicts.crossed import Components, components, seed_split
 from tests.verdicts import known
 
 
-def drawn(
-    random: np.random.Generator, seeds: int, examples: int, sds: tuple[float, float, float]
-) -> np.ndarray:
-    seed, example, rest = sds
-    return (
-        1.0
-        + random.normal(0, seed, (seeds, 1))
-        + random.normal(0, example, (1, examples))
-        + random.normal(0, rest, (seeds, examples))
-    )
+def drawn(random: np.random.Generator, *shape: int, sds: tuple[float, float, float]) -> np.ndarray:
+    """Scores (seeds, examples) with these deviations of seeds, examples and the rest."""
+    seeds, examples = shape
+    shapes = ((seeds, 1), (1, examples), (seeds, examples))
+    return sum((random.normal(0, sd, of) for sd, of in zip(sds, shapes, strict=True)), start=np.ones(shape))
 
 
 def test_the_two_errors_make_the_error_of_the_mean() -> None:
     random = np.random.default_rng(1)
-    tables = [drawn(random, 5, 40, (0.4, 1.5, 2.0)) for _ in range(1500)]
+    tables = [drawn(random, 5, 40, sds=(0.4, 1.5, 2.0)) for _ in range(1500)]
     true = np.std([table.mean() for table in tables])
     squares = []
     for table in tables:
@@ -37,7 +32,7 @@ def test_the_two_errors_make_the_error_of_the_mean() -> None:
 
 
 def test_one_seed_says_nothing_of_seeds() -> None:
-    values = drawn(np.random.default_rng(2), 1, 100, (1.0, 1.0, 1.0))
+    values = drawn(np.random.default_rng(2), 1, 100, sds=(1.0, 1.0, 1.0))
     found = components(values)
     assert found.seed is None
     assert found[1:] == pytest.approx((variance(values[0].tolist()), 0, 1, 100))

@@ -5,77 +5,69 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from adanorm.analyses.spec import analysis_grid, load_analysis
+from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
 from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.verdicts.conjunction import corrected
-from adanorm.verdicts.findings import FindingRow, compared, load_findings
+from adanorm.verdicts.findings import Finding, compared, load_findings
 from tests.reporting.records import record_analysis
 
+FIRSTS = np.array([2.1, 2.2, 2.3])
 GAP = (-0.5, -0.51, -0.49)  # surely below zero
+ABOVE = tuple(-gap for gap in GAP)
 NOISE = (-1.0, 1.0, 0.1)
 
 
-def rows_of(folder: Path, name: str, gaps: tuple[float, ...]) -> list[FindingRow]:
-    """The rows of a comparison whose second norm is by these gaps above the first, seed by seed."""
+def recorded(folder: Path, name: str, gaps: tuple[float, ...]) -> tuple[Finding, Analysis, AnalysisGrid]:
+    """A finding whose second norm is by these gaps above the first, seed by seed."""
     (finding,) = [entry for entry in load_findings() if entry.id == name]
     analysis = load_analysis(finding.analysis)
     grid = analysis_grid(analysis, runs=str(folder))
     assert finding.norms is not None
     for task in analysis.tasks:
-        for norm, shift in zip(finding.norms, ((0.0, 0.0, 0.0), gaps), strict=True):
-            for record, gap in zip(grid[norm, task], shift, strict=True):
-                base = 2.0 + 0.1 * record.experiment.seed
-                record_analysis(record, summary=dict.fromkeys(finding.quantities, base + gap))
-    return compared(finding, analysis, grid)
+        for norm, values in zip(finding.norms, (FIRSTS, FIRSTS + gaps), strict=True):
+            for record, value in zip(grid[norm, task], values.tolist(), strict=True):
+                record_analysis(record, summary=dict.fromkeys(finding.quantities, value))
+    return finding, analysis, grid
 
 
 @pytest.mark.parametrize(
     ("name", "gaps", "verdict"),
     [
-        ("noisy-batchnorm", tuple(-gap for gap in GAP), "supported"),
+        ("noisy-batchnorm", ABOVE, "supported"),
         ("noisy-batchnorm", GAP, "contradicted"),
         ("noisy-batchnorm", NOISE, "undecided"),
         ("landscape", GAP, "supported"),
-        ("landscape", tuple(-gap for gap in GAP), "contradicted"),
+        ("landscape", ABOVE, "contradicted"),
         ("covariate-shift", GAP, "contradicted"),
-        ("covariate-shift", tuple(-gap for gap in GAP), "supported"),
+        ("covariate-shift", ABOVE, "supported"),
         ("covariate-shift", NOISE, "undecided"),
     ],
 )
-def test_a_difference_is_judged_as_the_finding_expects_it(
+def test_a_difference_is_judged_as_the_finding_expects_it_by_ps_corrected_over_its_rows(
     tmp_path: Path, name: str, gaps: tuple[float, ...], verdict: str
 ) -> None:
-    rows = rows_of(tmp_path, name, gaps)
+    finding, analysis, grid = recorded(tmp_path, name, gaps)
+    rows = compared(finding, analysis, grid)
     assert {row.verdict for row in rows} == {verdict}
-    (finding,) = [entry for entry in load_findings() if entry.id == name]
-    labels = {shown.name: shown.label for shown in load_analysis(finding.analysis).shown}
+    labels = {shown.name: shown.label for shown in analysis.shown}
     assert {row.quantity for row in rows} == {labels[quantity] for quantity in finding.quantities}
-    logs = [math.log((first + gap) / first) for first, gap in zip((2.1, 2.2, 2.3), gaps, strict=True)]
+    seconds, ps = FIRSTS + gaps, []
     for row in rows:
-        assert row.gap == pytest.approx(sum(logs if row.by_ratio else gaps) / 3)
+        sides = (np.log(seconds), np.log(FIRSTS)) if row.by_ratio else (seconds, FIRSTS)
+        ps.append(ttest_rel(*sides).pvalue)
+        assert row.gap == pytest.approx((sides[0] - sides[1]).mean())
         first, second = row.means
         assert (math.log(second / first) if row.by_ratio else second - first) == pytest.approx(row.gap)
-
-
-def test_the_ps_of_a_finding_are_corrected_over_its_rows(tmp_path: Path) -> None:
-    gaps = (-0.5, -0.3, -0.45)
-    rows = rows_of(tmp_path, "landscape", gaps)
-    firsts = [2.1, 2.2, 2.3]
-    seconds = [first + gap for first, gap in zip(firsts, gaps, strict=True)]
-    sides = {False: (seconds, firsts), True: ([*map(math.log, seconds)], [*map(math.log, firsts)])}
-    ps = [ttest_rel(*sides[row.by_ratio]).pvalue for row in rows]
-    assert len(ps) > 1
     assert [row.p for row in rows] == pytest.approx(corrected(ps))
 
 
 def test_a_record_that_is_not_done_is_no_part_of_a_comparison(tmp_path: Path) -> None:
-    before = rows_of(tmp_path, "landscape", GAP)[0]
-    (finding,) = [entry for entry in load_findings() if entry.id == "landscape"]
-    analysis = load_analysis(finding.analysis)
-    grid = analysis_grid(analysis, runs=str(tmp_path))
+    finding, analysis, grid = recorded(tmp_path, "landscape", GAP)
+    before = compared(finding, analysis, grid)[0]
     diverged = grid[before.norms[0], before.task][0]
     record_analysis(diverged, status="diverged", summary=dict.fromkeys(finding.quantities, 9.0))
     assert (before.seeds, compared(finding, analysis, grid)[0].seeds) == (3, 2)
@@ -86,10 +78,8 @@ def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: P
     grid = analysis_grid(analysis, runs=str(tmp_path))
     (finding,) = [entry for entry in load_findings() if entry.table]
     for norm, published in finding.table.items():
-        values = {
-            quantity.name: 0.0 if entry else 1.0
-            for quantity, entry in zip(analysis.shown, published, strict=True)
-        }
+        entries = zip(analysis.shown, published, strict=True)
+        values = {quantity.name: 0.0 if entry else 1.0 for quantity, entry in entries}
         if norm == "weightnorm":
             values["one_rescaled"] = 0.0  # which the published table denies
         record_analysis(grid[norm, ""][0], summary=values)
