@@ -18,7 +18,6 @@ FAMILY = {
     "adanorm, all detached": Member(k=0.1, C=1.5, detach_mean=True, detach_variance=True),
 }
 FAMILY |= {f"{name}, released": member._replace(numerics="released") for name, member in FAMILY.items()}
-FEATURES = (1, 2, 63, 64, 127, 512, 1000, 4096, 10_007)
 # Of the largest value of a row, where x is about as large as its deviation: see closed_form.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2**-8, torch.float16: 2**-11}
 
@@ -37,11 +36,11 @@ def fixed_weights(z: Tensor) -> Tensor:
     return ((7 * torch.arange(z.numel(), device=z.device) % 11 - 4.0) / 4).view(z.shape).to(z.dtype)
 
 
-def value_and_gradient(norm: Norm, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return z and the gradient of a fixed weighted sum of it, both as x."""
+def value_and_gradient(norm: Norm, x: Tensor, dz: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return z and the gradient of a weighted sum of it, both as x; the weights are dz, or fixed ones."""
     leaf = x.detach().requires_grad_()
     z = norm(leaf)
-    (gradient,) = torch.autograd.grad(z, leaf, fixed_weights(z))
+    (gradient,) = torch.autograd.grad(z, leaf, fixed_weights(z) if dz is None else dz)
     return z.detach(), gradient
 
 

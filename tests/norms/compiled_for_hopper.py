@@ -1,4 +1,4 @@
-"""Compile Triton's kernels for a GPU that need not be here; run as a program, by test_triton."""
+"""Compile Triton's kernels for a GPU that need not be here; run as a program, by test_fused."""
 
 from __future__ import annotations
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from adanorm.norms import (
@@ -106,12 +104,8 @@ def test_layernorm_is_torchs_to_the_bit() -> None:
         z = norm(x)
         results.append([z, *torch.autograd.grad(z.square().sum(), [x, *norm.parameters()])])
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-def test_layernorm_simple_is_torchs_layernorm_without_affine() -> None:
-    x = torch.randn(5, 33)
-    expected = nn.functional.layer_norm(x, [33])
-    assert torch.equal(LayerNormSimple(33, backend="eager")(x), expected)
+    simple = LayerNormSimple(33, backend="eager")
+    assert torch.equal(simple(x), nn.functional.layer_norm(x, [33]))
 
 
 @pytest.mark.parametrize("zero_centered", [False, True])
@@ -165,53 +159,6 @@ def test_the_value_is_x_itself_and_the_gradient_a_member_of_the_familys(cls: Any
 def test_without_norm_nothing_happens() -> None:
     x = torch.randn(5, 33)
     assert NoNorm(33)(x) is x
-
-
-@given(
-    seed=st.integers(0, 2**20),
-    features=st.integers(2, 100),
-    spread=st.floats(0.1, 100),
-    offset=st.floats(-100, 100),
-)
-@settings(max_examples=60, deadline=None)
-def test_theorem_1(seed: int, features: int, spread: float, offset: float) -> None:
-    """Mean and variance over the features of dl/dx, from those of dl/dy (paper, theorem 1)."""
-    random = np.random.default_rng(seed)
-    x = spread * random.normal(size=features) + offset
-    g = random.normal(size=features)
-    tiny = 1e-12  # eps, which the theorem does not have, must not show
-    sigma = np.sqrt(np.mean((x - x.mean()) ** 2) + tiny)
-    for cls in (*SIMPLE, *BY_GRADIENT):
-        gradient = forward_and_gradient(cls(features, eps=tiny), x, g)[1]
-        mean = g.mean() / sigma if cls in MEAN_STOPPED else 0.0
-        assert gradient.mean() == pytest.approx(mean, abs=1e-9 / sigma)
-        variance = g.var() / sigma**2
-        if cls in VARIANCE_STOPPED:
-            assert gradient.var() == pytest.approx(variance, rel=1e-9)
-        else:
-            assert gradient.var() <= variance * (1 + 1e-9)
-
-
-@given(seed=st.integers(0, 2**20), features=st.integers(2, 200), C=st.floats(0.1, 3))
-@settings(max_examples=40, deadline=None)
-def test_adanorm_scales_by_c_on_average_and_is_bounded(seed: int, features: int, C: float) -> None:
-    """Theorem 2's conditions: the factor's mean is C, and |mean z| is bounded (by C k here)."""
-    x = torch.randn(features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    y = LayerNormSimple(features)(x)
-    z = AdaNorm(features, C=C)(x)
-    factor = z / y
-    assert factor.mean().item() == pytest.approx(C, rel=1e-6)
-    assert abs(z.mean().item()) <= C * 0.1 * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("cls", [*SIMPLE, AdaNorm])
-def test_released_numerics_differ_by_the_unbiased_factor(cls: type[nn.Module]) -> None:
-    x = torch.randn(4, 512, dtype=torch.float64)
-    paper, released = cls(512), cls(512, numerics="released")
-    if cls is AdaNorm:
-        paper, released = cls(512, k=0.0), cls(512, k=0.0, numerics="released")
-    ratio = paper(x) / released(x)
-    torch.testing.assert_close(ratio, torch.full_like(ratio, (512 / 511) ** 0.5), rtol=1e-4, atol=0)
 
 
 def test_norms_that_make_the_same_of_a_row_say_so() -> None:

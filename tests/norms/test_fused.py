@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -23,46 +23,106 @@ from adanorm.config.paths import PROJECT
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
 from adanorm.norms.closed_form import Member, closed_form, definition
 from tests import commands
-from tests.norms.cases import FAMILY, FEATURES, assert_is_the_definition, inputs, value_and_gradient
+from tests.norms.cases import FAMILY, assert_is_the_definition, fixed_weights, inputs, value_and_gradient
 
 pytestmark = pytest.mark.needs("numba")
 ADANORM = Member(k=0.1)
 of_the_family = pytest.mark.parametrize("member", FAMILY.values(), ids=list(FAMILY))
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+Kernels = Callable[..., tuple[Tensor, Tensor]]  # of x, a member and perhaps dz: z and dx
 
 
 def fused(member: Member) -> partial[Tensor]:
     return partial(closed_form, member=member, backend="fused")
 
 
+def by_definition(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
+    return value_and_gradient(partial(definition, member=member), x)
+
+
+def by_numba(x: Tensor, member: Member, dz: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    return value_and_gradient(fused(member), x, dz)
+
+
+def by_triton(x: Tensor, member: Member, dz: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """On a GPU where there is one, else in Triton's interpreter."""
+    # What is freed here is what the kernels' outputs are made of.
+    poison = [torch.full_like(x, torch.nan, device=DEVICE) for _ in range(4)]
+    del poison
+    if DEVICE == "cuda":
+        z, dx = value_and_gradient(fused(member), x.cuda(), None if dz is None else dz.cuda())
+        return z.cpu(), dx.cpu()
+    from adanorm.norms.kernels import triton_rows
+
+    z, variance = triton_rows.forward(x, member)
+    is_multiple = member.k == 0 and member.detach_mean and member.detach_variance
+    dz = fixed_weights(z) if dz is None else dz
+    return z, triton_rows.backward(dz, None if is_multiple else x, variance, member)
+
+
+TRITON = pytest.param(
+    by_triton,
+    id="triton",
+    marks=[
+        pytest.mark.needs("triton"),
+        pytest.mark.cuda,
+        pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning"),  # NumPy's, in the interpreter
+    ],
+)
+by_all = pytest.mark.parametrize("kernels", [by_definition, by_numba, TRITON])
+by_kernels = pytest.mark.parametrize("kernels", [by_numba, TRITON])
+SHAPES = [(rows, features) for rows in (0, 1, 9) for features in (1, 2, 63, 64, 127, 512, 1000, 4096, 10_007)]
+# A program of Triton has 2,048 elements' rows, a wide row one of its own; the interpreter takes ten
+# milliseconds a program. Programs are full, and full and part of one, and part of one.
+FEWER = [(0, 64), (1, 1), (9, 2), (1, 63), (32, 64), (9, 127), (5, 512), (3, 1000), (2, 4096), (2, 10_007)]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @of_the_family
+@by_all
 def test_the_kernels_and_the_definition_are_the_definition_in_float64(
-    member: Member, dtype: torch.dtype
+    kernels: Kernels, member: Member, dtype: torch.dtype
 ) -> None:
-    for features in FEATURES[1:] if member.numerics == "released" else FEATURES:
-        for rows in (0, 1, 9):
+    for rows, features in FEWER if kernels is by_triton else SHAPES:
+        if member.numerics == "paper" or features > 1:
             x = inputs(rows, features, dtype=dtype)
-            for norm in (fused(member), partial(definition, member=member)):
-                assert_is_the_definition(value_and_gradient(norm, x), x, member)
+            assert_is_the_definition(kernels(x, member), x, member)
 
 
 @of_the_family
-def test_a_large_mean_costs_no_more_than_its_rounding(member: Member) -> None:
+@by_kernels
+def test_a_large_mean_costs_no_more_than_its_rounding(kernels: Kernels, member: Member) -> None:
     for features in (64, 512, 10_007):
-        x = inputs(5, features, offset=1e4)
-        assert_is_the_definition(value_and_gradient(fused(member), x), x, member)
+        x = inputs(3, features, offset=1e4)
+        assert_is_the_definition(kernels(x, member), x, member)
 
 
 @of_the_family
-def test_layout_and_leading_axes_do_not_matter(member: Member) -> None:
+@by_kernels
+def test_constant_rows_are_finite(kernels: Kernels, member: Member) -> None:
+    assert all(part.isfinite().all() for part in kernels(torch.full((3, 63), 0.1), member))
+
+
+@by_kernels
+def test_layout_and_leading_axes_do_not_matter(kernels: Kernels) -> None:
     x = inputs(30, 48)
-    expected = value_and_gradient(fused(member), x)
-    for other in (x.t().contiguous().t(), torch.stack([x, x], -1)[..., 0], x.repeat(1, 2)[:, :48]):
-        assert not other.is_contiguous()
-        parts = value_and_gradient(fused(member), other)
-        assert all(torch.equal(a, b) for a, b in zip(parts, expected, strict=True))
-    parts = value_and_gradient(fused(member), x.view(2, 3, 5, 48))
-    assert all(torch.equal(a.view(30, 48), b) for a, b in zip(parts, expected, strict=True))
+    expected = kernels(x, ADANORM)
+    strided = (x.t().contiguous().t(), torch.stack([x, x], -1)[..., 0], x.repeat(1, 2)[:, :48])
+    assert not any(other.is_contiguous() for other in strided)
+    for other in (*strided, x.view(2, 3, 5, 48)):
+        parts = kernels(other, ADANORM)
+        assert all(torch.equal(a.view(30, 48), b) for a, b in zip(parts, expected, strict=True))
+
+
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+@by_kernels
+def test_what_is_not_finite_spreads_as_in_layernorm(kernels: Kernels, value: float) -> None:
+    x, dz = inputs(4, 64), inputs(4, 64)
+    x[1, 5], dz[2, 7] = value, value
+    theirs = value_and_gradient(partial(torch.nn.functional.layer_norm, normalized_shape=[64]), x, dz)
+    for a, b in zip(kernels(x, Member(), dz), theirs, strict=True):
+        assert torch.equal(a.isfinite(), b.isfinite())
+        torch.testing.assert_close(a[[0, 3]], b[[0, 3]])
 
 
 @of_the_family
@@ -75,30 +135,16 @@ def test_transposed_rows_are_computed_where_they_lie(member: Member) -> None:
         assert all(part.is_contiguous() for part in parts)
 
 
-@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
-def test_what_is_not_finite_spreads_as_in_layernorm(value: float) -> None:
-    x, dz = inputs(4, 64), inputs(4, 64)
-    x[1, 5], dz[2, 7] = value, value
-    results = []
-    for norm in (fused(Member()), partial(torch.nn.functional.layer_norm, normalized_shape=[64])):
-        leaf = x.clone().requires_grad_()
-        z = norm(leaf)
-        results.append((z.detach(), *torch.autograd.grad(z, leaf, dz)))
-    for ours, theirs in zip(*results, strict=True):
-        assert torch.equal(ours.isfinite(), theirs.isfinite())
-        torch.testing.assert_close(ours[[0, 3]], theirs[[0, 3]])
-
-
 @of_the_family
-def test_a_row_whose_variance_overflows_is_nan_and_no_zeros(member: Member) -> None:
+@by_all
+def test_a_row_whose_variance_overflows_is_nan_and_no_zeros(kernels: Kernels, member: Member) -> None:
     """As in torch's LayerNorm."""
     x = inputs(3, 8)
     x[1] = 1e25 * torch.tensor([1.0, -1.0]).repeat(4)
     assert torch.nn.functional.layer_norm(x, [8])[1].isnan().all()
-    for norm in (fused(member), partial(definition, member=member)):
-        for part in value_and_gradient(norm, x):
-            assert part[1].isnan().all()
-            assert part[[0, 2]].isfinite().all()
+    for part in kernels(x, member):
+        assert part[1].isnan().all()
+        assert part[[0, 2]].isfinite().all()
 
 
 @pytest.fixture
@@ -276,9 +322,26 @@ def test_without_compilers_auto_is_eager_models_do_without_and_nothing_warns() -
 def test_what_was_just_compiled_gives_the_bits_of_what_the_cache_has(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     first, second = (
-        commands.run("tests.norms.bits", environment=environment, imported="libraries") for _ in range(2)
+        commands.run("tests.norms.test_fused", environment=environment, imported="libraries")
+        for _ in range(2)
     )
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert list(tmp_path.rglob("*.nbc")), "it was compiled into this folder"
     assert first.stdout == second.stdout
     assert len(first.stdout.split()) == 2 * len(FAMILY)
+
+
+@pytest.mark.needs("triton")
+def test_tritons_kernels_compile_without_a_gpu(tmp_path: Path) -> None:
+    """The interpreter takes what the compiler refuses."""
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    done = commands.run("tests.norms.compiled_for_hopper", environment=environment, imported="libraries")
+    assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":  # prints the bits that the compiled kernels give
+    import numba
+
+    numba.core.config.reload_config()  # type: ignore[no-untyped-call]  # libraries may have been imported under another cache
+    pairs = [value_and_gradient(fused(member), inputs(33, 127)) for member in FAMILY.values()]
+    print(*(part.view(torch.int32).sum().item() for pair in pairs for part in pair))

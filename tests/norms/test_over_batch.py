@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from adanorm.config.compose import compose_experiment
 from adanorm.models.norm_sites import compatible_norm
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.norms.base import as_norm
-from adanorm.norms.family import LayerNorm
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm, synchronize
 from tests import commands
 
@@ -139,7 +139,7 @@ def test_synchronized_processes_are_one_batch_over_20_steps(world: int, tmp_path
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = str(world), str(free.getsockname()[1]), str(tmp_path)
-    processes = [commands.start("tests.norms.synchronized", str(rank), *place) for rank in range(world)]
+    processes = [commands.start("tests.norms.test_over_batch", str(rank), *place) for rank in range(world)]
     assert [process.wait(200) for process in processes] == [0] * world
     shares = [torch.load(tmp_path / f"{rank}.pt") for rank in range(world)]
     for name, make in SHARED.items():
@@ -156,40 +156,6 @@ def test_synchronized_processes_are_one_batch_over_20_steps(world: int, tmp_path
 def test_a_norm_over_the_batch_that_several_processes_would_change_is_refused(cls: Any) -> None:
     with pytest.raises(ValueError, match=f"^1: {cls.__name__} is over the batch, .* train in one process$"):
         synchronize(nn.Sequential(nn.Linear(2, H), cls(H)))
-
-
-def standardized(numbers: list[Tensor]) -> list[Tensor]:
-    mean = sum(numbers, torch.zeros(())) / len(numbers)
-    variance = sum(((number - mean) ** 2 for number in numbers), torch.zeros(())) / len(numbers)
-    return [(number - mean) / (variance + 1e-5) ** 0.5 for number in numbers]
-
-
-def test_layernorm_is_two_nested_loops_over_examples_and_positions() -> None:
-    (x,) = batches(1, 3, 4, 5)
-    z = LayerNorm(5).double()(x)
-    for i in range(3):
-        for j in range(4):
-            torch.testing.assert_close(z[i, j], torch.stack(standardized(list(x[i, j]))))
-
-
-def test_batchnorm_is_a_loop_over_features_whose_rows_are_those_of_all_positions() -> None:
-    (x,) = batches(1, 3, 4, 5)
-    z = BatchNorm(5).double()(x)
-    for j in range(5):
-        torch.testing.assert_close(z[..., j].flatten(), torch.stack(standardized(list(x[..., j].flatten()))))
-
-
-def test_a_gain_of_the_deviation_and_a_bias_of_the_mean_give_x_back() -> None:
-    """Ioffe & Szegedy 2015, section 3: the normalized layer can represent the identity."""
-    (x,) = batches(1, 7, 5)
-    batch, row = BatchNorm(5).double(), LayerNorm(5).double()
-    batch.load_state_dict(
-        {**batch.state_dict(), "weight": (x.var(0, correction=0) + 1e-5).sqrt(), "bias": x.mean(0)}
-    )
-    deviation = (x[0].var(correction=0) + 1e-5).sqrt()
-    row.load_state_dict({"weight": deviation.expand(5), "bias": x[0].mean().expand(5)})
-    torch.testing.assert_close(batch(x), x)
-    torch.testing.assert_close(row(x[0]), x[0])
 
 
 @pytest.mark.parametrize("gain", [0.3, 2.0])
@@ -352,3 +318,8 @@ def test_powernorm_after_warmup_follows_algorithm_2(B: int, padding: int) -> Non
     torch.testing.assert_close(norm.eval()(x), gain * x / (square + 0.01).sqrt() + bias)
     norm.train()(x[:0])
     torch.testing.assert_close(norm.running_square, square)  # which evaluation and no rows leave as it is
+
+
+if __name__ == "__main__":  # one of the processes that share batches
+    rank, world, port = (int(argument) for argument in sys.argv[1:4])
+    share_of_synchronized_norms(rank, world, port, Path(sys.argv[4]))
