@@ -22,7 +22,7 @@ Smoke = Callable[..., Experiment]
 
 
 def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "batches-ahead"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("batches-ahead")]
 
 
 def double(number: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -17,6 +17,7 @@ from adanorm.files import writing
 from adanorm.training.distributed import broadcast
 from adanorm.training.state import ComputeContext, SelectionMetric
 
+FORMAT = 2
 _MARK = b"\nsha256 "
 _SEAL = len(_MARK) + 64 + 1  # bytes at the end of the file; torch.load does not mind them
 
@@ -46,39 +47,6 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
     except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
         raise BrokenError(f"{path}: no checkpoint of this suite ({str(error).splitlines()[0]})") from None
     return state
-
-
-def save_next(path: Path, state: dict[str, Any]) -> None:
-    """Write a run's next checkpoint; the one before is kept beside it, for where this one gets broken."""
-    if path.exists():
-        path.replace(_before(path))
-    save(path, state)
-
-
-def load_latest(path: Path, device: torch.device) -> tuple[Path, dict[str, Any]] | None:
-    """Return the latest checkpoint of a run that is whole, and its file; None if there is none.
-
-    One that is broken is named in a line and removed: the one before is then taken up.
-    """
-    for candidate in (path, _before(path)):
-        try:
-            state = load(candidate, device)
-        except BrokenError as error:
-            remove_broken(candidate, error)
-            continue
-        if state is not None:
-            return candidate, state
-    return None
-
-
-def remove_broken(path: Path, error: BrokenError) -> None:
-    """Say what is wrong with a checkpoint and remove it: the run goes on from the one before, or anew."""
-    print(f"warning: {error}; the run goes on from the checkpoint before or from its start", file=sys.stderr)
-    path.unlink(missing_ok=True)
-
-
-def _before(path: Path) -> Path:
-    return path.with_name(f"{path.stem}-before{path.suffix}")
 
 
 def verify(path: Path) -> None:
@@ -129,49 +97,27 @@ def keep_weights(
         kept.remove(dropped)
 
 
-def check_kept(kept: Sequence[tuple[float, int]], folder: Path) -> None:
-    """Raise BrokenError, naming the file, where weights that were kept are gone or not what was written."""
-    for _, update in kept:
-        if not _kept_file(folder, update).exists():
-            raise BrokenError(f"{_kept_file(folder, update)}: is missing")
-        verify(_kept_file(folder, update))
-
-
-def remove_kept(folder: Path, *, but: Iterable[tuple[float, int]]) -> None:
-    """Remove the files of weights that are not among `but`."""
-    named = {_kept_file(folder, update) for _, update in but}
-    for path in folder.glob("kept-*.pt"):
-        if path not in named:
-            path.unlink(missing_ok=True)
-
-
 def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.device) -> dict[str, Tensor]:
-    """Return the mean of the weights that were kept."""
+    """Return the mean of the weights that were kept; of booleans, what was true in any of them."""
     total: dict[str, Tensor] = {}
     for _, update in kept:
         saved = load(_kept_file(folder, update), device)
         assert saved is not None, "kept weights stay until the run has ended"
         for name, weights in saved["model"].items():
             total[name] = weights if name not in total else total[name] + weights
-    return {name: _share(summed, len(kept)) for name, summed in total.items()}
-
-
-def _share(summed: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the mean of so many tensors by their sum; of booleans, whose sum is *in any of them*, that."""
-    if summed.dtype == torch.bool:
-        return summed
-    return summed / count if summed.is_floating_point() else summed // count
+    count = len(kept)
+    return {
+        name: t if t.dtype == torch.bool else t / count if t.is_floating_point() else t // count
+        for name, t in total.items()
+    }
 
 
 def _kept_file(folder: Path, update: int) -> Path:
     return folder / f"kept-{update}.pt"
 
 
-FORMAT = 2
-
-
 class RunCheckpoints:
-    """Writes and finds the checkpoints of a run; the first process writes them."""
+    """Writes and finds the checkpoints of a run, the latest and the one before; the first process writes."""
 
     def __init__(self, context: ComputeContext) -> None:
         self._context = context
@@ -180,32 +126,61 @@ class RunCheckpoints:
 
     def write(self, path: Path, saved: dict[str, Any]) -> None:
         """Write the next checkpoint at `path`; weights that neither it nor the one before keeps go."""
-        save_next(path, {"format": FORMAT, "writers": self.writers, **saved})
+        if path.exists():
+            path.replace(_before(path))
+        save(path, {"format": FORMAT, "writers": self.writers, **saved})
         kept = list(saved["state"]["kept"])
-        remove_kept(path.parent, but=[*kept, *self._kept_before])
+        named = {_kept_file(path.parent, update) for _, update in [*kept, *self._kept_before]}
+        for file in {*path.parent.glob("kept-*.pt")} - named:
+            file.unlink(missing_ok=True)
         self._kept_before = kept
 
     def latest(self, path: Path) -> dict[str, Any] | None:
         """Return the latest checkpoint at `path` that is whole, on every process the first one's.
 
-        None if there is none. What is broken is named in a line and removed.
+        None if there is none. One that is broken is named in a line and removed.
         """
-        found = None
-        while self._context.world.is_main and (found := load_latest(path, self._context.device)):
-            file, saved = found
+        world, device, latest, chosen = self._context.world, self._context.device, None, None
+        for file in (path, _before(path)) if world.is_main else ():
             try:
-                if saved.get("format") != FORMAT:
-                    raise BrokenError(f"{file}: written by another version of the suite")
-                check_kept([(score, update) for score, update in saved["state"]["kept"]], path.parent)
-                break
+                latest = _load_with_kept(file, device)
             except BrokenError as error:
-                remove_broken(file, error)
-        chosen = broadcast(found and found[0], self._context.world)
+                print(
+                    f"warning: {error}; the run goes on from the checkpoint before or from its start",
+                    file=sys.stderr,
+                )
+                file.unlink(missing_ok=True)
+            if latest is not None:
+                chosen = file
+                break
+        chosen = broadcast(chosen, world)
         if chosen is None:
             return None
-        latest = found[1] if found is not None else load(chosen, self._context.device)
+        latest = load(chosen, device) if latest is None else latest
         assert latest is not None, "the first process has just read it"
         self._kept_before = list(latest["state"]["kept"])
         before = latest.get("writers", [{}])
         self.writers = before if before[-1:] == self.writers else [*before, *self.writers]
         return latest
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(f"{path.stem}-before{path.suffix}")
+
+
+def _load_with_kept(path: Path, device: torch.device) -> dict[str, Any] | None:
+    """Return a run's checkpoint, None if there is none.
+
+    Raises BrokenError, naming the file, where it or weights that it names are gone or not what was written.
+    """
+    saved = load(path, device)
+    if saved is None:
+        return None
+    if saved.get("format") != FORMAT:
+        raise BrokenError(f"{path}: written by another version of the suite")
+    for _, update in saved["state"]["kept"]:
+        kept = _kept_file(path.parent, update)
+        if not kept.exists():
+            raise BrokenError(f"{kept}: is missing")
+        verify(kept)
+    return saved

@@ -49,8 +49,7 @@ def init_distributed(device: torch.device) -> Iterator[World]:
 
     Within it this process ends, with exit code 2 and one line, soon after another of the run on this machine.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
     # The others wait while the first evaluates: decoding a test set may take long.
@@ -65,7 +64,7 @@ def init_distributed(device: torch.device) -> Iterator[World]:
 
 
 def leave_group() -> None:
-    """Leave the group of this run's processes; what was wrapped for it may be freed at any time."""
+    """Leave the group of this run's processes."""
     _LEFT.append(dist.group.WORLD)
     dist.destroy_process_group()
 
@@ -78,12 +77,10 @@ def _end_with_others(world: World, left: Event) -> None:
     """
     if not hasattr(os, "pidfd_open"):  # Linux alone has it
         return
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8")
-    machine = (boot, os.readlink("/proc/self/ns/pid"))
-    processes = all_gather((machine, os.getpid()), world)
+    machine = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8"), os.readlink("/proc/self/ns/pid")
     ends = select.poll()
-    for place, (where, process) in enumerate(processes):
-        if where == machine and place != world.rank:
+    for where, process in all_gather((machine, os.getpid()), world):
+        if where == machine and process != os.getpid():
             ends.register(os.pidfd_open(process), select.POLLIN)
 
     def watch() -> None:

@@ -16,15 +16,7 @@ from adanorm.config.sections import TrainingConfig
 from adanorm.data.examples import Movable
 from adanorm.tasks.base import Batches, Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
-from adanorm.training.distributed import (
-    all_gather,
-    all_reduce,
-    broadcast,
-    reshard,
-    share,
-    ties_rows,
-    wrap,
-)
+from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, share, ties_rows, wrap
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.prefetch import ahead, pinned
 from adanorm.training.progress import Progress, updates_per_epoch
@@ -106,10 +98,8 @@ class Trainer:
         """Yield what this process computes of each update that this epoch still has."""
         indices, size = range(len(batches)), self.settings.accumulate
         starts = indices[self.state.position * size :: size]
-        updates = (indices[start : start + size] for start in starts)
-        whole, world = not self._divides, self.context.world
-        parts = (share(batches, update, world, whole=whole) for update in updates)
-        count = self.context.batches_ahead
+        whole, world, count = not self._divides, self.context.world, self.context.batches_ahead
+        parts = (share(batches, indices[start : start + size], world, whole=whole) for start in starts)
         yield from ahead(parts, pinned, count=count) if count else parts
 
     def update(self, micro_batches: list[Movable]) -> Loss:
@@ -194,21 +184,21 @@ class Trainer:
             return
         score = valid[self.selection.name]
         if state.best_score is None or self.selection.is_better(score, than=state.best_score):
-            state.best_score, state.best_update = score, state.update
-            state.valid = valid
+            state.best_score, state.best_update, state.valid = score, state.update, valid
             self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
         if average := self.settings.average:
             state.kept.append((score, state.update))
             keep_weights(self.model, state.kept, average, self.selection, folder, write=world.is_main)
         if world.is_main:
-            row: Row = {"update": state.update, "epoch": state.epoch, "train_loss": train_loss}
+            place: Row = {"update": state.update, "epoch": state.epoch}
+            row = place | {"train_loss": train_loss}
             row |= {f"train_{name}": value for name, value in self.task.derived(train_loss).items()}
             row |= {f"valid_{name}": value for name, value in valid.items()}
             row |= {"lr": learning_rate(self.settings, state.update), "seconds": round(state.seconds, 1)}
             state.rows.append(row)
             log(row)
             if log_test is not None:
-                scores, place = self.measure("test").metrics, {"update": state.update, "epoch": state.epoch}
+                scores = self.measure("test").metrics
                 state.test_rows.append(place | {f"test_{name}": value for name, value in scores.items()})
                 log_test(state.test_rows[-1])
 
@@ -229,16 +219,14 @@ class Trainer:
 
     def _score(self, folder: Path) -> Outcome:
         """Score the best weights, or the average of those kept for it."""
-        if not self.best or self.state.diverged is not None:
+        if not self.best or self.state.diverged is not None or not self.context.world.is_main:
             return Outcome(self.state, None, self.best)
-        is_main = self.context.world.is_main
-        if self.state.kept and is_main:
+        if self.state.kept:
             self.best = mean_weights(self.state.kept, folder, self.context.device)
         self.model.load_state_dict(self.best)
-        if self.state.kept and is_main:
+        if self.state.kept:
             self.state.valid = self.measure("valid").metrics
-        test = self.measure("test") if is_main else None
-        return Outcome(self.state, test, self.best)
+        return Outcome(self.state, self.measure("test"), self.best)
 
     def save(self, path: Path) -> None:
         """Write a checkpoint that `resume` takes up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,22 +19,10 @@ def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Op
     resume, and need not be fetched from the device.
     """
     fused = all(parameter.device.type in ("cpu", "cuda") for parameter in model.parameters()) or None
+    shared: Any = {"lr": settings.lr, "weight_decay": settings.weight_decay, "fused": fused}
     if settings.optimizer == "sgd":
-        return torch.optim.SGD(
-            model.parameters(),
-            lr=settings.lr,
-            momentum=settings.momentum or 0.0,
-            weight_decay=settings.weight_decay,
-            fused=fused,
-        )
-    return torch.optim.AdamW(
-        model.parameters(),
-        lr=settings.lr,
-        betas=settings.betas,
-        eps=settings.eps,
-        weight_decay=settings.weight_decay,
-        fused=fused,
-    )
+        return torch.optim.SGD(model.parameters(), momentum=settings.momentum or 0.0, **shared)
+    return torch.optim.AdamW(model.parameters(), betas=settings.betas, eps=settings.eps, **shared)
 
 
 def learning_rate(settings: TrainingConfig, update: int) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from types import TracebackType
 
 from tqdm import tqdm
 
@@ -24,10 +23,10 @@ def updates_per_epoch(settings: TrainingConfig, batches_an_epoch: int) -> int:
 
 
 def planned_updates(settings: TrainingConfig, batches_an_epoch: int) -> int:
-    """Return the updates that a run is to have."""
-    an_epoch = updates_per_epoch(settings, batches_an_epoch)
-    by_epochs = [settings.max_epochs * an_epoch] if settings.max_epochs is not None else []
-    return min(by_epochs + ([settings.max_updates] if settings.max_updates is not None else []))
+    """Return the updates that a run is to have: those of its epochs or its own limit, whichever are fewer."""
+    an_epoch, epochs = updates_per_epoch(settings, batches_an_epoch), settings.max_epochs
+    limits = settings.max_updates, None if epochs is None else epochs * an_epoch
+    return min(limit for limit in limits if limit is not None)
 
 
 class Progress:
@@ -35,19 +34,13 @@ class Progress:
 
     def __init__(self, settings: TrainingConfig, batches_an_epoch: int, metric: str, *, shown: bool) -> None:
         self._metric, self._shown = metric, shown
-        self._has_heads = False
-        self._text = ""
+        self._has_heads, self._text = False, ""
         self._shown_at: float | None = None
         self._updates = planned_updates(settings, batches_an_epoch)
         self._start: tuple[int, float] | None = None  # update and time that the time left is reckoned from
         self._is_terminal = sys.stderr.isatty()
-        self._bar = tqdm(
-            total=self._updates,
-            unit="update",
-            disable=not (shown and self._is_terminal),
-            ncols=80,
-            leave=False,
-        )
+        hidden = not (shown and self._is_terminal)
+        self._bar = tqdm(total=self._updates, unit="update", disable=hidden, ncols=80, leave=False)
 
     def show(self, state: State, updates_an_epoch: int) -> None:
         """Show the epoch, the updates done, the loss, the best validation score so far and the time left.
@@ -69,8 +62,9 @@ class Progress:
         self._bar.n = state.update
         self._bar.set_description_str(f"epoch {state.epoch + 1}", refresh=False)
         if loss is not None:
-            best = METRICS[self._metric].text(state.best_score) if state.best_score is not None else ""
-            self._text = f"loss {loss:.3f}" + (f", best {best}" if best else "")
+            self._text = f"loss {loss:.3f}"
+            if state.best_score is not None:
+                self._text += f", best {METRICS[self._metric].text(state.best_score)}"
         self._bar.set_postfix_str(self._text)
 
     def add_row(self, row: Row) -> None:
@@ -98,7 +92,5 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()

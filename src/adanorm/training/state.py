@@ -91,10 +91,10 @@ class State:
         if loss <= self.first_loss:
             self.worse_than_start, self.lowest_of_these = 0, None
             return loss
-        lowest = self.lowest_of_these
-        is_falling = lowest is not None and loss < lowest
+        before = self.lowest_of_these
+        is_falling = before is not None and loss < before
         self.worse_than_start += 1
-        self.lowest_of_these = loss if lowest is None else min(loss, lowest)
+        self.lowest_of_these = loss if before is None else min(loss, before)
         if self.worse_than_start >= diverge_after and not is_falling:
             self.diverged = (
                 f"training loss above its start at {self.worse_than_start} evaluations in a row"
@@ -119,10 +119,7 @@ def seed_of(*numbers: int) -> int:
 
 def random_state() -> list[Tensor]:
     """Return the state of torch's generators: the CPU's, then this process's CUDA device's."""
-    states = [torch.get_rng_state()]
-    if torch.cuda.is_available():
-        states.append(torch.cuda.get_rng_state())
-    return states
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
 
 
 def restore_random_state(states: list[Tensor]) -> None:

@@ -15,12 +15,13 @@ from adanorm.training.checkpoint import BrokenError
 
 KEY = "adanorm"  # of the header's metadata: one key, whose order is then no matter of chance
 
+_UNREADABLE = safetensors.SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError
+
 
 def save(path: Path, weights: Mapping[str, Tensor], run: str) -> None:
     """Write weights, with the digest of their run and a checksum in the header."""
     tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
-    checksum = _checksum(safetensors.torch.save(tensors))
-    written = json.dumps({"run": run, "sha256": checksum})
+    written = json.dumps({"run": run, "sha256": _checksum(safetensors.torch.save(tensors))})
     write_whole(path, safetensors.torch.save(tensors, {KEY: written}))
 
 
@@ -34,14 +35,7 @@ def load(path: Path, run: str) -> dict[str, Tensor]:
         written = json.loads(_header(content)["__metadata__"][KEY])
         is_whole = written["sha256"] == _checksum(content)
         of, weights = written["run"], safetensors.torch.load(content)
-    except (
-        safetensors.SafetensorError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except _UNREADABLE as error:
         raise BrokenError(f"{path}: no weights of this suite ({str(error).splitlines()[0]})") from None
     if not is_whole:
         raise BrokenError(f"{path}: corrupted, its content is not what its checksum says")
