@@ -15,27 +15,6 @@ from adanorm.training.checkpoint import keep_weights, mean_weights
 from adanorm.training.optimizer import make_optimizer
 from adanorm.training.state import SelectionMetric
 
-SCORES = (3.0, 9.0, 1.0, 5.0)
-
-
-@pytest.mark.parametrize(
-    ("of", "higher_is_better", "kept"),
-    [("last", True, {2, 3}), ("last", False, {2, 3}), ("best", True, {1, 3}), ("best", False, {0, 2})],
-)
-def test_an_average_is_over_the_last_weights_or_the_best(
-    tmp_path: Path, of: str, higher_is_better: bool, kept: set[int]
-) -> None:
-    model, held = nn.Linear(1, 1), list[tuple[float, int]]()
-    average = AverageConfig.model_validate({"of": of, "count": 2})
-    selection = SelectionMetric("accuracy", higher_is_better)
-    for update, score in enumerate(SCORES):
-        nn.init.constant_(model.weight, update)
-        held.append((score, update))
-        keep_weights(model, held, average, selection, tmp_path, write=True)
-    assert {update for _, update in held} == kept
-    mean = mean_weights(held, tmp_path, torch.device("cpu"))
-    assert mean["weight"].item() == sum(kept) / 2
-
 
 def test_what_was_seen_in_any_of_the_evaluations_is_seen_in_their_average(tmp_path: Path) -> None:
     norm, held = BatchNorm(3, over="examples", positions=4), list[tuple[float, int]]()
@@ -46,22 +25,6 @@ def test_what_was_seen_in_any_of_the_evaluations_is_seen_in_their_average(tmp_pa
         keep_weights(norm, held, average, SelectionMetric("accuracy", True), tmp_path, write=True)
     norm.load_state_dict(mean_weights(held, tmp_path, torch.device("cpu")))
     assert norm.seen.tolist() == [True, True, True, False]
-
-
-def test_the_optimizer_has_the_settings_of_training_weight_decay_among_them() -> None:
-    settings = compose_experiment(
-        ["task=rt", "training.weight_decay=0.25", "training.betas=[0.8, 0.95]", "training.eps=1e-3"]
-    ).training
-    model = nn.Linear(2, 2)
-    before = model.weight.detach().clone()
-    optimizer = make_optimizer(model, settings)
-    (group,) = optimizer.param_groups
-    assert (group["lr"], group["betas"], group["eps"]) == (settings.lr, (0.8, 0.95), 1e-3)
-    assert group["fused"], "one pass over memory, whose rounding the records have"
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    assert torch.allclose(model.weight, before * (1 - 0.25 * settings.lr)), "decoupled from the gradient"
 
 
 @pytest.mark.parametrize("momentum", [None, 0.9])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import TextExamples
 from adanorm.runs.setup import prepare, start_trainer
@@ -22,7 +22,7 @@ from adanorm.tasks.base import Loss, TrainingTask
 from adanorm.tasks.classification import Classification
 from adanorm.training import checkpoint
 from adanorm.training.distributed import World, reshard
-from adanorm.training.loop import Trainer
+from adanorm.training.loop import Log, Trainer
 from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
 from adanorm.training.state import Outcome, Row, SelectionMetric, State, set_tf32
@@ -39,23 +39,53 @@ def start(experiment: Experiment, task: TrainingTask | None = None, *, minutes: 
     return start_trainer(experiment, prepare(experiment, task))
 
 
-def run(trainer: Trainer, path: Path) -> tuple[Outcome, list[Row]]:
+def run(trainer: Trainer, path: Path, log_test: Log | None = None) -> tuple[Outcome, list[Row]]:
     rows: list[Row] = []
     with Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
-        outcome = trainer.train(path, rows.append, progress)
-    return outcome, [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+        outcome = trainer.train(path, rows.append, progress, log_test=log_test)
+    return outcome, untimed(rows)
 
 
-class Stops(Classification):
-    """The task, cut off after a number of batches."""
+def untimed(rows: list[Row]) -> list[Row]:
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
-    left: int
+
+def stopped(experiment: Experiment, path: Path, after: int, *, minutes: float = 1e9) -> None:
+    """A run that is cut off after so many batches."""
+    path.parent.mkdir(exist_ok=True)
+    with pytest.raises(KillError):
+        run(scaled(experiment, repeat(1.0, after), minutes=minutes), path)
+
+
+def resumed(experiment: Experiment, path: Path) -> Trainer:
+    torch.rand(100)  # another process would have another random state
+    trainer = start(experiment)
+    trainer.resume(path)
+    return trainer
+
+
+def is_the_same(outcome: Outcome, other: Outcome) -> bool:
+    same = all(torch.equal(outcome.weights[name], weight) for name, weight in other.weights.items())
+    return same and outcome.test == other.test and untimed(outcome.state.rows) == untimed(other.state.rows)
+
+
+class Scaled(Classification):
+    """The task with each batch's loss multiplied by a number, and a kill where these end."""
+
+    factors: Iterator[float]
 
     def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:
-        self.left -= 1
-        if self.left < 0:
+        factor = next(self.factors, None)
+        if factor is None:
             raise KillError
-        return super().loss(model, batch, carried)
+        loss = super().loss(model, batch, carried)
+        return Loss(loss.total * factor, loss.units)
+
+
+def scaled(experiment: Experiment, factors: Iterable[float], *, minutes: float = 1e9) -> Trainer:
+    task = Scaled(experiment)
+    task.factors = iter(factors)
+    return start(experiment, task, minutes=minutes)
 
 
 @pytest.mark.parametrize(
@@ -69,35 +99,22 @@ def test_resumed_equals_uninterrupted_bit_for_bit(
         f"norm={norm}", "training.max_epochs=3", f"training.accumulate={accumulate}",
         "training.average={of: best, count: 2}",
     )  # fmt: skip
-    whole, rows = run(start(experiment), tmp_path / "whole.pt")
-    for stop_after in (1, 5, 6, 9, 14):
-        path = tmp_path / f"broken after {stop_after}.pt"
-        stopping = Stops(experiment)
-        stopping.left = stop_after
-        broken = start(experiment, stopping, minutes=0)  # a checkpoint after each update
-        kept: list[Row] = []
-        with pytest.raises(KillError), Progress(experiment.training, 6, "accuracy", shown=False) as progress:
-            broken.train(path, kept.append, progress)
-        torch.rand(100)  # another process would have another random state
-        resumed = start(experiment)
-        resumed.resume(path)
-        assert resumed.state.update == stop_after // accumulate
-        outcome, later = run(resumed, path)
-        kept = [{key: value for key, value in row.items() if key != "seconds"} for row in kept]
-        assert kept + later == rows, stop_after
-        assert outcome.test == whole.test
-        assert all(torch.equal(outcome.weights[name], whole.weights[name]) for name in whole.weights)
-        final, reference = resumed.model.state_dict(), outcome.weights
-        assert final.keys() == reference.keys()
+    whole, _ = run(start(experiment), tmp_path / "whole.pt")
+    for after in (1, 5, 6, 9, 14):
+        path = tmp_path / f"broken after {after}" / "checkpoint.pt"
+        stopped(experiment, path, after, minutes=0)  # a checkpoint after each update
+        trainer = resumed(experiment, path)
+        assert trainer.state.update == after // accumulate
+        assert is_the_same(run(trainer, path)[0], whole), after
 
 
 def test_what_a_language_model_carries_on_is_taken_up_again(smoke: Smoke, tmp_path: Path) -> None:
-    stopped, resumed = (start(smoke("task=enwik8")) for _ in range(2))
-    stopped.update(next(stopped.batches()))
-    stopped.save(tmp_path / "checkpoint.pt")
-    resumed.resume(tmp_path / "checkpoint.pt")
-    assert len(stopped.carried) > 0
-    assert all(torch.equal(*rows) for rows in zip(stopped.carried, resumed.carried, strict=True))
+    trainer, path = start(smoke("task=enwik8")), tmp_path / "checkpoint.pt"
+    trainer.update(next(trainer.batches()))
+    trainer.save(path)
+    assert len(trainer.carried) > 0
+    carried = resumed(smoke("task=enwik8"), path).carried
+    assert all(torch.equal(*rows) for rows in zip(trainer.carried, carried, strict=True))
 
 
 @pytest.mark.parametrize("broken", ["checkpoint", "both", "kept", "missing"])
@@ -105,51 +122,39 @@ def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole(
     smoke: Smoke, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: str
 ) -> None:
     experiment = smoke("training.max_epochs=3", "training.average={of: last, count: 2}")
-    (tmp_path / "whole").mkdir()
-    whole, rows = run(start(experiment), tmp_path / "whole" / "checkpoint.pt")
-    stopping = Stops(experiment)
-    stopping.left = 15
-    path = tmp_path / "checkpoint.pt"
-    with pytest.raises(KillError):
-        run(start(experiment, stopping), path)
+    whole, _ = run(start(experiment), tmp_path / "whole.pt")
+    path = tmp_path / "broken" / "checkpoint.pt"
+    stopped(experiment, path, 15)
     before = path.with_name("checkpoint-before.pt")
-    assert {p.name for p in tmp_path.glob("*.pt")} == {path.name, before.name, "kept-6.pt", "kept-12.pt"}
-    flip = {"checkpoint": [path], "both": [path, before], "kept": [tmp_path / "kept-12.pt"], "missing": []}
-    for file in flip[broken]:
+    last = path.with_name("kept-12.pt")
+    assert {*path.parent.iterdir()} == {path, before, path.with_name("kept-6.pt"), last}
+    for file in {"checkpoint": [path], "both": [path, before], "kept": [last], "missing": []}[broken]:
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes(bytes(content))
     if broken == "missing":
-        (tmp_path / "kept-12.pt").unlink()
-    resumed = start(experiment)
-    resumed.resume(path)
-    assert resumed.state.update == (0 if broken == "both" else 6)
-    assert [row["update"] for row in resumed.state.rows] == [6][: resumed.state.update]
+        last.unlink()
+    trainer = resumed(experiment, path)
+    assert trainer.state.update == (0 if broken == "both" else 6)
+    assert [row["update"] for row in trainer.state.rows] == [6][: trainer.state.update]
     said = capsys.readouterr().err.splitlines()
     assert len(said) == (2 if broken == "both" else 1)
     assert all("goes on from the checkpoint before or from its start" in line for line in said)
-    outcome, _ = run(resumed, path)
-    assert [{k: v for k, v in row.items() if k != "seconds"} for row in outcome.state.rows] == rows
-    assert outcome.test == whole.test
-    assert all(torch.equal(outcome.weights[name], whole.weights[name]) for name in whole.weights)
+    assert is_the_same(run(trainer, path)[0], whole)
 
 
 def test_the_checkpoint_of_another_version_is_not_taken_up(
     smoke: Smoke, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint.save(tmp_path / "checkpoint.pt", {"state": {"rows": 3}})
-    trainer = start(smoke())
-    trainer.resume(tmp_path / "checkpoint.pt")
-    assert trainer.state.update == 0
+    assert resumed(smoke(), tmp_path / "checkpoint.pt").state.update == 0
     assert "checkpoint.pt: written by another version of the suite" in capsys.readouterr().err
 
 
 def test_test_scores_are_tracked_at_every_evaluation_and_choose_nothing(smoke: Smoke, tmp_path: Path) -> None:
     experiment, tested = smoke("training.max_epochs=2"), list[Row]()
     plain, rows = run(start(experiment), tmp_path / "plain.pt")
-    trainer = start(experiment)
-    with Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
-        tracked = trainer.train(tmp_path / "c.pt", lambda row: None, progress, log_test=tested.append)
+    tracked, _ = run(start(experiment), tmp_path / "c.pt", tested.append)
     places = [{key: row[key] for key in ("update", "epoch")} for row in rows]
     assert [{key: row[key] for key in ("update", "epoch")} for row in tested] == places
     assert tested == tracked.state.test_rows
@@ -207,36 +212,15 @@ def test_the_weights_tested_are_the_mean_over_the_evaluations_asked_for(
         assert said == (measured if split == "test" else measured.metrics)
 
 
-class Scaled(Classification):
-    """The task with a loss that is multiplied by a number of the update."""
-
-    factors: Iterator[float]
-
-    def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:
-        loss = super().loss(model, batch, carried)
-        return Loss(loss.total * next(self.factors), loss.units)
-
-
-def scaled(experiment: Experiment, factors: list[float]) -> Trainer:
-    task = Scaled(experiment)
-    task.factors = iter([*factors, *([factors[-1]] * 1000)])
-    return start(experiment, task)
-
-
 def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.max_epochs=3")
-    outcome, rows = run(scaled(experiment, [1.0] * 8 + [float("nan")]), tmp_path / "c.pt")
+    outcome, rows = run(scaled(experiment, chain(repeat(1.0, 8), repeat(float("nan")))), tmp_path / "c.pt")
     assert outcome.state.diverged == "loss not finite at update 12"
     assert len(rows) == 1
     assert outcome.test is None, "although there are weights of the first evaluation"
-
-
-def test_between_evaluations_a_loss_that_is_not_finite_ends_a_run_at_the_next_twentieth_update(
-    smoke: Smoke, tmp_path: Path
-) -> None:
     experiment = smoke("training.max_epochs=50", "training.evaluate_every=100")
-    outcome, rows = run(scaled(experiment, [1.0] * 22 + [float("inf")]), tmp_path / "c.pt")
-    assert outcome.state.diverged == "loss not finite at update 40"
+    outcome, rows = run(scaled(experiment, chain(repeat(1.0, 22), repeat(float("inf")))), tmp_path / "d.pt")
+    assert outcome.state.diverged == "loss not finite at update 40", "the next twentieth"
     assert rows == []
     assert (outcome.weights, outcome.state.best_update, outcome.state.best_score) == ({}, 0, None)
 
@@ -245,14 +229,9 @@ def test_between_evaluations_a_checkpoint_comes_when_its_minutes_have_passed_and
     smoke: Smoke, tmp_path: Path
 ) -> None:
     for minutes, updates in ((0.0, 5), (time.monotonic() / 40, 0)):  # much of what the clock already shows
-        stopping, path = Stops(smoke()), tmp_path / f"{updates}" / "checkpoint.pt"
-        stopping.left = 5
-        path.parent.mkdir()
-        with pytest.raises(KillError):
-            run(start(smoke(), stopping, minutes=minutes), path)
-        resumed = start(smoke())
-        resumed.resume(path)
-        assert resumed.state.update == updates
+        path = tmp_path / f"{updates}" / "checkpoint.pt"
+        stopped(smoke(), path, 5, minutes=minutes)
+        assert resumed(smoke(), path).state.update == updates
 
 
 def test_the_training_loss_logged_is_the_mean_over_the_units_of_an_epochs_updates(
@@ -269,7 +248,7 @@ def test_the_training_loss_logged_is_the_mean_over_the_units_of_an_epochs_update
 
 def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.max_epochs=9", "training.lr=1e-6")
-    outcome, rows = run(scaled(experiment, [1.0] * 6 + [5.0]), tmp_path / "c.pt")
+    outcome, rows = run(scaled(experiment, chain(repeat(1.0, 6), repeat(5.0))), tmp_path / "c.pt")
     assert outcome.state.diverged is not None
     assert "above its start at 3 evaluations in a row" in outcome.state.diverged
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
@@ -288,14 +267,12 @@ def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke,
 def test_a_loss_above_its_start_is_divergence_once_it_no_longer_falls(
     losses: list[float], diverges_at: int | None
 ) -> None:
-    state, ended = State(first_loss=0.6), None
+    state, ended = State(first_loss=0.6), []
     for evaluation, loss in enumerate(losses, 1):
         state.loss_sum, state.loss_units = loss, 1
         state.mean_loss(diverge_after=3)
-        if state.diverged is not None:
-            ended = evaluation
-            break
-    assert ended == diverges_at
+        ended += [evaluation] if state.diverged is not None else []
+    assert [*ended, None][0] == diverges_at
 
 
 def test_a_gradient_is_clipped_to_its_norm(smoke: Smoke) -> None:
@@ -332,43 +309,33 @@ def test_every_norm_starts_from_the_same_weights_and_every_seed_from_others(smok
     assert not torch.equal(none["embedding.weight"], other["embedding.weight"])
 
 
-def test_a_run_has_the_epochs_asked_for_and_an_evaluation_after_each(smoke: Smoke, tmp_path: Path) -> None:
+def test_a_run_has_the_epochs_or_the_updates_asked_for_and_their_evaluations(
+    smoke: Smoke, tmp_path: Path
+) -> None:
     outcome, rows = run(start(smoke("training.max_epochs=2")), tmp_path / "c.pt")
     assert [(row["epoch"], row["update"]) for row in rows] == [(1, 6), (2, 12)]
     assert (outcome.state.epoch, outcome.state.update) == (2, 12)
-
-
-def test_evaluation_comes_every_so_many_updates(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.evaluate_every=4", "training.max_updates=10")
-    _, rows = run(start(experiment), tmp_path / "c.pt")
-    assert [row["update"] for row in rows] == [4, 8, 10]
+    assert [row["update"] for row in run(start(experiment), tmp_path / "d.pt")[1]] == [4, 8, 10]
 
 
-def test_the_learning_rate_warms_up_linearly_then_stays(smoke: Smoke) -> None:
-    training = smoke("training.warmup_updates=4", "training.lr=0.4").training
-    rates = [learning_rate(training, update) for update in range(1, 7)]
-    assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
-
-
-def test_after_its_warm_up_the_rate_falls_with_the_root_of_the_updates_done_before(smoke: Smoke) -> None:
-    training = smoke(
-        "+training.schedule=inverse_sqrt", "training.warmup_updates=4", "training.lr=0.4",
-        "+training.warmup_from=0.1",
-    ).training  # fmt: skip
-    rates = [learning_rate(training, update) for update in (1, 3, 5, 17, 65)]
-    assert rates == pytest.approx([0.1, 0.25, 0.4, 0.2, 0.1])
-    from_zero = training.model_copy(update={"warmup_from": None})
-    assert [learning_rate(from_zero, update) for update in (1, 3, 5)] == pytest.approx([0.0, 0.2, 0.4])
-    at_once = training.model_copy(update={"warmup_updates": 0})
-    assert [learning_rate(at_once, update) for update in (1, 2, 5)] == pytest.approx([0.4, 0.4, 0.2])
-
-
-def test_the_learning_rate_falls_along_a_cosine_to_zero_once_it_has_warmed_up() -> None:
-    settings = compose_experiment(["task=enwik8", "training.max_updates=100", "training.lr=1.0"]).training
-    rates = [learning_rate(settings, update) for update in (1, 26, 51, 101)]
-    assert rates == pytest.approx([1.0, (1 + 0.5**0.5) / 2, 0.5, 0.0])
-    warming = settings.model_copy(update={"warmup_updates": 4})
-    assert [learning_rate(warming, update) for update in (1, 4, 51)] == pytest.approx([0.25, 1.0, 0.5])
+@pytest.mark.parametrize(
+    ("settings", "rates"),
+    [
+        ({}, {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0.4, 6: 0.4}),
+        ({"schedule": "inverse_sqrt", "warmup_from": 0.1}, {1: 0.1, 3: 0.25, 5: 0.4, 17: 0.2, 65: 0.1}),
+        ({"schedule": "inverse_sqrt"}, {1: 0.0, 3: 0.2, 5: 0.4}),
+        ({"schedule": "inverse_sqrt", "warmup_updates": 0}, {1: 0.4, 2: 0.4, 5: 0.2}),
+        ({"schedule": "cosine"}, {1: 0.1, 4: 0.4, 51: 0.2, 101: 0.0}),
+        ({"schedule": "cosine", "warmup_updates": 0}, {1: 0.4, 26: 0.2 + 0.2 * 0.5**0.5, 51: 0.2}),
+    ],
+)
+def test_the_learning_rate_warms_up_then_stays_or_falls(
+    smoke: Smoke, settings: dict[str, Any], rates: dict[int, float]
+) -> None:
+    given = {"warmup_updates": 4, "lr": 0.4, "max_updates": 100, **settings}
+    training = smoke().training.model_copy(update=given)
+    assert {update: learning_rate(training, update) for update in rates} == pytest.approx(rates)
 
 
 def test_of_equal_validation_scores_the_first_is_the_best() -> None:
@@ -386,8 +353,7 @@ def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) ->
 
 
 def test_the_order_of_evaluation_batches_changes_nothing(smoke: Smoke) -> None:
-    experiment = smoke()
-    trainer = start(experiment)
+    trainer = start(smoke())
     task = trainer.task
     assert isinstance(task, Classification)
     trainer.model.eval()

@@ -15,34 +15,28 @@ from adanorm.models.fast_layers import Dropout, Linear
 from adanorm.records.environment import numerics_version
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
-from adanorm.training.optimizer import learning_rate, make_optimizer
+from adanorm.training.optimizer import make_optimizer
 
 Smoke = Callable[..., Experiment]
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.05])
-@pytest.mark.parametrize("clip_norm", [None, 0.3])
-def test_the_optimizer_is_adamw_to_rounding(
-    smoke: Smoke, weight_decay: float, clip_norm: float | None
-) -> None:
+def test_the_optimizer_is_adamw_to_rounding(smoke: Smoke, weight_decay: float) -> None:
     settings = smoke(
-        f"training.weight_decay={weight_decay}", "training.warmup_updates=10",
-        "+training.schedule=inverse_sqrt", "training.lr=0.01",
-    ).training  # fmt: skip
+        f"training.weight_decay={weight_decay}", "training.betas=[0.8, 0.95]", "training.eps=1e-3"
+    ).training
     torch.manual_seed(0)
     ours = nn.Sequential(nn.Linear(7, 50), nn.Tanh(), nn.Linear(50, 3))
     theirs = copy.deepcopy(ours).double()
     x, y = torch.randn(64, 7), torch.randn(64, 3)
     optimizers = make_optimizer(ours, settings), pytorchs_optimizer(theirs, settings)
-    for update in range(1, 51):
+    assert optimizers[0].param_groups[0]["fused"], "one pass over memory, whose rounding the records have"
+    for update in range(50):
         for model, optimizer in zip((ours, theirs), optimizers, strict=True):
             wanted = next(model.parameters()).dtype
             optimizer.zero_grad()
             (model(x.to(wanted)) - y.to(wanted)).square().mean().backward()
-            if clip_norm is not None:
-                nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(settings, update)
+            optimizer.param_groups[0]["lr"] = 0.001 * (1 + update % 10)
             optimizer.step()
     for weight, wide in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(weight.double(), wide, rtol=1e-4, atol=2e-5)
@@ -83,14 +77,11 @@ SETTINGS = "norm=adanorm", "model.dim=64", "model.ffn_dim=256", "data.batch_toke
 def test_losses_are_distributed_as_pytorchs_own_operations_give_them(smoke: Smoke) -> None:
     """Other masks of dropout and another rounding, the same chances: twenty seeds of each, none in both."""
     experiment = smoke("model.dropout=0.3", *SETTINGS)
-    found = {
-        reference: [
-            last_loss(experiment.model_copy(update={"seed": seed}), reference=reference)
-            for seed in range(1 + 100 * reference, 21 + 100 * reference)
-        ]
-        for reference in (False, True)
-    }
-    assert ks_2samp(found[False], found[True]).pvalue > 0.01
+    ours, theirs = (
+        [last_loss(experiment.model_copy(update={"seed": first + i}), reference=first > 1) for i in range(20)]
+        for first in (1, 101)
+    )
+    assert ks_2samp(ours, theirs).pvalue > 0.01
 
 
 def test_without_dropout_only_rounding_is_left(smoke: Smoke) -> None:
