@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,9 +28,7 @@ def mirror() -> Path:
 
     found = mirrors_of(compose_experiment([]).data)
     if not found or not Path(found[0]).is_dir():
-        pytest.skip(
-            "no mirror folder of the real data here (ADANORM_MIRROR, or data.mirrors in conf/run.yaml)"
-        )
+        pytest.skip("no mirror folder of the real data (ADANORM_MIRROR, or data.mirrors in conf/run.yaml)")
     return Path(found[0])
 
 
@@ -45,9 +44,7 @@ def smoke(tmp_path: Path) -> Callable[..., Experiment]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.set_threshold(
-        100_000
-    )  # the default looks through what is imported again and again: a tenth of the time
+    gc.set_threshold(100_000)  # by default what is imported is looked through again and again
     is_worker = hasattr(config, "workerinput")
     os.environ["OMP_NUM_THREADS"] = "1"
     if is_worker or not config.getoption("numprocesses", None):
@@ -90,33 +87,17 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def command() -> Command:
-    """Runs `adanorm <name> <arguments>` from the project's root, as a fork that need not import, and returns
-    what it printed.
-    """
-
-    def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return commands.run("adanorm", name, *arguments)
-
-    return run
+    """Runs `adanorm <name> <arguments>` from the project's root, as a fork that need not import."""
+    return partial(commands.run, "adanorm")
 
 
 @pytest.fixture
 def new_process() -> Command:
-    """Runs `adanorm <name> <arguments>` from the project's root in an interpreter of its own, and returns
-    what it printed.
-    """
-
-    def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "adanorm", name, *arguments],
-            cwd=commands.PROJECT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-
-    return run
+    """Runs `adanorm <name> <arguments>` from the project's root in an interpreter of its own."""
+    start, folder = [sys.executable, "-m", "adanorm"], commands.PROJECT
+    return lambda *arguments: subprocess.run(
+        [*start, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+    )
 
 
 @pytest.fixture

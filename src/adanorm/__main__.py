@@ -65,7 +65,8 @@ def _run() -> NoReturn:
     from adanorm.cli.command import dispatch
     from adanorm.config.portable import hold_arithmetic
 
-    warnings.formatwarning = _as_line
+    # In one line, without the place in the code, which does not help the user.
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     try:
         hold_arithmetic()
@@ -124,13 +125,6 @@ def _leave(line: str) -> NoReturn:
             file.write(line)
             file.flush()
     raise SystemExit(2) from None
-
-
-def _as_line(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-) -> str:
-    """Return a warning as one line, without the place in the code, which does not help the user."""
-    return f"warning: {message}\n"
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def test_a_comparison_says_gap_errors_spreads_and_the_outputs_that_it_is_of(tmp_
         (["task=rt", "scale=smoke"], "no completed runs"),
         (["task=gaussian", "scale=smoke"], "no claim is of it"),
         (["task=rt", "norm=adanorm,adanorm"], "norm=adanorm,adanorm: adanorm is named twice"),
-        (["task=rt", "norm=none,adanorm", "seed=1,1,1"], "seed 1 is named twice"),
+        (["task=rt", "norm=none,adanorm", "seed=1,1,1"], "seeds=1,1,1: 1 is named twice"),
         (["task=rt", "norm=none,adanorm", "++norm.name=layernorm"], "may not change the norm.name of a run"),
         (["task=rt", "norm=none,adanorm", "+seed=3"], "may not change the seed of a run"),
     ],

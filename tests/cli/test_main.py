@@ -24,35 +24,28 @@ runpy.run_module("adanorm", run_name="__main__")
 """
 
 
-def test_an_interruption_while_modules_are_loaded_is_one_line() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 130
-    assert done.stderr == "interrupted: the next start resumes from the last checkpoint\n"
-
-
-def test_a_reader_that_has_gone_is_no_traceback() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["-c", INTERRUPTED_IMPORT], 130, "interrupted: the next start resumes from the last checkpoint\n"),
+        (["-m", "adanorm"], 141, ""),
+        (["-c", "import os, runpy; os.close(1); runpy.run_module('adanorm', run_name='__main__')"], 0, ""),
+    ],
+    ids=["interrupted while modules are loaded", "the reader has gone", "the output is closed"],
+)
+def test_what_ends_a_command_early_is_no_traceback(arguments: list[str], code: int, said: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "adanorm"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
-        timeout=60,
-    )  # fmt: skip
-    os.close(writer)
-    assert (done.returncode, done.stderr) == (141, "")
-
-
-def test_closed_output_is_no_mistake() -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m adanorm >&-",
-        shell=True,
-        capture_output=True,
+        [sys.executable, *arguments],
+        stdout=writer,
+        stderr=subprocess.PIPE,
         text=True,
         check=False,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, said)
 
 
 @pytest.mark.parametrize(

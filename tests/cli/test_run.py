@@ -20,7 +20,7 @@ import pytest
 import torch
 from filelock import FileLock
 
-from adanorm.cli.command import COMMANDS, dispatch
+from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
 from adanorm.runs.execute import execute
@@ -106,14 +106,8 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
         ("norm.placement=[x.*]", "placement 'x.*' matches no site: the sites are norms.0, norms.1"),
         ("data.path=nowhere", "data.path=nowhere: holds neither train-images-idx3-ubyte.gz"),
         ("data.source=cifar", "data.source='cifar': images come from mnist"),
-        (
-            "norm=instancenorm model.norm_axes=all",
-            "norm instancenorm is not defined in mnist: its statistics",
-        ),
-        (
-            "norm=groupnorm norm.params.groups=3",
-            "groups=3: must be a whole number that divides the 4 features",
-        ),
+        ("norm=instancenorm model.norm_axes=all", "norm instancenorm is not defined in mnist: its"),
+        ("norm=groupnorm norm.params.groups=3", "groups=3: must be a whole number that divides the 4"),
         ("norm.backend=fast", "norm.backend='fast': input should be 'auto', 'eager' or 'fused'"),
     ],
 )
@@ -209,12 +203,9 @@ def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path, comm
 def test_a_run_made_by_another_process_meanwhile_is_not_made_again(tmp_path: Path) -> None:
     run = compose_experiment(["task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"])
     execute(run)
-    before = {path.name: path.stat().st_mtime_ns for path in run.folder().iterdir()}
+    written = {path: path.stat().st_mtime_ns for path in run.folder().iterdir() if path.name != "run.lock"}
     execute(run)  # what a process does that looked for the result before it was there
-    after = {path.name: path.stat().st_mtime_ns for path in run.folder().iterdir()}
-    assert {k: v for k, v in after.items() if k != "run.lock"} == {
-        k: v for k, v in before.items() if k != "run.lock"
-    }
+    assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
@@ -254,9 +245,9 @@ SAMPLE = ("rename to checkpoint.pt", "open metrics.jsonl", "rename to result.jso
 
 @pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-lstm", "ptb"])
 def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, task: str) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    whole.mkdir()
-    broken.mkdir()
+    whole, broken = folders = tmp_path / "whole", tmp_path / "broken"
+    for folder in folders:
+        folder.mkdir()
     assert run_to_be_killed(whole, task, "never", 0).returncode == 0
     moments = Counter((whole / "moments").read_text().splitlines())
     before_the_end = list(moments)[: list(moments).index("rename to result.json") + 1]
@@ -269,15 +260,15 @@ def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, task: str
             (folder / "checkpoint.pt.tmp").write_bytes(b"what a kill within a checkpoint's writing leaves")
     ended = run_to_be_killed(broken, task, "never", 0)
     assert ended.returncode == 0, ended.stderr
-    folders = only_folder(whole), only_folder(broken)
-    assert rows(folders[0]) == rows(folders[1])
-    results = [json.loads((folder / "result.json").read_text()) for folder in folders]
-    for result in results:  # but for what has seconds in it
+    records = []
+    for folder in map(only_folder, folders):
+        result = json.loads((folder / "result.json").read_text())
+        # But for what has seconds in it.
         del result["seconds"], result["cpu_seconds"], result["checksum"], result["files"]["metrics.jsonl"]
-    assert results[0] == results[1]
-    predictions = [[path.read_bytes() for path in folder.glob("predictions.txt.gz")] for folder in folders]
-    assert predictions[0] == predictions[1]
-    assert len(predictions[0]) == (0 if task.startswith("enwik8") else 1)
+        predictions = [path.read_bytes() for path in folder.glob("predictions.txt.gz")]
+        records.append((rows(folder), result, predictions))
+    assert records[0] == records[1]
+    assert len(predictions) == (0 if task.startswith("enwik8") else 1)
 
 
 def by_torchrun(*arguments: str) -> list[str]:
@@ -343,15 +334,9 @@ def test_two_processes_do_not_train_a_norm_that_they_would_change(tmp_path: Path
 
 
 def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes(tmp_path: Path) -> None:
-    settings = (
-        "task=gaussian",
-        "norm=adanorm",
-        "scale=smoke",
-        "training.max_epochs=2000",
-        f"runs={tmp_path}",
-    )
-    folder = compose_experiment(list(settings)).folder()
-    arguments = ("adanorm", "run", *settings)
+    settings = ("task=gaussian", "norm=adanorm", "scale=smoke", "training.max_epochs=2000")
+    arguments = ("adanorm", "run", *settings, f"runs={tmp_path}")
+    folder = compose_experiment(arguments[2:]).folder()
     with TemporaryFile("w+") as errors:
         main, other = two(*arguments, errors=errors)
         while not (folder / "checkpoint.pt").exists():
@@ -461,14 +446,12 @@ def test_own_data_of_few_updates_are_told_what_to_type(
 
 
 def test_what_breaks_in_training_is_recorded_and_tried_again(tmp_path: Path, command: Command) -> None:
-    arguments = ("task=mnist", "norm=none", "scale=smoke", f"runs={tmp_path}")
-    broken = command("run", *arguments, "norm.path=tests.broken_norm:RaisesInTraining")
-    assert broken.returncode == 1
-    folder = only_folder(tmp_path)
-    result = json.loads((folder / "result.json").read_text())
+    norm = "norm.path=tests.broken_norm:RaisesInTraining"
+    arguments = ("task=mnist", "norm=none", "scale=smoke", f"runs={tmp_path}", norm)
+    assert command("run", *arguments).returncode == 1
+    result = json.loads((only_folder(tmp_path) / "result.json").read_text())
     assert (result["status"], result["error"]) == ("failed", "RuntimeError: breaks in training")
-    again = command("run", *arguments, "norm.path=tests.broken_norm:RaisesInTraining")
-    assert again.returncode == 1, "a failed run is tried again"
+    assert command("run", *arguments).returncode == 1, "a failed run is tried again"
 
 
 def test_a_run_that_diverges_is_a_result(tmp_path: Path, command: Command) -> None:
@@ -481,13 +464,6 @@ def test_a_run_that_diverges_is_a_result(tmp_path: Path, command: Command) -> No
     assert "Diverge (1/1)" in done.stdout
 
 
-def test_a_norms_check_says_where_it_is_not_defined_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert dispatch(["check-norm", "norm=batchnorm"]) == 0
-    printed = capsys.readouterr().out
-    assert "not defined in de-en, en-de, en-vi: its sites do not say" in printed
-    assert max(map(len, printed.splitlines()[-2:])) <= 80
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_starts_where_nothing_of_the_suite_is_imported(name: str) -> None:
     done = commands.run("adanorm", name, "--help", imported="libraries")
@@ -497,18 +473,16 @@ def test_every_command_starts_where_nothing_of_the_suite_is_imported(name: str) 
 
 def test_the_doors_import_torch_only_when_they_use_it() -> None:
     code = (
-        "import sys, adanorm.cli.run, adanorm.cli.list, adanorm.cli.study; sys.exit('torch' in sys.modules)"
+        "import sys, adanorm.cli.run, adanorm.cli.list, adanorm.cli.study; assert 'torch' not in sys.modules"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("task", choices("task"))
-@pytest.mark.parametrize("scale", choices("scale"))
-def test_every_task_composes_at_every_scale(task: str, scale: str) -> None:
-    chosen = compose_experiment([f"task={task}", f"scale={scale}"])
-    assert (chosen.task.name, chosen.scale) == (task, scale)
-
-
-def test_every_task_under_every_norm_is_a_run_of_its_own() -> None:
-    runs = [compose_experiment([f"task={task}", "scale=smoke", f"norm={norm}"]) for task, norm in corners()]
-    assert len({run.digest() for run in runs}) == len(corners())
+def test_every_task_under_every_norm_and_at_every_scale_is_a_run_of_its_own() -> None:
+    lines = [(task, norm, "smoke") for task, norm in corners()]
+    lines += [(task, "adanorm", scale) for task in choices("task") for scale in choices("scale")]
+    runs = {
+        line: compose_experiment([f"task={line[0]}", f"norm={line[1]}", f"scale={line[2]}"]) for line in lines
+    }
+    assert len({run.digest() for run in runs.values()}) == len(runs)
+    assert all((run.task.name, run.norm.name, run.scale) == line for line, run in runs.items())

@@ -10,20 +10,7 @@ import pytest
 
 from adanorm.config.paths import install_command
 
-PACKAGES = (
-    "typing",
-    "pathlib",
-    "tqdm",
-    "yaml",
-    "numpy",
-    "torch",
-    "hydra",
-    "pydantic",
-    "pandas",
-    "IPython",
-    "ipywidgets",
-    "joblib",
-)
+PACKAGES = ("typing", "pathlib", "tqdm", "yaml", "numpy", "torch", "hydra", "pydantic", "pandas", "IPython")
 STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1]\n"
 
 
@@ -41,7 +28,7 @@ STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke
 def test_a_file_of_the_current_folder_is_imported_by_no_command(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    for package in PACKAGES:
+    for package in (*PACKAGES, "ipywidgets", "joblib"):
         (tmp_path / f"{package}.py").write_text(f"open('EXECUTED', 'a').write('{package} ')\n")
     (tmp_path / "own.yaml").write_text(STUDY)
     done = subprocess.run(

@@ -29,12 +29,13 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_needs_a_gpu_is_said_with_its_hours_there(
+def test_labels_are_cut_and_what_needs_a_gpu_is_said_with_its_hours_there(
     own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status.main(parse_arguments("status", status.USAGE, [str(own), f"runs={tmp_path}"]))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
+    assert "AdaNorm behind the last..." in [line[: status.LABEL].strip() for line in lines]
     runs = [plan.runs[0] for (_, task), plan in study_grid(load_study(str(own))).items() if task == "de-en"]
     assert [run.cost.cpu_hours > 8 for run in runs] == [True, True]
     hours = sum(run.cost.cuda_hours for run in runs)
@@ -67,18 +68,9 @@ def test_without_a_study_there_is_a_line_for_each_and_shared_runs_count_once(
 @pytest.mark.parametrize("key", ["task=rt", "scale=mini", "seeds=1"])
 def test_what_is_said_of_one_study_needs_its_name(key: str) -> None:
     with pytest.raises(
-        ValueError, match=rf"^{key.partition('=')[0]}= is of one study: choose from ablation-c"
+        ValueError, match=f"^{key.partition('=')[0]}= is of one study: choose from ablation-c"
     ):
         status.main(parse_arguments("status", status.USAGE, [key]))
-
-
-def test_a_label_that_is_too_long_is_cut(
-    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status.main(parse_arguments("status", status.USAGE, [str(own), f"runs={tmp_path}"]))
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "AdaNorm behind the last..." in [line[: status.LABEL].strip() for line in lines]
 
 
 def test_a_long_label_has_lines_of_its_own(own: Path, tmp_path: Path) -> None:

@@ -17,10 +17,7 @@ from adanorm.cli.translate import USAGE
 def test_a_line_on_a_terminal_is_answered_before_the_next_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
     os.write(ours, b"one\n")
-    with (
-        os.fdopen(theirs) as terminal,
-        monkeypatch.context() as patch,
-    ):
+    with os.fdopen(theirs) as terminal, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", terminal)
         with text_streams(parse_arguments("translate", USAGE, [])) as text:
             parts = text.parts(text.lines)

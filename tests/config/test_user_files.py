@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import (
-    IDX_NAMES,
-    batch_files,
-    data_bin_files,
-    idx_files,
-    pair_files,
-    penn_files,
-)
+from adanorm.config.data_sections import IDX_NAMES, batch_files, data_bin_files, idx_files, penn_files
 
 
 def touched(folder: Path, *names: str) -> Path:
@@ -130,8 +123,8 @@ def test_a_file_beside_another_of_its_name_packed_must_hold_the_same(tmp_path: P
             idx_files(tmp_path)
     splits = ("train", "valid", "test")
     touched(tmp_path, *(f"{split}.{language}" for split in splits for language in ("de", "en")))
-    texts: dict[str, str | None] = {split: str(tmp_path / split) for split in splits}
-    assert len(pair_files(texts, ("de", "en"))) == 6
+    pairs = compose_experiment(["task=de-en", *(f"data.{split}={tmp_path / split}" for split in splits)]).data
+    assert len(pairs.own_files()) == 6
     (tmp_path / "valid.en.gz").write_bytes(gzip.compress(b"others"))
     with pytest.raises(ValueError, match=r"valid\.en\.gz: has other data than valid\.en beside it"):
-        pair_files(texts, ("de", "en"))
+        pairs.own_files()

@@ -25,9 +25,7 @@ USAGE = Usage(
     fewest=1,
     most=1,
     keys={
-        "task": Key(
-            "one or more, such as mnist,rt (default: the analysis' own, as of all below)", also=("tasks",)
-        ),
+        "task": Key("one or more, such as mnist,rt (default: its own, as of all below)", also=("tasks",)),
         "norm": Key("one or more, such as layernorm,adanorm", also=("norms",)),
         "scale": Key("paper, mini or smoke"),
         "seeds": Key("such as 1,2,3", also=("seed",)),
@@ -93,31 +91,15 @@ def _observe(missing: Sequence[AnalysisRecord]) -> None:
 
 def _analysis_settings(arguments: Arguments) -> tuple[dict[str, str], list[str]]:
     """Return the settings of the analysis itself, as on the command line, and those of its runs."""
-    known = load_analysis(arguments.names[0])
-    own: dict[str, str] = {}
-    overrides = []
-    for setting in arguments.settings:
-        key, _, value = setting.partition("=")
-        if key in (*known.options, "steps", "every"):
-            own[key] = value
-        else:
-            overrides.append(setting)
-    lists = {
-        "tasks": arguments.keys["task"],
-        "norms": arguments.keys["norm"],
-        "seeds": arguments.keys["seeds"],
-    }
-    if not known.tasks:
-        foreign = [*(["task="] if lists["tasks"] else []), *(o for o in overrides if not _is_of_norm(o))]
-        if foreign:
-            raise ValueError(
-                f"{foreign[0]}: {known.name} trains nothing; it has no task, and no run's settings"
-            )
+    known, given = load_analysis(arguments.names[0]), arguments.keys
+    values = {setting: setting.partition("=")[::2] for setting in arguments.settings}
+    options = (*known.options, "steps", "every")
+    own = dict(pair for pair in values.values() if pair[0] in options)
+    overrides = [setting for setting, (key, _) in values.items() if key not in options]
+    foreign = [setting for setting in overrides if not setting.lstrip("+~").startswith("norm.")]
+    if not known.tasks and (given["task"] or foreign):
+        first = "task=" if given["task"] else foreign[0]
+        raise ValueError(f"{first}: {known.name} trains nothing; it has no task, and no run's settings")
+    lists = {"tasks": given["task"], "norms": given["norm"], "seeds": given["seeds"]}
     own |= {key: f"[{value}]" for key, value in lists.items() if value}
-    if arguments.keys["scale"]:
-        own["scale"] = arguments.keys["scale"]
-    return own, overrides
-
-
-def _is_of_norm(override: str) -> bool:
-    return override.lstrip("+~").startswith("norm.")
+    return own | ({"scale": given["scale"]} if given["scale"] else {}), overrides

@@ -63,19 +63,14 @@ class Usage(NamedTuple):
     keys: Mapping[str, Key] = MappingProxyType({})
     settings: str = ""
     examples: tuple[str, ...] = ()
-    notes: str = ""
 
 
 class Arguments(NamedTuple):
-    """A parsed command line: names, the values of the command's keys, and settings `key=value`.
-
-    `given` are the keys that the user wrote; the others have their defaults.
-    """
+    """A parsed command line: names, values of the command's keys or their defaults, settings `key=value`."""
 
     names: list[str]
     keys: dict[str, str]
     settings: list[str]
-    given: frozenset[str]
 
 
 def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arguments:
@@ -114,7 +109,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         known = ", ".join(usage.choices())
         raise ValueError(f"{command} needs {usage.name}" + (f": choose from {known}" if known else ""))
     defaults = {key: entry.default for key, entry in usage.keys.items()}
-    return Arguments(names, {**defaults, **values}, settings, frozenset(values))
+    return Arguments(names, {**defaults, **values}, settings)
 
 
 def overview() -> str:
@@ -138,26 +133,19 @@ def help_text(command: str, usage: Usage, about: str) -> str:
         lines += [*textwrap.wrap(" ".join(paragraph.split()), WIDTH), ""]
     if names := list(usage.choices()):
         lines += [*textwrap.wrap(f"{usage.name}: {', '.join(names)}", WIDTH, subsequent_indent="  "), ""]
-    width = max((len(key) for key in usage.keys), default=0) + 3
+    width = max(map(len, usage.keys), default=0) + 3
     for key, entry in usage.keys.items():
         default = f" (default: {entry.default})" if entry.default else ""
-        lines += _hanging(f"  {key + '=':<{width}}", entry.help + default)
+        lines += hanging(f"  {key + '=':<{width}}", entry.help + default)
     if usage.settings:
         text = f"Any other key=value is a setting {usage.settings}; `adanorm run --help` has them."
         lines += ["", *textwrap.wrap(text, WIDTH)]
-    if usage.notes:
-        lines += ["", *textwrap.wrap(" ".join(usage.notes.split()), WIDTH)]
     if usage.examples:
         lines += ["", "Examples", *(f"  adanorm {command} {example}".rstrip() for example in usage.examples)]
     return "\n".join(lines)
 
 
-def choices_lines(name: str, text: str, *, width: int) -> list[str]:
-    """Return what a name may be, in lines of at most 80 columns, the name in `width` of them."""
-    return _hanging(f"  {name:<{width}} ", text)
-
-
-def _hanging(start: str, text: str) -> list[str]:
+def hanging(start: str, text: str) -> list[str]:
     """Return a text in lines of at most 80 columns, all but the first as far in as the start is long."""
     return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start))
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.cli.values import seed_list
+from adanorm.cli.values import name_list, seed_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
@@ -63,9 +63,7 @@ def main(arguments: Arguments) -> None:
 
 
 def _named_pairs(text: str) -> list[Norms]:
-    first, *others = norms = text.split(",")
-    if twice := next((norm for norm in norms if norms.count(norm) > 1), None):
-        raise ValueError(f"norm={text}: {twice} is named twice")
+    first, *others = name_list("norm", text)
     if not others:
         raise ValueError("name two norms or more, such as norm=layernorm,adanorm")
     return [(first, other) for other in others]

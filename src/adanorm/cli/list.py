@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
-from adanorm.cli.command import WIDTH, Arguments, Usage, choices_lines
+from adanorm.cli.command import WIDTH, Arguments, Usage, hanging
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.placements import POSITIONS
@@ -26,7 +26,7 @@ def main(arguments: Arguments) -> None:
     _show("studies (adanorm study NAME)", studies)
     others = {"scales": [*choices("scale"), "auto"], "launchers": choices("launcher"), "positions": POSITIONS}
     for kind, names in others.items():
-        print("\n".join(line[2:] for line in choices_lines(kind, ", ".join(names), width=10)))
+        print("\n".join(hanging(f"{kind:<10} ", ", ".join(names))))
     print("runs on record (done, diverged or failed, over seeds)", flush=True)
     for line in _done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]:
         print(line)
@@ -36,14 +36,12 @@ def _show(head: str, about: dict[str, str]) -> None:
     """Print names, each with what it is in one line: clauses that do not fit are left out."""
     print(head)
     width = max(map(len, about))
+    room = WIDTH - width - 3
     for name, text in about.items():
-        room = WIDTH - width - 3
-        clauses = text.split(", ")
-        while len(", ".join(clauses)) > room and len(clauses) > 1:
-            clauses.pop()
-        print(
-            f"  {name:<{width}} {textwrap.shorten(', '.join(clauses), room, placeholder=' ...')}", flush=True
-        )
+        shown = text
+        while len(shown) > room and ", " in shown:
+            shown = shown.rpartition(", ")[0]
+        print(f"  {name:<{width}} {textwrap.shorten(shown, room, placeholder=' ...')}", flush=True)
 
 
 def description(path: Path) -> str:
@@ -64,9 +62,5 @@ def _done() -> list[str]:
     for (task, scale, norm, status), count in sorted(counts.items()):
         text = f"{norm} {count}" + ("" if status == "done" else f" {status}")
         lines.setdefault((task, scale), []).append(text)
-    return [
-        textwrap.fill(
-            f"  {task} {scale}: {', '.join(texts)}", WIDTH, subsequent_indent="    ", break_on_hyphens=False
-        )
-        for (task, scale), texts in lines.items()
-    ]
+    wrap = textwrap.TextWrapper(WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return [wrap.fill(f"  {task} {scale}: {', '.join(texts)}") for (task, scale), texts in lines.items()]

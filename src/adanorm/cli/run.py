@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 from unittest.mock import patch
 
-from adanorm.cli.command import WIDTH, Key, Usage, choices_lines, help_text, no_early_end
+from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end
 from adanorm.cli.values import whole_number
 from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
 from adanorm.config.experiment import Experiment
@@ -127,12 +127,11 @@ def _sweep_lines(sweep: Mapping[str, Experiment]) -> list[str]:
     from adanorm.records import reader
     from adanorm.records.result import outcome
 
-    width = max(map(len, sweep))
-    results = {words: reader.result(run.folder()) for words, run in sweep.items()}
-    return [
-        f"{words:<{width}}  {outcome(sweep[words].task, result) if result else 'not completed'}"
-        for words, result in results.items()
-    ]
+    lines, width = [], max(map(len, sweep))
+    for words, run in sweep.items():
+        result = reader.result(run.folder())
+        lines.append(f"{words:<{width}}  {outcome(run.task, result) if result else 'not completed'}")
+    return lines
 
 
 def _swept(override: str) -> list[str]:
@@ -150,10 +149,10 @@ def _help(overrides: Sequence[str]) -> str:
     lines = [help_text("run", USAGE, __doc__ or ""), "", "Choices"]
     for group in GROUPS:
         names = [*choices(group), *(["auto"] if group == "scale" else [])]
-        lines += choices_lines(group, ", ".join(names), width=7)
+        lines += hanging(f"  {group:<7} ", ", ".join(names))
     lines += ["", "Where norms sit (docs/placements.md)"]
     for key, said in PLACES.items():
-        lines += choices_lines(key, said, width=19)
+        lines += hanging(f"  {key:<19} ", said)
     values = compose_values(overrides)
     lines += ["", "Keys and values", "", yaml.safe_dump(values, sort_keys=False, width=WIDTH)]
     return "\n".join(lines)
@@ -178,12 +177,17 @@ def _is_shown(experiment: Experiment) -> bool:
 def _run(experiment: Experiment) -> None:
     """Complete a run that is not complete, and print what it came to."""
     from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError
+    from adanorm.runs.duration import needs_gpu
 
     if is_first_process():
         named = f"{experiment.task.name} {experiment.norm.name} {experiment.scale} seed {experiment.seed}"
         if OF_A_STUDY not in os.environ:  # which has said what it runs
             print(f"{named}: loading PyTorch and the data", flush=True)
-        _print_plan(experiment)
+        if experiment.updates is None and needs_gpu(experiment):  # what a run of days needs, before any work
+            from adanorm.runs.plan import plan
+
+            for line in plan(experiment, None):
+                print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)
     from adanorm.reporting.run_summary import run_summary
     from adanorm.runs.execute import execute
 
@@ -196,15 +200,3 @@ def _run(experiment: Experiment) -> None:
         raise SystemExit(HELD_CODE) from None  # no mistake: the study waits for the other process
     if is_first_process():
         print(run_summary(experiment), flush=True)
-
-
-def _print_plan(experiment: Experiment) -> None:
-    """Print what a run of days needs, before any work; it is measured by `adanorm plan` alone."""
-    from adanorm.runs.duration import needs_gpu
-
-    if not needs_gpu(experiment) or experiment.updates is not None:
-        return
-    from adanorm.runs.plan import plan
-
-    for line in plan(experiment, None):
-        print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.study_arguments import workers_of
-from adanorm.cli.values import folder_of
+from adanorm.cli.values import folder_of, name_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
 from adanorm.files import write_whole
@@ -31,10 +31,7 @@ USAGE = Usage(
         "runs": Key("folder of the records; the scorecard lies in its scorecards/", "runs"),
         "workers": Key("runs at a time (default: as many as this machine suits)"),
     },
-    examples=(
-        "norm=my_norms:MyNorm budget=10min",
-        "norm=rmsnorm against=layernorm,none budget=1d",
-    ),
+    examples=("norm=my_norms:MyNorm budget=10min", "norm=rmsnorm against=layernorm,none budget=1d"),
 )
 
 
@@ -77,13 +74,11 @@ def _named(arguments: Arguments) -> tuple[str, tuple[str, ...], str]:
     norm = given["norm"]
     if not norm:
         raise ValueError("norm= is missing: name one of the suite's or your own, norm=my_norms:MyNorm")
-    against = given["against"].split(",") if given["against"] else [n for n in AGAINST if n != norm]
+    against = name_list("against", given["against"] or ",".join(n for n in AGAINST if n != norm))
     if "," in norm:
         raise ValueError(f"norm={norm}: a scorecard is of one norm; others are named in against=")
     if norm in against:
         raise ValueError(f"against={given['against']}: {norm} cannot stand beside itself")
-    if twice := next((other for other in against if against.count(other) > 1), None):
-        raise ValueError(f"against={given['against']}: {twice} is named twice")
     runs = folder_of(given["runs"])
     if runs is None:
         raise ValueError(f"runs={given['runs']}: a scorecard's runs are kept out of the repository's records")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STATES = ("done", "running", "diverged", "failed", "missing")
 LABEL, FIELD = 32, 9  # columns of a row's label, and of a count
 NAME, HOURS = 20, 15  # columns of a study's name, and of its time left
+HEADS = "".join(f"{state:>{FIELD}}" for state in STATES)
 
 USAGE = Usage(
     name="STUDY", choices=study_names, most=1, keys=STUDY_KEYS,
@@ -59,7 +60,7 @@ def main(arguments: Arguments) -> None:
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
         if cells:
-            print(f"{title(task):<{LABEL}}" + "".join(f"{state:>{FIELD}}" for state in STATES))
+            print(f"{title(task):<{LABEL}}{HEADS}")
         for row, runs in cells.items():
             label = textwrap.shorten(title(row), LABEL - 2, placeholder="...")
             print(f"  {label:<{LABEL - 2}}{_fields([progress[run.folder()] for run in runs])}")
@@ -68,10 +69,9 @@ def main(arguments: Arguments) -> None:
 
 def _show_all(arguments: Arguments, workers: int) -> None:
     """Print one line per study, in order of its name, and the time left for the runs of all together."""
-    if meant := arguments.given & {"task", "scale", "seeds"}:
-        raise ValueError(f"{min(meant)}= is of one study: choose from {', '.join(study_names())}")
-    heads = "".join(f"{state:>{FIELD}}" for state in STATES)
-    print(f"{'study':<{NAME}}{heads}{'left':>{HOURS}}", flush=True)
+    if meant := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
+        raise ValueError(f"{meant[0]}= is of one study: choose from {', '.join(study_names())}")
+    print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
     from adanorm.runs.duration import Durations  # which takes a moment: the heads are there before
 
     durations, whole = Durations(), Progress()

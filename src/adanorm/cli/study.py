@@ -25,14 +25,7 @@ from adanorm.config.overrides import assigned, check_fixed
 from adanorm.config.titles import counted, in_words
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch, choose_launch
-from adanorm.launch.until import (
-    Run,
-    first_seed,
-    followed,
-    governing_plan,
-    on_record,
-    run_until_decided,
-)
+from adanorm.launch.until import Run, first_seed, followed, governing_plan, on_record, run_until_decided
 from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.formats import table_text, write_table

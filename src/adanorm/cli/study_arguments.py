@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from adanorm.cli.command import Arguments, Key
-from adanorm.cli.values import folder_of, seed_list, whole_number
+from adanorm.cli.values import folder_of, name_list, seed_list, whole_number
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study
@@ -54,7 +54,7 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
     if scale != study.scale:
         name, table = f"{name}-{scale}", f"{table}-{scale}"
     seeds = seed_list(given["seeds"]) if given["seeds"] else study.seeds
-    tasks = given["task"].split(",") if given["task"] else study.columns
+    tasks = name_list("task", given["task"]) if given["task"] else study.columns
     if sorted(tasks) != sorted(study.columns):
         study = _of_tasks(study, tasks)
         table += f"-{'-'.join(study.columns)}"
@@ -72,29 +72,23 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
 
 def _of_tasks(study: Study, tasks: list[str]) -> Study:
     """Return the columns of a study that are named, in its own order, with the rows that have runs there."""
-    for task in tasks:
-        if task not in study.columns:
-            raise ValueError(
-                f"task={task}: not a column of the study: choose from {', '.join(study.columns)}"
-            )
-        if tasks.count(task) > 1:
-            raise ValueError(f"task={','.join(tasks)}: {task} is named twice")
+    if others := [task for task in tasks if task not in study.columns]:
+        raise ValueError(
+            f"task={others[0]}: not a column of the study: choose from {', '.join(study.columns)}"
+        )
     rows = {
         label: row
         for label, row in study.rows.items()
-        if row.only is None or not set(tasks).isdisjoint(row.only)
+        if {*tasks} & {*(tasks if row.only is None else row.only)}
     }
-    return study.model_copy(
-        update={
-            "columns": [task for task in study.columns if task in tasks],
-            "rows": rows,
-            "column_overrides": {
-                task: given for task, given in study.column_overrides.items() if task in tasks
-            },
-            "improvements": tuple(pair for pair in study.improvements if rows.keys() >= {*pair}),
-            "rule": None,
-        }
-    )
+    part = {
+        "columns": [task for task in study.columns if task in tasks],
+        "rows": rows,
+        "column_overrides": {task: own for task, own in study.column_overrides.items() if task in tasks},
+        "improvements": tuple(pair for pair in study.improvements if rows.keys() >= {*pair}),
+        "rule": None,
+    }
+    return study.model_copy(update=part)
 
 
 def workers_of(arguments: Arguments) -> int | None:

@@ -17,15 +17,20 @@ def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31
     return int(text)
 
 
+def name_list(key: str, text: str) -> list[str]:
+    """Return the names of a key's value, `a,b`; raises ValueError where one is there twice."""
+    names = text.split(",")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"{key}={text}: {twice} is named twice")
+    return names
+
+
 def seed_list(text: str) -> list[int]:
     """Return the seeds of `seeds=1,2,3`; raises ValueError where they are not numbers or one is twice."""
     if not all(seed.isascii() and seed.isdecimal() for seed in text.split(",")):
         raise ValueError(f"seeds={text}: write whole numbers, such as seeds=1,2,3")
-    seeds = [whole_number("seeds", seed, at_least=0) for seed in text.split(",")]
-    twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
-    if twice:
-        raise ValueError(f"seeds={text}: seed {twice[0]} is named twice")
-    return seeds
+    seeds = [str(whole_number("seeds", seed, at_least=0)) for seed in text.split(",")]
+    return [int(seed) for seed in name_list("seeds", ",".join(seeds))]
 
 
 def folder_of(text: str) -> str | None:

@@ -2,6 +2,7 @@
 
 To the bit, within rounding, or as one more seed would (with the p-value); and what differs of what
 computed the two: processor, instructions, libraries, threads, versions. Exit code 1 where it does not.
+Without seed= it is the first on record. runs= is where the records are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ USAGE = Usage(
     keys={"into": Key("folder of the repetition, which goes on where it stopped", "repeated")},
     settings="of a run",
     examples=("task=mnist scale=mini", "task=rt norm=layernorm seed=2"),
-    notes="Without seed= it is the first on record. runs= is where the records are.",
 )
 
 
@@ -31,15 +31,12 @@ def main(arguments: Arguments) -> int:
     environment = reader.record(recorded.folder()).environment
     # What a record does not say was computed by the eager norms: there were no others then.
     backend = environment.get("norm_backend", "eager").partition(":")[0]
-    computed: dict[str, object] = {
-        key: environment[key] for key in ("precision", "threads") if key in environment
-    }
+    computed = [(key, environment[key]) for key in ("precision", "threads") if key in environment]
     given = {*map(_key, arguments.settings)}
-    kept = [f"{k}={v}" for k, v in {**computed, "norm.backend": backend}.items() if k not in given]
+    kept = [f"{k}={v}" for k, v in [*computed, ("norm.backend", backend)] if k not in given]
     settings = [setting for setting in arguments.settings if _key(setting) not in ("seed", "runs")]
-    repeated = compose_experiment(
-        [*settings, *kept, f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
-    )
+    here = [f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
+    repeated = compose_experiment([*settings, *kept, *here])
     if repeated.folder().resolve() == recorded.folder().resolve():
         raise ValueError(f"into={arguments.keys['into']}: is where the record is; name another folder")
     from adanorm.runs.execute import execute
@@ -65,9 +62,7 @@ def _recorded(settings: list[str]) -> Experiment:
         raise ValueError(f"no record of {what} with seed={named.seed}: on record are {', '.join(seeds)}")
     scales = {name.partition("-")[0] for name in reader.names(named.folder().parent)}
     others = f"; of scale {', '.join(sorted(scales))} there are some" if scales - {named.scale} else ""
-    raise ValueError(
-        f"no record of {what} under these settings{others}; `adanorm list` shows what is on record"
-    )
+    raise ValueError(f"no record of {what} under these settings{others}; `adanorm list` shows all on record")
 
 
 def _say(recorded: Experiment, repeated: Experiment) -> int:

@@ -24,20 +24,19 @@ PositiveFloat = Annotated[float, Field(gt=0)]
 
 def idx_files(folder: Path) -> dict[str, Path]:
     """Return the four IDX files of images and labels by name, each with or without `.gz`."""
-    files = {name: _plain_or_packed(folder / name) for name in IDX_NAMES}
-    for name, path in files.items():
-        if path is None:
-            raise ValueError(f"data.path={folder}: holds neither {name}.gz nor {name}")
-    return {name: path for name, path in files.items() if path}
+    return {
+        name: _plain_or_packed(folder / name, f"data.path={folder}: holds neither {name}.gz nor {name}")
+        for name in IDX_NAMES
+    }
 
 
-def _plain_or_packed(path: Path) -> Path | None:
-    """Return the file `path`.gz, else `path`, else None; raises ValueError where they have other data."""
+def _plain_or_packed(path: Path, lacking: str) -> Path:
+    """Return the file `path`.gz, else `path`; raises ValueError where neither is, or they have other data."""
     packed = path.with_name(f"{path.name}.gz")
-    if not packed.is_file():
-        return path if path.is_file() else None
-    if not path.is_file():
-        return packed
+    if not (packed.is_file() or path.is_file()):
+        raise ValueError(lacking)
+    if not (packed.is_file() and path.is_file()):
+        return packed if packed.is_file() else path
     try:
         is_same = gzip.decompress(packed.read_bytes()) == path.read_bytes()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -45,36 +44,6 @@ def _plain_or_packed(path: Path) -> Path | None:
     if not is_same:
         raise ValueError(f"{packed}: has other data than {path.name} beside it; remove one of the two")
     return packed
-
-
-def _none_or_all(given: dict[str, str | None]) -> dict[str, str]:
-    """Return what is given of each split; raises ValueError where some are and some are not."""
-    named = {split: path for split, path in given.items() if path}
-    if named and len(named) < len(given):
-        missing = ", ".join(f"data.{split}" for split in given if split not in named)
-        raise ValueError(f"own text needs data.train, data.valid and data.test: {missing} is not set")
-    return named
-
-
-def three_files(given: dict[str, str | None]) -> dict[str, Path]:
-    """Return the user's files by split, none or all three."""
-    files = {split: Path(path) for split, path in _none_or_all(given).items()}
-    for split, path in files.items():
-        if not path.is_file():
-            raise ValueError(f"data.{split}={path}: no such file")
-    return files
-
-
-def pair_files(given: dict[str, str | None], languages: tuple[str, str]) -> dict[str, Path]:
-    """Return the six texts of a user's PREFIX of each split, PREFIX.<language>, by `split.language`."""
-    files: dict[str, Path] = {}
-    for split, prefix in _none_or_all(given).items():
-        for language in languages:
-            path = _plain_or_packed(Path(f"{prefix}.{language}"))
-            if path is None:
-                raise ValueError(f"data.{split}={prefix}: there is no {prefix}.{language}, nor with .gz")
-            files[f"{split}.{language}"] = path
-    return files
 
 
 def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
@@ -207,11 +176,18 @@ class ThreeFilesConfig(DataConfig):
 
     def own_files(self) -> dict[str, Path]:
         """Return the user's three files by split."""
-        return three_files(self.named())
+        files = {split: Path(path) for split, path in self.named().items()}
+        if lacking := [split for split, path in files.items() if not path.is_file()]:
+            raise ValueError(f"data.{lacking[0]}={files[lacking[0]]}: no such file")
+        return files
 
-    def named(self) -> dict[str, str | None]:
-        """Return the paths that the user gave, by split."""
-        return {split: getattr(self, split) for split in SPLITS}
+    def named(self) -> dict[str, str]:
+        """Return what the user gave of each split; raises ValueError where that is some of them."""
+        named = {split: path for split in SPLITS if (path := getattr(self, split))}
+        if named and (lacking := [f"data.{split}" for split in SPLITS if split not in named]):
+            needed = "own text needs data.train, data.valid and data.test"
+            raise ValueError(f"{needed}: {', '.join(lacking)} is not set")
+        return named
 
 
 class TextConfig(ThreeFilesConfig):
@@ -247,12 +223,17 @@ class ParallelConfig(ThreeFilesConfig):
     batch_tokens: Positive
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's own files by role: six texts, or those of a fairseq data-bin."""
-        if self.path is None:
-            return pair_files(self.named(), self.languages)
-        if any(self.named().values()):
-            raise ValueError("data.path (a data-bin) and data.train exclude each other")
-        return data_bin_files(Path(self.path), self.languages)
+        """Return the user's own files by role: a fairseq data-bin's, or six texts PREFIX.<language>."""
+        if self.path is not None:
+            if self.train or self.valid or self.test:
+                raise ValueError("data.path (a data-bin) and data.train exclude each other")
+            return data_bin_files(Path(self.path), self.languages)
+        files: dict[str, Path] = {}
+        for split, prefix in self.named().items():
+            for language in self.languages:
+                lacking = f"data.{split}={prefix}: there is no {prefix}.{language}, nor with .gz"
+                files[f"{split}.{language}"] = _plain_or_packed(Path(f"{prefix}.{language}"), lacking)
+        return files
 
 
 class ByteTextConfig(DataConfig):

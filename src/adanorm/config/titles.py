@@ -17,12 +17,9 @@ def title(name: str) -> str:
 
 @cache
 def _titles() -> dict[str, str]:
-    titles = {}
-    for name in choices("norm"):
-        titles[name] = read_yaml_file(CONF / "norm" / f"{name}.yaml").get("title", name)
-    for name in choices("task"):
-        titles[name] = read_yaml_file(CONF / "task" / f"{name}.yaml")["task"].get("title", name)
-    return titles
+    norms = {name: read_yaml_file(CONF / "norm" / f"{name}.yaml") for name in choices("norm")}
+    tasks = {name: read_yaml_file(CONF / "task" / f"{name}.yaml")["task"] for name in choices("task")}
+    return {name: about.get("title", name) for name, about in (norms | tasks).items()}
 
 
 def counted(count: int, noun: str) -> str:
