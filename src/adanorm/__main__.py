@@ -60,8 +60,12 @@ def print_whatever_comes(stream: TextIO) -> None:
 
 def _run() -> NoReturn:
     """Run the command line; the user's mistakes end it with one line and code 2."""
-    _end_with_torchrun()
-    _leave_current_folder()
+    if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
+        end_with_parent(signal.SIGKILL)()  # when torchrun, which started this process, has been killed
+    # No file of the current folder is imported by its name, here and in the processes started from here. A
+    # norm that the user names is looked for there all the same (config/outside_norms.py).
+    sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
+    os.environ["PYTHONSAFEPATH"] = "1"
     from adanorm.cli.command import dispatch
     from adanorm.config.portable import hold_arithmetic
 
@@ -89,21 +93,6 @@ def _run() -> NoReturn:
         if line is None:
             raise
         _leave(line)
-
-
-def _leave_current_folder() -> None:
-    """Have no file of the current folder imported by its name, here and in the processes started from here.
-
-    A norm that the user names is looked for there all the same (config/outside_norms.py).
-    """
-    sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
-    os.environ["PYTHONSAFEPATH"] = "1"
-
-
-def _end_with_torchrun() -> None:
-    """Have Linux end this process when torchrun, which started it, has been killed."""
-    if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
-        end_with_parent(signal.SIGKILL)()
 
 
 def _leave(line: str) -> NoReturn:

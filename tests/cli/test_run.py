@@ -150,24 +150,12 @@ def test_a_mistake_in_any_run_of_a_sweep_is_told_before_the_first(
     assert not (tmp_path / "runs").exists()
 
 
-LEAVES = """
-import sys
-from torch import nn
-
-class Leaves(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-
-    def forward(self, x):
-        sys.exit()
-"""
-
-
 @pytest.mark.parametrize("arguments", [("run", "task=rt", "scale=smoke"), ("check-norm",), ("scorecard",)])
-def test_a_norm_that_leaves_is_no_success(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    (tmp_path / "leaving.py").write_text(LEAVES)
+def test_a_norm_that_leaves_is_no_success(
+    tmp_path: Path, command: Command, arguments: tuple[str, ...]
+) -> None:
     runs = [] if arguments == ("check-norm",) else [f"runs={tmp_path / 'runs'}"]
-    done = commands.run("adanorm", *arguments, "norm=leaving:Leaves", *runs, cwd=tmp_path)
+    done = command(*arguments, "norm=tests.broken_norm:Leaves", *runs)
     assert done.returncode == 2, done.stdout
     assert done.stderr == "error: ended early: a norm or other code that was called has left by sys.exit()\n"
 

@@ -8,15 +8,19 @@ import pytest
 
 from adanorm.cli.command import parse_arguments
 from adanorm.cli.study import USAGE
-from adanorm.cli.study_arguments import chosen_study
+from adanorm.cli.study_arguments import ChosenStudy, chosen_study
 from adanorm.cli.values import folder_of
 from adanorm.config.paths import CONF, RUNS
 from adanorm.studies.grid import plan_runs, study_grid
-from adanorm.studies.study import Study, load_study
+from adanorm.studies.study import load_study
+
+
+def chosen(*arguments: str) -> ChosenStudy:
+    return chosen_study(parse_arguments("study", USAGE, arguments))
 
 
 def table_of(*arguments: str) -> str:
-    return chosen_study(parse_arguments("study", USAGE, arguments)).table
+    return chosen(*arguments).table
 
 
 @pytest.mark.parametrize("arguments", [(), ("scale=paper",), ("seeds=1,2,3",), ("seeds=3,1,2",)])
@@ -39,15 +43,11 @@ def test_other_seeds_scales_or_files_are_other_tables(tmp_path: Path) -> None:
     assert table_of(str(own.rename(tmp_path / "mine.yaml")), "scale=mini") == "mine-own-mini"
 
 
-def study_of(*arguments: str) -> Study:
-    return chosen_study(parse_arguments("study", USAGE, arguments)).study
-
-
 def test_a_part_of_a_studys_tasks_is_another_table_without_the_rule_for_all_of_them() -> None:
     whole = load_study("heirs")
     assert whole.rule is not None
-    assert study_of("heirs", "task=mnist,sst5,rt") == whole  # in any order
-    part = study_of("heirs", "task=mnist,rt")
+    assert chosen("heirs", "task=mnist,sst5,rt").study == whole  # in any order
+    part = chosen("heirs", "task=mnist,rt").study
     assert part == whole.model_copy(update={"columns": ["rt", "mnist"], "rule": None})
     assert table_of("heirs", "tasks=mnist,rt", "seeds=1") == "heirs-rt-mnist-seeds-1"
     every, some = ({run.name for run in plan_runs(study_grid(study))} for study in (whole, part))
@@ -58,8 +58,10 @@ def test_of_a_part_of_the_tasks_rows_without_runs_there_are_left_out() -> None:
     whole = load_study("ablation-placement")
     only = [label for label, row in whole.rows.items() if row.only is not None]
     assert only
-    assert list(study_of("ablation-placement", "task=rt").rows) == [r for r in whole.rows if r not in only]
-    assert study_of("ablation-placement", "task=de-en").rows == whole.rows
+    assert list(chosen("ablation-placement", "task=rt").study.rows) == [
+        r for r in whole.rows if r not in only
+    ]
+    assert chosen("ablation-placement", "task=de-en").study.rows == whole.rows
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_of_a_part_of_the_tasks_rows_without_runs_there_are_left_out() -> None:
 )
 def test_a_task_that_is_not_the_studys_is_named_with_those_that_are(tasks: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        study_of("heirs", f"task={tasks}")
+        chosen("heirs", f"task={tasks}")
 
 
 def test_the_repositorys_own_folder_of_runs_is_no_folder_of_the_users(tmp_path: Path) -> None:

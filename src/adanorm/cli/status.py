@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from adanorm.cli.command import WIDTH, Arguments, Usage
-from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
+from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names, workers_of
+from adanorm.cli.values import folder_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.studies.grid import StudyGrid, plan_runs, study_grid
@@ -52,7 +53,7 @@ def main(arguments: Arguments) -> None:
         _show_all(arguments, workers)
         return
     name, study, _ = chosen_study(arguments)
-    grid = study_grid(study, runs=runs_of(arguments))
+    grid = study_grid(study, runs=folder_of(arguments.keys["runs"]))
     from adanorm.runs.duration import Durations
 
     progress = _progress(grid, Durations())
@@ -76,7 +77,7 @@ def _show_all(arguments: Arguments, workers: int) -> None:
 
     durations, whole = Durations(), Progress()
     for name in study_names():
-        runs = _progress(study_grid(load_study(name), runs=runs_of(arguments)), durations)
+        runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), durations)
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
         words = [in_words(seconds / 3600 / workers)] if seconds else []
         words += ["GPU"] if any(run.left for run in runs.values() if run.on_gpu) else []

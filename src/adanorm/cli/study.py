@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, runs_of, study_names, workers_of
-from adanorm.cli.values import whole_number
+from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names, workers_of
+from adanorm.cli.values import folder_of, whole_number
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import assigned, check_fixed
@@ -61,7 +61,7 @@ def main(arguments: Arguments) -> int:
     """Run a study; the code is 1 if some run failed."""
     most = most_seeds(arguments)
     name, study, table_name = chosen_study(arguments)
-    runs_folder = runs_of(arguments)
+    runs_folder = folder_of(arguments.keys["runs"])
     grid = study_grid(study, runs=runs_folder)
     rows = claimed_rows(study, grid, runs_folder) if most else {}
     of_launcher = [entry for entry in arguments.settings if entry.startswith("launcher.")]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from adanorm.cli.command import Arguments, Key
-from adanorm.cli.values import folder_of, name_list, seed_list, whole_number
+from adanorm.cli.values import name_list, seed_list, whole_number
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study
@@ -95,8 +95,3 @@ def workers_of(arguments: Arguments) -> int | None:
     """Return `workers=`, or None where it is left to the machine."""
     text = arguments.keys["workers"]
     return whole_number("workers", text, at_most=1024) if text else None
-
-
-def runs_of(arguments: Arguments) -> str | None:
-    """Return the absolute path of `runs=`, or None for results/."""
-    return folder_of(arguments.keys["runs"])

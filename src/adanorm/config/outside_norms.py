@@ -37,7 +37,11 @@ def find_outside(name: str, path: str | None) -> Any:
         return None
     module, attribute = named
     try:
-        _compile_what_was_read(module)
+        root, files = source_of(module)
+        _OutsideFinder.hashed |= {os.path.realpath(root / name): content for name, content in files.items()}
+        _OutsideFinder.tops |= {name.partition("/")[0].removesuffix(".py") for name in files}
+        if _OutsideFinder not in sys.meta_path:
+            sys.meta_path.insert(0, _OutsideFinder)
         return getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # whatever another's module does when it is imported
         is_plain = isinstance(error, ImportError | AttributeError | ValueError | OSError)
@@ -52,16 +56,14 @@ class _FromSource(importlib.machinery.SourceFileLoader):
     as its name was made up at run time, is compiled from its source too.
     """
 
-    content: bytes | None = None
-
     def get_code(self, fullname: str) -> CodeType:
         """Return the module's code."""
-        content = self.get_data(self.path) if self.content is None else self.content
-        return self.source_to_code(content, self.path)
+        content = _OutsideFinder.hashed.get(os.path.realpath(self.path))
+        return self.source_to_code(self.get_data(self.path) if content is None else content, self.path)
 
 
 class _OutsideFinder:
-    """Finds the modules of norms from outside as Python does, and has _FromSource load them."""
+    """Finds the modules of outside norms as Python does, now and later, and has _FromSource load them."""
 
     hashed: ClassVar[dict[str, bytes]] = {}  # by path
     tops: ClassVar[set[str]] = set()  # packages, and modules that lie in none
@@ -76,17 +78,7 @@ class _OutsideFinder:
         spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             spec.loader = _FromSource(name, spec.loader.path)
-            spec.loader.content = cls.hashed.get(os.path.realpath(spec.loader.path))
         return spec
-
-
-def _compile_what_was_read(module: str) -> None:
-    """Have a module, and all of its package that is imported now or later, compiled from what was hashed."""
-    root, files = source_of(module)
-    _OutsideFinder.hashed |= {os.path.realpath(root / name): content for name, content in files.items()}
-    _OutsideFinder.tops |= {name.partition("/")[0].removesuffix(".py") for name in files}
-    if _OutsideFinder not in sys.meta_path:
-        sys.meta_path.insert(0, _OutsideFinder)
 
 
 def outside_code(name: str, path: str | None) -> dict[str, bytes]:
@@ -106,7 +98,7 @@ def outside_code(name: str, path: str | None) -> dict[str, bytes]:
 def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
     """Return module and class of a norm from outside, None of the suite's own or an unknown one."""
     if path is None:
-        points = entry_points(group=GROUP, name=name) if name not in choices("norm") else ()
+        points = () if name in choices("norm") else entry_points(group=GROUP, name=name)
         return next(((point.module, point.attr) for point in points), None)
     if "" not in sys.path:
         sys.path.append("")  # the norm may be a file of the current folder; last, it shadows no package
