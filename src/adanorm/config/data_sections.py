@@ -12,12 +12,7 @@ from pydantic import Field, model_validator
 from adanorm.config.sections import Config, EachOnce, Fraction, Positive
 
 SPLITS = ("train", "valid", "test")
-IDX_NAMES = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
+IDX_NAMES = tuple(f"{of}-{what}-ubyte" for of in ("train", "t10k") for what in ("images-idx3", "labels-idx1"))
 FULL_SIZE = "full-size"  # the `source` of a dry run's data, which are made up
 PositiveFloat = Annotated[float, Field(gt=0)]
 

@@ -10,22 +10,12 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from adanorm.config import sections
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.digest import digest_of, sha256
 from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import DRY_RUNS, runs_folder
-from adanorm.config.sections import (
-    Config,
-    CostConfig,
-    DecodingConfig,
-    LoggerConfig,
-    NormConfig,
-    Positive,
-    Seed,
-    SplitSegmentsConfig,
-    TaskConfig,
-    TrainingConfig,
-)
+from adanorm.config.sections import Config, Positive, Seed
 from adanorm.metrics.table import check_target
 
 # Settings that do not identify a run: the same run may be computed with others.
@@ -35,16 +25,16 @@ NO_PART = ("device", "compile", "threads", "checkpoint_minutes", "track_test", "
 class Experiment(Config):
     """One run."""
 
-    task: TaskConfig
-    norm: NormConfig
+    task: sections.TaskConfig
+    norm: sections.NormConfig
     scale: Literal["paper", "small", "mini", "smoke"]
     seed: Seed
     updates: Positive | None = None  # of a dry run
     data: AnyData
     model: AnyModel
-    decoding: DecodingConfig | None = None
-    segments: SplitSegmentsConfig | None = None
-    training: TrainingConfig
+    decoding: sections.DecodingConfig | None = None
+    segments: sections.SplitSegmentsConfig | None = None
+    training: sections.TrainingConfig
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["fp32", "tf32", "bf16"]
     compile: Literal["reduce-overhead"] | None = None
@@ -52,8 +42,8 @@ class Experiment(Config):
     checkpoint_minutes: Annotated[float, Field(gt=0)]
     track_test: bool = True
     runs: str | None
-    logger: LoggerConfig
-    cost: CostConfig
+    logger: sections.LoggerConfig
+    cost: sections.CostConfig
 
     @model_validator(mode="after")
     def _sections_go_together(self) -> Experiment:

@@ -63,8 +63,7 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     norms = norms[0].split(",") if norms else ["layernorm"]
     if 0 < sum(":" in norm for norm in norms) < len(norms):
         raise ValueError(
-            f"norm={','.join(norms)}: norms of the suite and your own are swept one after the other,"
-            " not in one sweep"
+            f"norm={','.join(norms)}: norms of the suite and your own are swept one after the other"
         )
     by_path = any(text.startswith("norm.path=") and text != "norm.path=null" for text in overrides)
     is_sweep = bool({"-m", "--multirun"} & {*overrides})
@@ -107,13 +106,12 @@ def _plugged(group: str) -> list[str]:
 
 
 def _check_choice(group: str, name: str) -> None:
-    known = choices(group)
-    if name not in known and name not in _plugged(group):  # to look at what is installed takes its time
+    if name in choices(group):  # to look at what is installed takes its time
+        return
+    if name not in (known := [*choices(group), *_plugged(group)]):
         module, dot, attribute = name.rpartition(".")
         own = f"a norm of your own is norm={module}:{attribute}; " if group == "norm" and dot else ""
-        raise ValueError(
-            f"unknown {group} {name!r}: {own}choose from {', '.join([*known, *_plugged(group)])}"
-        )
+        raise ValueError(f"unknown {group} {name!r}: {own}choose from {', '.join(known)}")
 
 
 def _is_listed(override: str, norms: Sequence[str]) -> bool:
