@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from adanorm.cli.compare import compare
-from tests.conftest import Command
 from tests.verdicts.test_by_example import PAIR, run_of, write
 
 
@@ -33,24 +32,3 @@ def test_a_comparison_says_gap_errors_spreads_and_the_outputs_that_it_is_of(tmp_
     write(tmp_path, [6], counted=False)
     with pytest.raises(ValueError, match="has not counted its test examples"):
         compare(runs, [PAIR])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["task=enwik8", "norm=none,adanorm", "scale=smoke"], "no completed run; `adanorm run` makes it"),
-        (["task=rt", "norm=adanorm"], "name two norms or more"),
-        (["task=rt", "scale=smoke"], "no completed runs"),
-        (["task=gaussian", "scale=smoke"], "no claim is of it"),
-        (["task=rt", "norm=adanorm,adanorm"], "norm=adanorm,adanorm: adanorm is named twice"),
-        (["task=rt", "norm=none,adanorm", "seed=1,1,1"], "seeds=1,1,1: 1 is named twice"),
-        (["task=rt", "norm=none,adanorm", "++norm.name=layernorm"], "may not change the norm.name of a run"),
-        (["task=rt", "norm=none,adanorm", "+seed=3"], "may not change the seed of a run"),
-    ],
-)
-def test_what_cannot_be_compared_is_one_line(
-    tmp_path: Path, command: Command, arguments: list[str], message: str
-) -> None:
-    done = command("compare", *arguments, f"runs={tmp_path}")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert message in done.stderr

@@ -157,7 +157,7 @@ def test_a_norm_that_leaves_is_no_success(
     runs = [] if arguments == ("check-norm",) else [f"runs={tmp_path / 'runs'}"]
     done = command(*arguments, "norm=tests.broken_norm:Leaves", *runs)
     assert done.returncode == 2, done.stdout
-    assert done.stderr == "error: ended early: a norm or other code that was called has left by sys.exit()\n"
+    assert done.stderr == "error: ended early: a norm or other code that was called left by sys.exit()\n"
 
 
 def test_a_sweep_makes_every_run_and_ends_with_a_table_of_what_sets_them_apart(

@@ -65,14 +65,6 @@ def test_without_a_study_there_is_a_line_for_each_and_shared_runs_count_once(
     assert sum(int(line.split()[5].replace("-", "0")) for line in lines) > len(runs)
 
 
-@pytest.mark.parametrize("key", ["task=rt", "scale=mini", "seeds=1"])
-def test_what_is_said_of_one_study_needs_its_name(key: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"^{key.partition('=')[0]}= is of one study: choose from ablation-c"
-    ):
-        status.main(parse_arguments("status", status.USAGE, [key]))
-
-
 def test_a_long_label_has_lines_of_its_own(own: Path, tmp_path: Path) -> None:
     study = load_study(str(own)).model_copy(update={"columns": ["rt"]})
     grid = study_grid(study, runs=str(tmp_path))

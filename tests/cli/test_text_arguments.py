@@ -48,23 +48,6 @@ def test_a_file_is_read_in_parts_and_written_whole_or_not(tmp_path: Path) -> Non
     assert output.read_bytes() == source.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("input=nowhere", "input=nowhere: no such file"),
-        ("input={}", "no such file"),
-        ("output={}", "no file can be there"),
-        ("output={}/nowhere/out", "no file can be there"),
-    ],
-)
-def test_what_cannot_be_read_or_written_is_refused_before_any_work(
-    tmp_path: Path, argument: str, message: str
-) -> None:
-    arguments = parse_arguments("translate", USAGE, [argument.format(tmp_path)])
-    with pytest.raises(ValueError, match=message), text_streams(arguments):
-        pass
-
-
 def test_a_closed_input_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with (

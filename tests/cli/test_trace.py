@@ -23,23 +23,3 @@ def test_a_row_is_found_as_it_is_written_and_then_in_any_case(tmp_path: Path, ro
     (tmp_path / "own.yaml").write_text(OWN)
     lines = trace(f"{tmp_path / 'own.yaml'}/{row}/RT")
     assert lines[-1].split()[:4] == ["adanorm", "run", "task=rt", f"norm={norm}"]
-
-
-PARTS = dict.fromkeys(
-    ("table4", "table4/AdaNorm", "table4//RT", "/AdaNorm/RT", "own.yaml/RT"), "name a cell as"
-)
-
-
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        *PARTS.items(),
-        ("table9/adanorm/rt", "unknown study 'table9'"),
-        ("table4/none/rt", "no row 'none' in this study: choose from layernorm, adanorm"),
-        ("table4/adanorm/wsj", "no task 'wsj' in this study"),
-    ],
-)
-def test_a_cell_that_is_not_there_is_one_line(address: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as raised:
-        trace(address)
-    assert "\n" not in str(raised.value)

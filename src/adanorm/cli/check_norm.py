@@ -22,9 +22,7 @@ def main(arguments: Arguments) -> int:
     """Check the norm of the command line; the code is 1 if it breaks the contract."""
     norm = compose_experiment(arguments.settings).norm
     if norm.placement != "all":
-        raise ValueError(
-            f"norm.placement={norm.placement}: the norm is checked alone, in no model; leave it out"
-        )
+        raise ValueError(f"norm.placement={norm.placement}: the norm is checked alone; leave it out")
     make_norm = norm_factory(norm)
     held = []
     for claim, problem in check_contract(make_norm):

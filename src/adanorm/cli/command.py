@@ -188,7 +188,5 @@ def no_early_end() -> Iterator[None]:
         yield
     except SystemExit as end:
         if end.code in (None, 0):
-            raise ValueError(
-                "ended early: a norm or other code that was called has left by sys.exit()"
-            ) from end
+            raise ValueError("ended early: a norm or other code that was called left by sys.exit()") from end
         raise

@@ -146,7 +146,7 @@ def claimed_rows(study: Study, grid: StudyGrid, runs: str | None) -> dict[tuple[
                 rows.setdefault((task, norm), row)
     if not followed(rows, study.scale):
         raise ValueError(
-            "until=decided: no claim compares two norms of the study, with the settings they have"
+            "until=decided: no claim compares two norms of the study with the settings they have"
         )
     return rows
 
@@ -202,7 +202,7 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
     for run, ours in zip(changed, runs, strict=True):
         if run.experiment.folder() != ours.experiment.folder():
             raise ValueError(
-                f"{' '.join(settings)}: makes other runs than the study's; write a study of your own"
+                f"{' '.join(settings)}: makes other runs than the study's; write one of your own"
             )
         loggers.check(run.experiment)
         if run.experiment.logger.name != "files":

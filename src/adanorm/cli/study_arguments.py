@@ -72,17 +72,12 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
 
 def _of_tasks(study: Study, tasks: list[str]) -> Study:
     """Return the columns of a study that are named, in its own order, with the rows that have runs there."""
-    if others := [task for task in tasks if task not in study.columns]:
-        raise ValueError(
-            f"task={others[0]}: not a column of the study: choose from {', '.join(study.columns)}"
-        )
-    rows = {
-        label: row
-        for label, row in study.rows.items()
-        if {*tasks} & {*(tasks if row.only is None else row.only)}
-    }
+    columns = study.columns
+    if others := [task for task in tasks if task not in columns]:
+        raise ValueError(f"task={others[0]}: not a column of the study: choose from {', '.join(columns)}")
+    rows = {label: row for label, row in study.rows.items() if {*tasks} & {*(row.only or tasks)}}
     part = {
-        "columns": [task for task in study.columns if task in tasks],
+        "columns": [task for task in columns if task in tasks],
         "rows": rows,
         "column_overrides": {task: own for task, own in study.column_overrides.items() if task in tasks},
         "improvements": tuple(pair for pair in study.improvements if rows.keys() >= {*pair}),

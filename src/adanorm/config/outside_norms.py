@@ -126,9 +126,7 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
         raise ValueError(f"module {module!r} has no source file")
     root = Path(origin or "").resolve().parent
     if not origin or (_file_of(root, module) is None and not root.joinpath(*module.split(".")).is_dir()):
-        raise ValueError(
-            f"no module named {module!r} in the current folder, in those of PYTHONPATH, or installed"
-        )
+        raise ValueError(f"no module named {module!r} in the current folder, in PYTHONPATH, or installed")
     # Installed modules that lie side by side may be of different authors.
     is_installed = root in {Path(path).resolve() for path in sysconfig.get_paths().values()}
     within = f"{top}." if folders or is_installed else ""

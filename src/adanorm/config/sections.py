@@ -121,9 +121,7 @@ class NormConfig(Config):
         if not self.placement:
             raise ValueError("placement []: no site has the norm; norm=layernorm says that of all")
         if isinstance(self.placement, str) and self.placement not in ("all", "final"):
-            raise ValueError(
-                f"placement {self.placement!r}: choose all, final or a list of globs over the sites"
-            )
+            raise ValueError(f"placement {self.placement!r}: choose all, final or a list of globs over sites")
         return self
 
 
