@@ -192,10 +192,7 @@ PLACES: tuple[tuple[Edit, ...], ...] = (
         ),
         Edit("src/adanorm/tasks/__init__.py", '    "denoising": Denoising,\n', before='^    "parsing": '),
     ),
-    (
-        Edit("conf/task/waves.yaml", CONFIGURATION),
-        Edit("conf/task_scale/waves_smoke.yaml", SMOKE),
-    ),
+    (Edit("conf/task/waves.yaml", CONFIGURATION), Edit("conf/task_scale/waves_smoke.yaml", SMOKE)),
 )
 
 

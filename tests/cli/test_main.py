@@ -1,4 +1,4 @@
-"""The process of the command line: interrupted at its very start, and where characters are lacking."""
+"""The process of the command line: interrupted early, without characters, among files named as packages."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from adanorm.__main__ import print_whatever_comes
+from adanorm.config.paths import install_command
 
 INTERRUPTED_IMPORT = """
 import os, runpy, signal, sys
@@ -63,3 +65,37 @@ def test_what_a_stream_cannot_encode_does_not_end_a_command(encoding: str, text:
     stream.write(text)
     stream.flush()
     assert taken.getvalue() == written
+
+
+PACKAGES = ("typing", "pathlib", "tqdm", "yaml", "numpy", "torch", "hydra", "pydantic", "pandas", "IPython")
+STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1]\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "list",
+        "status table4",
+        "run task=gaussian norm=adanorm scale=smoke runs=runs",
+        "study own.yaml workers=2 runs=runs",
+        "run task=gaussian scale=smoke runs=runs gpus=2 device=cpu",
+    ],
+)
+def test_a_file_of_the_current_folder_is_imported_by_no_command(line: str, tmp_path: Path) -> None:
+    for package in (*PACKAGES, "ipywidgets", "joblib"):
+        (tmp_path / f"{package}.py").write_text(f"open('EXECUTED', 'a').write('{package} ')\n")
+    (tmp_path / "own.yaml").write_text(STUDY)
+    start = [sys.executable, "-m", "adanorm", *line.split()]
+    done = subprocess.run(start, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    executed = tmp_path / "EXECUTED"
+    assert not executed.exists(), executed.read_text()
+
+
+def test_what_installs_the_suite_is_a_command_of_this_python_and_a_folder_that_is_there() -> None:
+    for extra in ("suite", "cluster"):
+        python, *install, requirement = install_command(extra).split()
+        assert (python, install) == (sys.executable, ["-m", "pip", "install"])
+        folder, _, name = requirement.strip("'").partition("[")
+        assert (Path(folder) / "pyproject.toml").is_file()
+        assert f"\n{name.removesuffix(']')} = [" in (Path(folder) / "pyproject.toml").read_text()

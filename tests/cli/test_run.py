@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 import torch
-from filelock import FileLock
 
 from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_experiment
@@ -175,17 +174,6 @@ def test_a_sweep_makes_every_run_and_ends_with_a_table_of_what_sets_them_apart(
     for name, line in zip(names, (first, second, third, fourth), strict=True):
         assert line.startswith(f"{name:<24}  test loss ")
         assert f"\n{name}\n" in done.stdout
-
-
-def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path, command: Command) -> None:
-    arguments = ("task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}")
-    folder = compose_experiment(list(arguments)).folder()
-    folder.mkdir(parents=True)
-    with FileLock(folder / "run.lock"):
-        done = command("run", *arguments)
-    assert done.returncode == 2
-    assert "is being written by another process" in done.stderr
-    assert not (folder / "config.yaml").exists()
 
 
 def test_a_run_made_by_another_process_meanwhile_is_not_made_again(tmp_path: Path) -> None:
