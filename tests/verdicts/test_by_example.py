@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from adanorm.config.compose import compose_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import RUNS
 from adanorm.launch.until import Followed, Run, on_record, run_until_decided
@@ -23,22 +22,22 @@ from tests.reporting.records import record, said, seal
 from tests.verdicts import known
 
 PAIR = ("layernorm", "adanorm")
-SEEDS = range(1, 7)
 OF_32 = {"layernorm": 22, "adanorm": 26}  # right answers, in odd seeds one of AdaNorm's more
 
 
-def run_of(norm: str, folder: Path, seed: int = 1) -> Experiment:
-    return compose_experiment(["task=rt", "scale=smoke", f"norm={norm}", f"runs={folder}", f"seed={seed}"])
+def run_of(norm: str, folder: Path, seed: int = 1, task: str = "rt") -> Experiment:
+    settings = [f"task={task}", "scale=smoke", f"norm={norm}", f"seed={seed}"]
+    return cached_experiment(settings, runs=str(folder))
 
 
 def write(folder: Path, seeds: Sequence[int], *, counted: bool = True) -> None:
     """Record a run of each norm, whose first answers are right."""
-    for norm in PAIR:
+    for norm, right in OF_32.items():
         for seed in seeds:
-            right = OF_32[norm] + (seed % 2 if norm == "adanorm" else 0)
-            of = {"accuracy": [[int(n < right)] for n in range(32)]} if counted else None
+            right_here = right + (seed % 2 if norm == "adanorm" else 0)
+            of = {"accuracy": [[int(n < right_here)] for n in range(32)]} if counted else None
             run = run_of(norm, folder, seed)
-            record(run, counted=of, test={"accuracy": 100 * right / 32}, seconds=1.0)
+            record(run, counted=of, test={"accuracy": 100 * right_here / 32}, seconds=1.0)
 
 
 def comparison(folder: Path, seeds: Sequence[int]) -> ByExample | None:
@@ -52,26 +51,21 @@ def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
             assert one.counts, one.folder
 
 
-def test_gap_and_errors_are_those_of_the_examples_that_differ(tmp_path: Path) -> None:
-    for seed in (2, 4):
-        write(tmp_path, [seed])
+def test_gap_and_errors_are_those_of_the_examples_that_differ_and_its_name_that_of_the_outputs(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, [2, 4])
     one = known(comparison(tmp_path, [2, 4]))
     assert (one.seeds, one.series, one.gaps, one.noise.examples) == ((2, 4), 0, (12.5, 12.5), 32)
     # Seeds agree, so that all the error is the examples': four of them differ, all one way.
     assert one.noise.example_error == pytest.approx(100 * (0.125 * 0.875 / 31) ** 0.5)
     assert one.noise.seed == pytest.approx(-one.noise.rest / 32)
     assert one.spreads == (None, None), "fewer than five seeds"
-
-
-def test_a_run_made_again_gives_the_comparison_another_name(tmp_path: Path) -> None:
-    write(tmp_path, [1, 2])
-    before = known(comparison(tmp_path, [1, 2]))
-    assert known(comparison(tmp_path, [1, 2])).outputs == before.outputs
-    again = [[int(n > 8)] for n in range(32)]
-    record(run_of("adanorm", tmp_path, 2), counted={"accuracy": again})
-    after = known(comparison(tmp_path, [1, 2]))
-    assert after.outputs != before.outputs
-    assert after.gaps != before.gaps
+    assert known(comparison(tmp_path, [2, 4])).outputs == one.outputs
+    record(run_of("adanorm", tmp_path, 2), counted={"accuracy": [[int(n > 8)] for n in range(32)]})
+    again = known(comparison(tmp_path, [2, 4]))
+    assert again.outputs != one.outputs
+    assert again.gaps != one.gaps
 
 
 def test_seeds_of_two_series_are_not_compared_together(tmp_path: Path) -> None:
@@ -86,9 +80,9 @@ def test_seeds_of_two_series_are_not_compared_together(tmp_path: Path) -> None:
 
 
 def swap(folder: Path, name: str) -> None:
-    sides = [run_of(norm, folder).folder() / name for norm in PAIR]
-    contents = [side.read_bytes() for side in sides]
-    for side, content in zip(sides, reversed(contents), strict=True):
+    first, second = (run_of(norm, folder).folder() / name for norm in PAIR)
+    contents = first.read_bytes(), second.read_bytes()
+    for side, content in zip((second, first), contents, strict=True):
         side.write_bytes(content)
         seal(side.parent, said(side.parent))
 
@@ -101,7 +95,7 @@ def edit(folder: Path, **values: Any) -> None:
 def recount(folder: Path, accuracy: list[str]) -> None:
     path = run_of("adanorm", folder).folder() / "test_counts.json"
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "counts": {"accuracy": accuracy}}))
-    seal(path.parent, said(path.parent))
+    edit(folder)
 
 
 TRUE_CHECKSUMS: dict[str, Callable[[Path], object]] = {
@@ -135,23 +129,15 @@ def test_runs_that_counted_nothing_or_other_test_sets_have_no_comparison(tmp_pat
 
 
 def test_from_five_seeds_on_the_spread_of_each_norm_is_split(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    for norm in PAIR:
-        for seed in range(1, 6):
-            right = (random.random((32, 1)) < 0.7).astype(int).tolist()
-            record(run_of(norm, tmp_path, seed), counted={"accuracy": right})
+    write(tmp_path, range(1, 6))
     assert None not in known(comparison(tmp_path, range(1, 6))).spreads
 
 
 def test_a_gap_of_bleu_is_told_apart_into_precision_and_brevity(tmp_path: Path) -> None:
     """AdaNorm's outputs have a wrong word more, LayerNorm's lack it."""
-    counts = {"layernorm": [[9, 8, 7, 6, 9, 10]] * 4, "adanorm": [[9, 8, 7, 6, 10, 10]] * 4}
-    runs = [
-        compose_experiment(["task=de-en", "scale=smoke", f"norm={norm}", f"runs={tmp_path}"])
-        for norm in counts
-    ]
-    for run, of in zip(runs, counts.values(), strict=True):
-        record(run, counted={"bleu": of})
+    runs = [run_of(norm, tmp_path, task="de-en") for norm in PAIR]
+    for run, length in zip(runs, (9, 10), strict=True):
+        record(run, counted={"bleu": [[9, 8, 7, 6, length, 10]] * 4})
     one = known(compared_by_example([[run] for run in runs], "bleu"))
     assert one.parts["precision"] < 0 < one.parts["brevity penalty"]
     scores = [known(reader.result(run.folder())).test_score("bleu") for run in runs]
@@ -168,14 +154,14 @@ def test_seeds_until_decided_allow_for_the_noise_of_examples(
 
         def fail(runs: Sequence[Run]) -> list[Planned]:
             chosen.extend(runs)
-            return [Planned("", run_of(PAIR[0], folder), [])]
+            return [Planned("", run_of("adanorm", folder), [])]
 
         records = partial(on_record, scales={"rt": "smoke"}, runs=str(folder))
         run_until_decided([Followed("rt", "adanorm", "layernorm")], fail, records, most=8, at_once=1)
         return chosen
 
-    write(tmp_path / "with", SEEDS)
-    write(tmp_path / "without", SEEDS, counted=False)
+    for name in ("with", "without"):
+        write(tmp_path / name, range(1, 7), counted=name == "with")
     assert next_runs(tmp_path / "without") == []
     assert "decided: RT, AdaNorm beside LayerNorm: better" in capsys.readouterr().out
     assert {run.seed for run in next_runs(tmp_path / "with")} == {7}
