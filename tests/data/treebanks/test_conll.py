@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.data.treebanks.conll import load_treebank, read_treebank
+from adanorm.data.treebanks.conll import load_treebank, read_sample, read_treebank
 from adanorm.data.treebanks.encoding import Vocabulary, read_vectors
 from adanorm.data.treebanks.trees import is_projective, problem, projectivized
 from tests.trees import any_tree, dominates, projective
@@ -103,13 +104,6 @@ def test_projectivity_is_that_every_head_dominates_what_lies_between(count: int,
         assert (lifted == tree) == covered
 
 
-def test_the_shortest_crossing_arc_is_lifted() -> None:
-    """Word 2 hangs on 4 across 3, which hangs on the root's word: 2 goes to 4's head, 1."""
-    (tree,) = read_treebank(b"a\tX\t0\nb\tX\t4\nc\tX\t1\nd\tX\t1\n", "a.dp", "xpos")
-    assert not is_projective(tree.heads)
-    assert projectivized(tree).heads == (0, 1, 1, 1)
-
-
 def test_of_several_crossing_arcs_the_shortest_is_lifted_first() -> None:
     def crossing(heads: tuple[int, ...]) -> list[tuple[int, int]]:
         """The length and the word of each arc over a word that its head does not dominate."""
@@ -141,12 +135,11 @@ def test_what_the_oracle_cannot_follow_is_counted_and_stays_in_the_evaluation(tm
         (tmp_path / split).write_text(crossing + 2 * plain)
     files = [f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
     skipping = Parsing(parser(*files))
-    assert skipping.inspection.counts["train"] == {
-        "sentences": 3, "words": 8, "non_projective": 1, "without_transitions": 1, "transitions": 8,
-    }  # fmt: skip
+    counts = {"sentences": 3, "words": 8, "non_projective": 1, "without_transitions": 1, "transitions": 8}
+    assert skipping.inspection.counts["train"] == counts
     lifting = Parsing(parser(*files, "data.non_projective=projectivize"))
-    assert lifting.inspection.counts["train"]["transitions"] == 16
-    assert lifting.inspection.counts["valid"]["transitions"] == 8
+    transitions = [lifting.inspection.counts[split]["transitions"] for split in ("train", "valid")]
+    assert transitions == [16, 8]
     assert [len(skipping.trees[split]) for split in ("valid", "test")] == [3, 3]
 
 
@@ -205,6 +198,25 @@ def test_a_treebank_that_cannot_be_had_is_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_the_sample_of_the_penn_treebank_is_split_by_file_number_or_into_five_folds(tmp_path: Path) -> None:
+    path = tmp_path / "dependency_treebank.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        for number in range(1, 200):  # each file has a word, its number
+            made.writestr(f"dependency_treebank/wsj_{number:04}.dp", f"{number}\tNN\t0\n")
+    whole, *folds = (
+        {split: [int(tree.words[0]) for tree in trees] for split, trees in read_sample(path, fold).items()}
+        for fold in (None, 1, 2, 3, 4, 5)
+    )
+    assert whole == {"train": [*range(1, 160)], "valid": [*range(160, 180)], "test": [*range(180, 200)]}
+    assert sorted(number for fold in folds for number in fold["test"]) == [*range(1, 200)]
+    for fold in folds:
+        assert sorted(fold["train"] + fold["valid"] + fold["test"]) == [*range(1, 200)]
+        assert len(fold["valid"]) == 20
+    assert folds[4]["valid"] == [*range(1, 21)], "behind the last file comes the first"
+    with pytest.raises(ValueError, match=r"data.fold=2: nothing reads it .* data.source=ptb-sample"):
+        compose_experiment(["task=ptb", "data.fold=2"])
+
+
 def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("2 3\nthe 1 2 3\nof -1 0.5 2e-1\n")
@@ -221,13 +233,5 @@ def test_words_and_tags_that_training_lacks_have_ids_of_their_own() -> None:
     known, other = (read_treebank(text, "a.dp", "xpos") for text in (b"a\tX\t0\nb\tY\t1\n", b"c\tZ\t0\n"))
     vocabulary = Vocabulary.of(known, lowercase=False, min_count=1)
     of_known, of_other = vocabulary.encode(known), vocabulary.encode(other)
-    nothing, root, word = of_other.words.tolist()
-    ids = [
-        nothing,
-        root,
-        word,
-        *of_known.words[2:].tolist(),
-        *of_other.tags.tolist(),
-        *of_known.tags[2:].tolist(),
-    ]
-    assert sorted(ids) == list(range(len(vocabulary)))
+    ids = [*of_other.words, *of_known.words[2:], *of_other.tags, *of_known.tags[2:]]
+    assert sorted(map(int, ids)) == list(range(len(vocabulary)))
