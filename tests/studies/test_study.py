@@ -72,10 +72,8 @@ OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\
     [
         ("overrides: [norm.params.q=1]", "row 'one': norm.params.q=1: adanorm has no such parameter"),
         ("budget: [norm.params.k=a, norm.params.k=0.1]", "row 'one': norm.params.k='a': must be a number"),
-        ("overrides: [norm.params.eps=-1]", "row 'one': norm adanorm: eps=-1"),
         ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
         ("only: [mnist]", "unknown column 'mnist': choose from rt"),
-        ("lr: 1", "rows.one.lr=1: extra inputs are not permitted"),
         ("only: [", "while parsing a flow"),
         ("budget: [training.lr=0.001, training.lr=1e-3]", "training.lr=1e-3 of its budget are one setting"),
     ],

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from adanorm.config.compose import UNTUNED, cached_experiment
 from adanorm.config.digest import digest_of
-from adanorm.config.errors import first_problem
 from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
@@ -105,10 +104,7 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
     options = values.get("options", {})
     for key, text in (given or {}).items():
         (options if key in options else values)[key] = _typed(key, text, options.get(key))
-    try:
-        analysis = Analysis.model_validate(values)
-    except ValidationError as error:
-        raise ValueError(f"analysis {name}: {first_problem(error)}") from None
+    analysis = Analysis.checked(values, f"analysis {name}: ")
     norms = [norm for norm in analysis.norms if ":" not in norm]  # package.module:Class is looked for later
     known = {"task": choices("task"), "norm": [*choices("norm"), *outside_norms()]}
     for kind, entries in (("task", [*analysis.tasks, *analysis.task_overrides]), ("norm", norms)):

@@ -9,10 +9,8 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from pydantic import ValidationError
-
 from adanorm.config.data_sections import FULL_SIZE
-from adanorm.config.errors import first_problem, is_of_hydra, one_line
+from adanorm.config.errors import is_of_hydra, one_line
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import GROUPS, parsed, plain_value, prepare_overrides
 from adanorm.config.paths import CONF, choices
@@ -179,10 +177,7 @@ def parse_experiment(values: Values, chosen: Values | None = None) -> Experiment
     given = deepcopy(values)
     if values["updates"] is not None:
         as_dry_run(values)
-    try:
-        run = Experiment.model_validate(values)
-    except ValidationError as error:
-        raise ValueError(first_problem(error)) from None
+    run = Experiment.checked(values)
     if chosen is not None:
         check_readers(run, given, chosen)
     return run

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.outside_norms import outside_norms
@@ -22,6 +22,7 @@ FIXED = ("task", "norm", "seed", "scale", "runs", *OF_SEVERAL, "updates", "norm.
 FIXED_WITHIN = ("task", "hydra")  # sections in which nothing may change
 # Settings that leave the cells of a grid as they are, in a spelling that has one reading.
 SETTING = r"((data|model|training|decoding|segments|norm\.(params|placement|numerics))[\w.]*|preset)=[\w.-]+"
+Given = TypeVar("Given", bound=Sequence[str])
 _SCALARS = {"true": True, "false": False, "null": None}
 
 
@@ -38,11 +39,12 @@ def assigned(key: str, value: str) -> str:
     return f"{key}={quoted(value)}"
 
 
-def check_each_once(overrides: Iterable[str]) -> None:
-    """Raise ValueError where a key is given twice: it would not be clear which value counts."""
+def check_each_once(overrides: Given) -> Given:
+    """Return overrides as they are; raises ValueError where a key is given twice."""
     keys = [key.lstrip("+") for key, equals, _ in (text.partition("=") for text in overrides) if equals]
     if twice := next((key for key in keys if keys.count(key) > 1), None):
         raise ValueError(f"{twice} is given twice")
+    return overrides
 
 
 def differences(lines: Sequence[Sequence[str]]) -> list[str]:
@@ -180,8 +182,8 @@ def plain_value(override: str) -> Any:
     return reading.value()
 
 
-def check_fixed(overrides: Sequence[str]) -> None:
-    """Raise ValueError for an override, in any spelling, of what tells the cells of a grid apart.
+def check_fixed(overrides: Given) -> Given:
+    """Return overrides; raises ValueError for one, in any spelling, of what tells the cells of a grid apart.
 
     Nor may one refer to another setting, such as the seed: the runs of a cell differ in their seed alone.
     """
@@ -194,3 +196,4 @@ def check_fixed(overrides: Sequence[str]) -> None:
         for key in (reading.key_or_group, reading.package or ""):
             if key.partition(".")[0] in FIXED_WITHIN or key in FIXED:
                 raise ValueError(f"{override}: may not change the {key} of a run: the grid says it")
+    return overrides

@@ -5,10 +5,12 @@ The YAML under conf/ holds the values and their sources.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import ValidationError
 
+from adanorm.config.errors import first_problem
 from adanorm.config.outside_norms import find_outside, outside_code
 from adanorm.metrics.table import METRICS
 
@@ -45,6 +47,14 @@ class Config(BaseModel):
     """A part of the configuration: immutable, no unknown keys, no infinities."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def checked(cls, values: Any, name: str = "") -> Self:
+        """Return the section that values make; raises ValueError, `name` in front, for one that cannot be."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ValueError(f"{name}{first_problem(error)}") from None
 
     @model_validator(mode="before")
     @classmethod

@@ -13,9 +13,8 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import ValidationError
 
-from adanorm.config.errors import first_problem, one_line
+from adanorm.config.errors import one_line
 from adanorm.config.paths import CONF, choices, install_command
 from adanorm.config.sections import Config
 from adanorm.runs.devices import check_devices
@@ -90,10 +89,7 @@ def load_facts(launcher: str) -> LauncherFacts:
     if launcher not in choices("launcher"):
         raise ValueError(f"unknown launcher {launcher!r}: choose from {', '.join(choices('launcher'))}")
     written = yaml.safe_load((CONF / "launcher" / f"{launcher}.yaml").read_text("utf-8"))
-    try:
-        return LauncherFacts.model_validate(written.get("launcher", {}))
-    except ValidationError as error:
-        raise ValueError(f"conf/launcher/{launcher}.yaml: launcher.{first_problem(error)}") from None
+    return LauncherFacts.checked(written.get("launcher", {}), f"conf/launcher/{launcher}.yaml: launcher.")
 
 
 def choose_launch(

@@ -145,7 +145,7 @@ def standing(comparison: Followed, record: Evidence, most: int) -> Standing:
 
 
 def closing_look(norms: Pair) -> int | None:
-    """Return the look at which the margin or the paper's gap closes a comparison with the registered power."""
+    """Return the look at which margin or paper's gap close a comparison with the registered power."""
     if norms.prospect is None or norms.comparison is None:
         return None
     counts = [norms.prospect.to_equate]

@@ -66,15 +66,13 @@ def _cuda() -> dict[str, Any]:
     import torch
 
     nccl: Any = torch.cuda.nccl.version() if torch.distributed.is_nccl_available() else ()  # type: ignore[no-untyped-call]
+    products, convolutions = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     return {
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
         "nccl": ".".join(map(str, nccl)) or None,
         "driver": driver_version(),
-        "tf32": {
-            "products": torch.backends.cuda.matmul.allow_tf32,
-            "convolutions": torch.backends.cudnn.allow_tf32,
-        },
+        "tf32": {"products": products, "convolutions": convolutions},
     }
 
 

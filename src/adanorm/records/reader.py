@@ -20,21 +20,7 @@ from adanorm.config.errors import one_line
 from adanorm.config.experiment import Experiment
 from adanorm.config.portable import VARIABLE
 from adanorm.files import whole
-from adanorm.records import store
-from adanorm.records.check import (
-    COUNTS,
-    FILES,
-    NAME,
-    OUTPUTS,
-    check,
-    counts_of,
-    environment_of,
-    json_object,
-    outputs_digest,
-    rows_of,
-    settings_of,
-    unpacked,
-)
+from adanorm.records import check, store
 from adanorm.records.result import AnalysisResult, Ended, Result
 
 if TYPE_CHECKING:
@@ -58,7 +44,7 @@ def seed_series(seed: int) -> int:
 @cache
 def _settings(text: str) -> dict[str, Any]:
     """Return the settings of a config.yaml without its seed: most runs differ in nothing else."""
-    return settings_of(text)
+    return check.settings_of(text)
 
 
 class Record:
@@ -77,7 +63,7 @@ class Record:
             return self.line.names()
         code = (path for path in sorted(self.folder.glob("code/**/*")) if path.is_file())
         return [
-            *(name for name in (*FILES, "result.json") if self.has(name)),
+            *(name for name in (*check.FILES, "result.json") if self.has(name)),
             *(path.relative_to(self.folder).as_posix() for path in code),
         ]
 
@@ -124,14 +110,14 @@ class Record:
             wrong = error.errors()[0]
             raise ValueError(f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}") from None
         if line is None:  # a kept record was checked when it was kept, and its line has a checksum of all
-            check(self.folder, self.content, ended)
+            check.check(self.folder, self.content, ended)
         return ended
 
     @property
     def values(self) -> dict[str, Any] | None:
         """What result.json says, unchecked; None where it says nothing."""
         try:
-            return json_object("result.json", self.content("result.json") or b"")
+            return check.json_object("result.json", self.content("result.json") or b"")
         except (OSError, ValueError):
             return None
 
@@ -140,14 +126,14 @@ class Record:
         """What makes the run the run it is, as config.yaml has it."""
         text = self.text("config.yaml")
         if (line := SEED_LINE.search(text)) is None:
-            return settings_of(text)
+            return check.settings_of(text)
         return {**_settings(text[: line.start()] + text[line.end() :]), "seed": int(line[1])}
 
     @cached_property
     def environment(self) -> dict[str, Any]:
         """What the run was computed with: commit, packages, device; empty where nothing says."""
         try:
-            return environment_of(self.content("environment.json") or b"{}")
+            return check.environment_of(self.content("environment.json") or b"{}")
         except ValueError:
             return {}
 
@@ -170,7 +156,7 @@ class Record:
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a file of JSON lines; raises ValueError, which names a line that is none."""
         if name not in self._rows:
-            self._rows[name] = rows_of(name, self.content(name) or b"")
+            self._rows[name] = check.rows_of(name, self.content(name) or b"")
         return self._rows[name]
 
     def outputs(self) -> list[str]:
@@ -180,14 +166,14 @@ class Record:
 
     def _outputs(self) -> bytes:
         try:
-            return unpacked(self.content(OUTPUTS) or b"")
+            return check.unpacked(self.content(check.OUTPUTS) or b"")
         except ValueError as error:
             raise ValueError(f"{self.folder}: {error}") from None
 
     @cached_property
     def outputs_digest(self) -> str:
         """The digest of the test set's outputs, by which a comparison by examples names what it compares."""
-        return str(self.line.values.get("outputs")) if self.line else outputs_digest(self._outputs())
+        return str(self.line.values.get("outputs")) if self.line else check.outputs_digest(self._outputs())
 
     @cached_property
     def counts(self) -> dict[str, Counts]:
@@ -195,12 +181,12 @@ class Record:
 
         After a warning also where it is of other outputs, or makes other scores than those on record.
         """
-        text = self.line.beside(COUNTS) if self.line else self.text(COUNTS)
+        text = self.line.beside(check.COUNTS) if self.line else self.text(check.COUNTS)
         ended = self.ended
         if not text or not isinstance(ended, Result) or ended.status != "done":
             return {}
         try:
-            return counts_of(text.encode(), self.outputs_digest, ended.test or {})
+            return check.counts_of(text.encode(), self.outputs_digest, ended.test or {})
         except ValueError as error:
             warnings.warn(f"{self.folder}: its examples are not counted: {error}", stacklevel=1)
             return {}
@@ -216,7 +202,7 @@ def record(folder: Path) -> Record:
         return kept
     if not (folder / "result.json").exists():
         return kept or Record(folder)
-    return _live(folder, tuple(_state(folder / name) for name in ("result.json", *FILES)))
+    return _live(folder, tuple(_state(folder / name) for name in ("result.json", *check.FILES)))
 
 
 @cache
@@ -292,7 +278,7 @@ def curve(folder: Path, name: str) -> list[float]:
 def runs_on_record(run: Experiment) -> list[Experiment]:
     """Return the runs of a run's series that differ from it in their seed alone and are there, by seed."""
     present = names(run.folder().parent)
-    of_scale = (named for name in present if (named := NAME.fullmatch(name)) and named[1] == run.scale)
+    of_scale = (named for name in present if (named := check.NAME.fullmatch(name)) and named[1] == run.scale)
     seeds = {seed for named in of_scale if seed_series(seed := int(named[2])) == seed_series(run.seed)}
     alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
     return [other for other in alike if other.folder().name in present]

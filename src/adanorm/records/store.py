@@ -130,7 +130,7 @@ def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def append(file: Path, run: str, contents: Mapping[str, bytes]) -> bool:
-    """Add a record to a file of the store and return whether it is new; another of its name is a ValueError."""
+    """Add a record to a file of the store; return whether it is new. Another of its name is a ValueError."""
     added = as_lines(run, contents)
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_name(f"{file.name}.lock")):

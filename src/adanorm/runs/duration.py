@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -65,10 +64,9 @@ def _seconds_of_a_unit(task: Path, scale: str) -> float | None:
         if not record.folder.name.startswith(f"{scale}-") or not isinstance(result, Result):
             continue
         if result.status == "done" and result.seconds_alone:
-            settings = record.text("config.yaml")
-            lengths = dict(re.findall(r"^ +(max_epochs|max_updates): (\d+)$", settings, re.M))
-            length = lengths.get("max_epochs") or lengths.get("max_updates") or 1
+            training = record.identity["training"]
+            length = training.get("max_epochs") or training.get("max_updates") or 1
             is_of_here = record.environment.get("device") == processor()
-            seconds[is_of_here].append(result.seconds_alone / int(length))
+            seconds[is_of_here].append(result.seconds_alone / length)
     known = seconds[True] or seconds[False]
     return median(known) if known else None

@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from adanorm.config.errors import first_problem
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_each_once, check_fixed
 from adanorm.config.paths import CONF, choices
@@ -16,16 +15,6 @@ from adanorm.config.sections import Config, EachOnce, Seeds
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records.published import published_tasks
 from adanorm.studies.rule import Rule
-
-
-def _leave_the_grid_alone(overrides: tuple[str, ...]) -> tuple[str, ...]:
-    check_fixed(overrides)
-    return overrides
-
-
-def _set_each_key_once(overrides: tuple[str, ...]) -> tuple[str, ...]:
-    check_each_once(overrides)
-    return overrides
 
 
 def _in_one_line(text: str) -> str:
@@ -43,8 +32,8 @@ def _in_one_column(label: str) -> str:
 Line = Annotated[str, AfterValidator(_in_one_line)]
 Label = Annotated[Line, AfterValidator(_in_one_column)]
 # In Hydra's syntax; none may make a cell's runs another cell's.
-Changes = Annotated[tuple[str, ...], AfterValidator(_leave_the_grid_alone)]
-Overrides = Annotated[Changes, AfterValidator(_set_each_key_once)]
+Changes = Annotated[tuple[str, ...], AfterValidator(check_fixed)]
+Overrides = Annotated[Changes, AfterValidator(check_each_once)]
 Budget = Annotated[Changes, EachOnce]  # one is tried at a time
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
@@ -163,9 +152,7 @@ def load_study(name: str) -> Study:
         written = read_yaml_file(file)
         if not isinstance(written, dict):
             raise ValueError(f"holds no keys such as {', '.join(list(Study.model_fields)[:5])}")
-        study = Study.model_validate(written)
-    except ValidationError as error:
-        raise ValueError(f"study {name}: {first_problem(error)}") from None
+        study = Study.checked(written)
     except ValueError as error:
         raise ValueError(f"study {name}: {error}") from None
     rows = study.rows.values()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from adanorm.config.digest import digest_of
-from adanorm.config.errors import first_problem
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
 from adanorm.config.yaml_file import read_yaml_file
@@ -166,10 +165,7 @@ class Preregistration(Config):
 @cache
 def preregistration() -> Preregistration:
     """Return the content of conf/claims/paper.yaml; raises ValueError where a value cannot be."""
-    try:
-        return Preregistration.model_validate(read_yaml_file(CONF / "claims" / "paper.yaml"))
-    except ValidationError as error:
-        raise ValueError(f"conf/claims/paper.yaml: {first_problem(error)}") from None
+    return Preregistration.checked(read_yaml_file(CONF / "claims" / "paper.yaml"), "conf/claims/paper.yaml: ")
 
 
 def claimed_pairs(task: str) -> list[Norms]:
