@@ -50,13 +50,6 @@ def left(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("listed")
-def test_a_download_is_verified_and_kept(tmp_path: Path, server: Server) -> None:
-    for _ in range(2):
-        assert got(places(tmp_path, server.url)) == CONTENT
-    assert server.asked == [None], "the second time nothing is downloaded"
-
-
-@pytest.mark.usefixtures("listed")
 def test_a_broken_off_download_goes_on(tmp_path: Path, server: Server) -> None:
     part = tmp_path / "cache" / "numbers" / "part.numbers.bin"
     part.parent.mkdir(parents=True)
@@ -126,6 +119,7 @@ def test_which_mirror_was_used_is_said_and_the_cache_is_none(
         capsys.readouterr()
         got(places(tmp_path, mirror))
         assert capsys.readouterr().out == said
+    assert server.asked == [None], "the second time nothing is downloaded"
 
 
 def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_exist(

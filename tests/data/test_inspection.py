@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ from adanorm.data.sentences import load_sentences
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.treebanks.conll import inspect_trees, load_treebank
 from tests.data.sections import section_of
-from tests.data.test_readers import idx, images_of, text_of
+from tests.data.test_readers import images_of, text_of, write_corpus, write_images
 from tests.data.translation.test_pairs import data_of, own
 
 
@@ -47,11 +46,9 @@ def test_overlaps_and_copies_are_those_of_counting_by_hand(parts: Sequence[Seque
 GOOD = [f"{'pos' if number % 2 else 'neg'}\tfilm number {number}" for number in range(40)]
 
 
-def sentences(folder: Path, train: list[str], valid: list[str], test: list[str]) -> Inspection:
-    for split, lines in zip(SPLITS, (train, valid, test), strict=True):
-        (folder / f"{split}.tsv").write_text("".join(f"{line}\n" for line in lines))
-    own = [f"data.{split}={folder / f'{split}.tsv'}" for split in SPLITS]
-    return load_sentences(text_of(*own, "data.batch_tokens=60")).inspection
+def sentences(folder: Path, *splits: list[str]) -> Inspection:
+    texts = {split: "".join(f"{line}\n" for line in part) for split, part in zip(SPLITS, splits, strict=True)}
+    return load_sentences(text_of(*write_corpus(folder, **texts), "data.batch_tokens=60")).inspection
 
 
 def test_sentences_of_ones_own_that_leak_are_told_in_one_line(tmp_path: Path) -> None:
@@ -93,11 +90,7 @@ def test_a_header_that_has_become_a_class_is_told(tmp_path: Path) -> None:
 
 
 def own_images(folder: Path, train: list[int], test: list[int]) -> Splits:
-    random = np.random.default_rng(0)
-    for name, labels in (("train", train), ("t10k", test)):
-        images = random.integers(0, 256, (len(labels), 28, 28)).astype(np.uint8)
-        (folder / f"{name}-images-idx3-ubyte").write_bytes(idx(images))
-        (folder / f"{name}-labels-idx1-ubyte").write_bytes(idx(np.array(labels, np.uint8)))
+    write_images(folder, train, test)
     return load_images(images_of(f"data.path={folder}", "data.valid_size=4", "data.batch_size=4"))
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import struct
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import pytest
 import torch
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import IDX_NAMES, ImagesConfig, TextConfig
+from adanorm.config.data_sections import SPLITS, ImagesConfig, TextConfig
 from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences, read_sst
 from tests.data.sections import section_of
+
+zipped = partial(gzip.compress, mtime=0)
 
 
 def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
@@ -22,13 +25,13 @@ def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
     return header + values.tobytes()
 
 
-def write_idx_set(folder: Path) -> None:
-    random = np.random.default_rng(0)
-    for name in IDX_NAMES:
-        count = 60 if name.startswith("train") else 20
-        shape = (count, 28, 28) if "images" in name else (count,)
-        values = random.integers(0, 256 if "images" in name else 4, shape).astype(np.uint8)
-        (folder / f"{name}.gz").write_bytes(gzip.compress(idx(values)))
+def write_images(folder: Path, train: Sequence[int], test: Sequence[int]) -> None:
+    """Write images with these labels, each of one value: its number in training, that and 100 in the test."""
+    for name, labels, first in (("train", train, 0), ("t10k", test, 100)):
+        images = np.zeros((len(labels), 28, 28), np.uint8)
+        images += np.arange(first, first + len(labels), dtype=np.uint8)[:, None, None]
+        (folder / f"{name}-images-idx3-ubyte.gz").write_bytes(zipped(idx(images)))
+        (folder / f"{name}-labels-idx1-ubyte.gz").write_bytes(zipped(idx(np.array(labels, np.uint8))))
 
 
 def images_of(*overrides: str) -> ImagesConfig:
@@ -40,27 +43,14 @@ def text_of(*overrides: str) -> TextConfig:
 
 
 def test_the_first_training_images_validate_and_the_test_images_test(tmp_path: Path) -> None:
-    for part, count in (("train", 12), ("t10k", 6)):
-        images = np.arange(count, dtype=np.uint8)[:, None, None] + np.zeros((count, 28, 28), np.uint8)
-        images += 100 * (part == "t10k")
-        labels = np.arange(count, dtype=np.uint8) % 3
-        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
-        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(labels)))
-    plain = ("data.valid_size=4", "data.mean=0", "data.std=1")
-    splits = load_images(images_of(f"data.path={tmp_path}", *plain))
-    found = {
-        split: (255 * splits[split].batch(np.arange(len(splits[split]))).inputs[:, 0, 5, 7])
-        .round()
-        .int()
-        .tolist()
-        for split in ("train", "valid", "test")
-    }
-    assert found == {"train": [*range(4, 12)], "valid": [0, 1, 2, 3], "test": [*range(100, 106)]}
-    targets = {split: splits[split].targets.tolist() for split in found}
-    assert targets == {split: [number % 100 % 3 for number in numbers] for split, numbers in found.items()}
+    write_images(tmp_path, [0, 1, 2] * 4, [0, 1, 2] * 2)
+    splits = load_images(images_of(f"data.path={tmp_path}", "data.valid_size=4", "data.mean=0", "data.std=1"))
+    for split, numbers in (("train", range(4, 12)), ("valid", range(4)), ("test", range(100, 106))):
+        batch = splits[split].batch(np.arange(len(splits[split])))
+        assert (255 * batch.inputs[:, 0, 5, 7]).round().tolist() == list(numbers)
+        assert batch.targets.tolist() == [number % 100 % 3 for number in numbers]
 
 
-zipped = partial(gzip.compress, mtime=0)
 WHOLE = idx(np.zeros((60, 28, 28), np.uint8))
 
 
@@ -77,7 +67,7 @@ WHOLE = idx(np.zeros((60, 28, 28), np.uint8))
     ],
 )
 def test_a_broken_image_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
-    write_idx_set(tmp_path)
+    write_images(tmp_path, [0, 1] * 30, [0, 1])
     (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(content)
     with pytest.raises(ValueError, match=message):
         load_images(images_of(f"data.path={tmp_path}", "data.valid_size=10"))
@@ -117,9 +107,10 @@ LINES = "pos\ta good film\nneg\ta bad film\npos\tgood , good\nneg\tbad film\n"
 
 
 def write_corpus(folder: Path, **lines: str) -> list[str]:
-    for split in ("train", "valid", "test"):
-        (folder / f"{split}.tsv").write_text(lines.get(split, LINES))
-    return [f"data.{split}={folder / f'{split}.tsv'}" for split in ("train", "valid", "test")]
+    for split in SPLITS:
+        content = lines.get(split, LINES).encode("utf-8", "surrogateescape")
+        (folder / f"{split}.tsv").write_bytes(content)
+    return [f"data.{split}={folder / f'{split}.tsv'}" for split in SPLITS]
 
 
 def test_ones_own_text_is_read(tmp_path: Path) -> None:
@@ -137,16 +128,15 @@ def test_ones_own_text_is_read(tmp_path: Path) -> None:
     [
         ({"train": "pos a good film\n"}, r"train.tsv, line 1: expected `label<TAB>sentence`"),
         ({"valid": LINES + "pos\t \n"}, r"valid.tsv, line 5: expected"),
-        (
-            {"valid": LINES + "pos\ta good\tfilm\n"},
-            r"valid.tsv, line 5: expected .*, found 'pos.ta good.tfilm",
-        ),
+        ({"valid": LINES + "pos\ta\tfilm\n"}, r"valid.tsv, line 5: expected .*, found 'pos.ta.tfilm"),
         ({"test": LINES.replace("\n", "\r")}, r"test.tsv, line 1: a carriage return within a line"),
         ({"valid": ""}, r"valid.tsv: holds no line"),
+        ({"train": f"{LINES}pos\tcaf\udce9\n"}, r"train.tsv, line 5: not UTF-8"),
         (
-            {"test": LINES + "pos\t" + 5001 * "good "},
-            r"test.tsv, line 5: 5,001 words: a sentence has at most",
+            {"train": LINES.encode("utf-16-le").decode()},
+            r"train.tsv, line 1: not UTF-8 \(a NUL",
         ),
+        ({"test": LINES + "pos\t" + 5001 * "good "}, r"test.tsv, line 5: 5,001 words: a sentence has at"),
         ({"test": "meh\tso so\n"}, "test: label 'meh' is not among the training labels"),
         ({"train": "pos\tgood\npos\tfine\n"}, "one label, 'pos'"),
     ],
@@ -166,21 +156,11 @@ def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, coun
         load_sentences(data.model_copy(update={"min_count": 9}))
 
 
-def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
-    own = write_corpus(tmp_path)
-    (tmp_path / "train.tsv").write_bytes(LINES.encode() + b"pos\tcaf\xe9\n")
-    with pytest.raises(ValueError, match=r"train.tsv, line 5: not UTF-8"):
-        load_sentences(text_of(*own))
-    (tmp_path / "train.tsv").write_bytes(LINES.encode("utf-16-le"))
-    with pytest.raises(ValueError, match=r"train.tsv, line 1: not UTF-8 \(a NUL, as UTF-16 has\)"):
-        load_sentences(text_of(*own))
-
-
 def test_own_files_identify_a_run_by_content_not_by_place(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    first = compose_experiment(["task=rt", *write_corpus(tmp_path / "a")])
-    moved = compose_experiment(["task=rt", *write_corpus(tmp_path / "b")])
+    places = [tmp_path / name for name in "ab"]
+    for place in places:
+        place.mkdir()
+    first, moved = (compose_experiment(["task=rt", *write_corpus(place)]) for place in places)
     assert first.digest() == moved.digest() != compose_experiment(["task=rt"]).digest()
     changed = compose_experiment(["task=rt", *write_corpus(tmp_path / "b", test="neg\tbad\n")])
     assert changed.digest() != first.digest()
