@@ -121,10 +121,10 @@ def _is_listed(override: str, norms: Sequence[str]) -> bool:
     key, _, value = override.removeprefix("norm.params.").partition("=")
     if any(key in (read_yaml_file(CONF / "norm" / f"{norm}.yaml")["params"] or {}) for norm in norms):
         return True
-    from adanorm.norms.registry import parameters_of
+    from adanorm.norms.registry import NORMS, parameters_of
 
     for norm in norms:
-        if key not in (takes := parameters_of(norm)):
+        if key not in (takes := parameters_of(NORMS[norm])):
             known = f"it takes {', '.join(takes)}" if takes else "it takes none"
             raise ValueError(f"norm.params.{key}={value}: {norm} has no such parameter; {known}")
     return False

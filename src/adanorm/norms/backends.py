@@ -72,7 +72,7 @@ def describe(norm: Norm, backend: str, device: str, dtype: torch.dtype = torch.f
         return f"eager: {type(norm).__name__} has no kernels of ours"
     if backend == "eager":
         return "eager: as asked"
-    missing = MISSING[device] if device in COMPILERS else f"no kernels for {device}"
+    missing = MISSING.get(device, f"no kernels for {device}")
     if missing is None:
         if dtype not in DTYPES:
             return f"eager: {str(dtype).removeprefix('torch.')}"

@@ -84,8 +84,12 @@ class Norm(nn.Module):
         if x.is_nested:
             examples = [self(example.unsqueeze(0)).squeeze(0) for example in x.unbind()]
             return torch.nested.as_nested_tensor(examples, layout=x.layout)
-        check_floating_point(x)
+        self.check(x)
         return super().__call__(x, *rows)
+
+    def check(self, x: Tensor) -> None:
+        """Raise NotImplementedError or ValueError for an x that this norm is not of."""
+        check_floating_point(x)
 
     def _apply(self, *arguments: Any, **options: Any) -> Any:
         """Move or cast this norm, and with it the one whose place it took."""
@@ -162,11 +166,16 @@ class Affine(Gained):
         self.gain_less_one = gain_less_one(dim, gain=gain) if zero_centered else None
         self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
 
-    def check_features(self, x: Tensor) -> None:
-        """Raise ValueError where the last axis of x is not H."""
+    def check(self, x: Tensor) -> None:
+        """Raise ValueError where the last axis of x is not H, or no axis has the positions that it needs."""
+        super().check(x)
         if x.shape[-1:] != (self.dim,):
             shown = f"has {x.shape[-1]}" if x.dim() else "is missing: x has no"
             raise ValueError(f"{type(self).__name__}({self.dim}): the last axis {shown} features")
+        if self.needs_positions and x.dim() < 3:
+            raise ValueError(
+                f"{type(self).__name__}: x {tuple(x.shape)} has no positions between batch and features"
+            )
 
 
 def gain_less_one(*shape: int, gain: bool) -> nn.Parameter:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -84,13 +85,7 @@ def deviation(variance: Tensor, features: int, member: Member) -> Tensor:
 @cache
 def _kernels(device: str) -> Any:
     """Return the module with the kernels `forward` and `backward` of a type of device."""
-    if device == "cuda":
-        from adanorm.norms.kernels import triton_rows
-
-        return triton_rows
-    from adanorm.norms.kernels import numba_rows
-
-    return numba_rows
+    return import_module(f"adanorm.norms.kernels.{'triton_rows' if device == 'cuda' else 'numba_rows'}")
 
 
 class _Fused(torch.autograd.Function):

@@ -71,33 +71,23 @@ class BatchNorm(Affine):
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
-        self.check_features(x)
-        if self.needs_positions and x.dim() < 3:
-            raise ValueError(f"over=examples: x {tuple(x.shape)} has no positions")
         if not self.needs_positions:
-            has_few = x.numel() < 2 * self.dim
-            if not self.training or (has_few and not self.synchronized):
-                return self._by_running_values(x)
+            flat = x.reshape(-1, self.dim)
+            if not self.training or (len(flat) < 2 and not self.synchronized):
+                affine, running = (self.weight, self.bias), (self.running_mean, self.running_var)
+                return nn.functional.batch_norm(flat, *running, *affine, eps=self._eps).view(x.shape)
             if rows is None and not self.synchronized:
-                return self._by_torch(x)
+                return self._by_torch(flat).view(x.shape)
         return self.affine(self._by_moments(x, rows), x)
 
-    def _by_torch(self, x: Tensor) -> Tensor:
+    def _by_torch(self, flat: Tensor) -> Tensor:
         """Return the same by torch's kernel, where every row counts and there is one process."""
-        flat = x.reshape(-1, self.dim)
         z, mean, inverse_std = torch.native_batch_norm(
             flat, self.weight, self.bias, None, None, training=True, momentum=0.0, eps=self._eps
         )
         variance = inverse_std.detach().pow(-2) - self._eps
         self._move(mean, variance.clamp(min=0), len(flat) / (len(flat) - 1))
-        return z.view(x.shape)
-
-    def _by_running_values(self, x: Tensor) -> Tensor:
-        flat = x.reshape(-1, self.dim)
-        z = nn.functional.batch_norm(
-            flat, self.running_mean, self.running_var, self.weight, self.bias, eps=self._eps
-        )
-        return z.view(x.shape)
+        return z
 
     def _by_moments(self, x: Tensor, rows: Tensor | None) -> Tensor:
         """Return y (B, ..., H), in float32 at least; of fewer than two rows running values stand in.
@@ -166,8 +156,8 @@ class NoisyBatchNorm(BatchNorm):
     ) -> None:
         super().__init__(dim, eps=eps, momentum=momentum)
         self.synchronized = None  # each process would draw noise of its own
-        limits = {"mean_range": (mean_range, 0), "largest_spread": (largest_spread, 1), "jitter": (jitter, 0)}
-        for name, (value, least) in limits.items():
+        limits = ("mean_range", mean_range, 0), ("largest_spread", largest_spread, 1), ("jitter", jitter, 0)
+        for name, value, least in limits:
             if not least <= value < float("inf"):
                 raise ValueError(f"{name}={value}: must be at least {least:g} and finite")
         self.mean_range, self.largest_spread, self.jitter = mean_range, largest_spread, jitter
@@ -216,7 +206,6 @@ class PowerNorm(Affine):
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
-        self.check_features(x)
         broad = upcast(x)
         psi = (self.running_square + self._eps).sqrt().to(broad.dtype)
         if not self.training or (x.numel() == 0 and not self.synchronized):

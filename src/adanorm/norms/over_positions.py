@@ -39,7 +39,6 @@ class GroupNorm(Affine):
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
-        self.check_features(x)
         wide = upcast(x)
         if not self.depends_on_positions:
             y = self._by_torch(wide.reshape(-1, self.dim)).view(x.shape)
@@ -74,9 +73,3 @@ class InstanceNorm(GroupNorm):
 
     def __init__(self, dim: int, *, eps: float = 1e-5, gain: bool = False, bias: bool = False) -> None:
         super().__init__(dim, groups=dim, eps=eps, gain=gain, bias=bias)
-
-    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
-        if x.dim() < 3:
-            raise ValueError(f"InstanceNorm: x {tuple(x.shape)} has no positions between batch and features")
-        return super().forward(x, rows)

@@ -111,7 +111,13 @@ def norm_factory(norm: NormSettings) -> NormFactory:
         raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}")
     cls = as_norm(NORMS[norm.name] if outside is None else outside)
     settings = _settings(cls, norm, is_outside=outside is not None)
-    return NormFactory(cls, settings, _trial(norm.name, cls, settings))
+    # Groups, where there are such, must divide the features.
+    groups = inspect.signature(cls).parameters.get("groups")
+    features = 1 if groups is None else int(settings.get("groups", groups.default) or 1)
+    try:
+        return NormFactory(cls, settings, cls(2 * features, **settings))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"norm {norm.name}: {error}") from None
 
 
 def reads(cls: type[Norm], setting: str) -> bool:
@@ -119,19 +125,15 @@ def reads(cls: type[Norm], setting: str) -> bool:
     return setting in inspect.signature(cls).parameters
 
 
-def parameters_of(name: str) -> list[str]:
-    """Return the names of the parameters that a norm of the suite takes."""
-    return _parameters(NORMS[name])
-
-
-def _parameters(cls: type[Norm]) -> list[str]:
+def parameters_of(cls: type[Norm]) -> list[str]:
+    """Return the names of the parameters that a class of norms takes."""
     return [key for key in inspect.signature(cls).parameters if key not in ("dim", "numerics", "backend")]
 
 
 def _settings(cls: type[Norm], norm: NormSettings, *, is_outside: bool) -> dict[str, Any]:
     """Return the keyword arguments of a norm's class."""
     signature = inspect.signature(cls).parameters
-    accepted, settings = _parameters(cls), dict(norm.params)
+    accepted, settings = parameters_of(cls), dict(norm.params)
     for key, value in settings.items():
         if key not in accepted:
             takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
@@ -149,16 +151,6 @@ def _settings(cls: type[Norm], norm: NormSettings, *, is_outside: bool) -> dict[
                 f" those that have one are {readers}"
             )
     return settings
-
-
-def _trial(name: str, cls: type[Norm], settings: Mapping[str, Any]) -> Norm:
-    signature = inspect.signature(cls).parameters
-    # Groups, where there are such, must divide the features.
-    groups = settings.get("groups", signature["groups"].default) if "groups" in signature else 1
-    try:
-        return cls(2 * int(groups or 1), **settings)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"norm {name}: {error}") from None
 
 
 def _check_type(key: str, value: Any, default: Any) -> None:

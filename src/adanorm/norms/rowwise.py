@@ -36,7 +36,6 @@ class RmsNorm(Affine):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
-        self.check_features(x)
         wide = upcast(x)
         if self.eps_at == "root" and self.counted == self.dim:
             return F.rms_norm(wide, (self.dim,), self.learned_gain, self._eps).to(self.type_with(x))
@@ -83,7 +82,6 @@ class SimpleRmsNorm(RmsNorm):
         """Return z (..., H)."""
         if self.size == "rms":
             return super().forward(x)
-        self.check_features(x)
         return F.normalize(upcast(x), dim=-1, eps=self._eps).to(x.dtype)
 
 
@@ -99,7 +97,6 @@ class PreAffineRmsNorm(RmsNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
-        self.check_features(x)
         return super().forward(x * self.scale)
 
 
@@ -116,7 +113,6 @@ class ScaleNorm(Affine):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
-        self.check_features(x)
         return (self.gain * F.normalize(upcast(x), dim=-1, eps=self._eps)).to(x.dtype)
 
 
@@ -136,7 +132,6 @@ class SeeDNorm(Affine):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
-        self.check_features(x)
         wide = upcast(x)
         # A sum of products: autocast would round a product of matrices.
         scale = torch.tanh((wide * self.beta).sum(-1, keepdim=True)) * self.alpha + self.weight  # type: ignore[operator]
@@ -158,8 +153,7 @@ class GatedNorm(RmsNorm):
             raise ValueError(f"rank={rank}: must be a whole number above 0")
         check_positive(scale=scale)
         self.scale = scale
-        random = _own_stream()
-        self.down, self.up = _drawn(random, int(rank), dim), _drawn(random, dim, int(rank))
+        self.down, self.up = _drawn((int(rank), dim), (dim, int(rank)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
@@ -168,19 +162,16 @@ class GatedNorm(RmsNorm):
         return (y if self.scale == 1 else self.scale * y) * gate
 
 
-def _own_stream() -> torch.Generator:
-    """Return random numbers that follow from torch's seed and take none of torch's own.
+def _drawn(*shapes: tuple[int, int]) -> list[nn.Parameter]:
+    """Return weights of deviation .02 that follow from torch's seed and take none of its random numbers.
 
-    A model's layers then start with the weights that they have under any other norm.
+    A model's layers then start with the weights that they have under any other norm. On the default device,
+    drawn on the CPU wherever that is.
     """
     with torch.random.fork_rng(devices=[]):
-        seed = torch.randint(1 << 62, (), device="cpu")
-        return torch.Generator("cpu").manual_seed(int(seed))
-
-
-def _drawn(random: torch.Generator, *shape: int) -> nn.Parameter:
-    """Return weights of deviation .02 on the default device, drawn on the CPU wherever that is."""
-    return nn.Parameter(torch.empty(shape).copy_(0.02 * torch.randn(shape, generator=random, device="cpu")))
+        random = torch.Generator("cpu").manual_seed(int(torch.randint(1 << 62, (), device="cpu")))
+    drawn = [torch.randn(shape, generator=random, device="cpu") for shape in shapes]
+    return [nn.Parameter(torch.empty(numbers.shape).copy_(0.02 * numbers)) for numbers in drawn]
 
 
 # As in the code of Chen et al. 2025: odd, rising, and all but satursin's kin between -1 and 1.
@@ -212,7 +203,6 @@ class Pointwise(Affine):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
-        self.check_features(x)
         u = self.alpha * upcast(x)
         y = FUNCTIONS[self.function](u if self.shift is None else u + self.shift)
         return self.affine(y, x).to(x.dtype)

@@ -92,11 +92,8 @@ def restore(model: nn.Module) -> tuple[str, ...]:
 
     They have gone along where the model was moved or cast. Raises ValueError where none was swapped.
     """
-    sites = {
-        name: module
-        for name, module in model.named_modules(remove_duplicate=False)
-        if ORIGINAL in module.__dict__
-    }
+    modules = model.named_modules(remove_duplicate=False)
+    sites = {name: module for name, module in modules if ORIGINAL in module.__dict__}
     if not sites:
         raise ValueError("no norm of this model was swapped")
     for name, placed in sites.items():

@@ -16,7 +16,6 @@ from numba import cfunc, njit, types
 
 Kernel = Callable[..., None]
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 UNWRAPPED: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # a sixth of the time to compile
 # Sums may be reordered, which vectorizes them; infinities and NaN keep their meaning.
 # Inlined, or what was just compiled rounds in another way than what comes from the cache later.
@@ -41,29 +40,25 @@ def entry(function: Kernel, takes: str) -> Kernel:
 
     `takes` has a letter of KINDS for each argument.
     """
-    code = _compile(function, types.void(*(KINDS[kind][0] for kind in takes)))
+    # Numba looks at the one file that a function stands in; what is inlined stands in others.
+    function.__qualname__ = f"{function.__name__}_{_sources()}"
+    signature = types.void(*(KINDS[kind][0] for kind in takes))
+    code = _with_a_cache(lambda: cfunc(signature, cache=True)(function))
     _KEPT.append(code)  # its machine code goes when it does
-    address: Any = code.address
-    return ctypes.CFUNCTYPE(None, *(KINDS[kind][1] for kind in takes))(address)  # holds no lock while it runs
+    return ctypes.CFUNCTYPE(None, *(KINDS[kind][1] for kind in takes))(
+        code.address
+    )  # holds no lock while it runs
 
 
 _KEPT: list[Any] = []
 
 
-def _compile(function: Kernel, signature: Any) -> Any:
-    """Return a function compiled, or from Numba's cache."""
-    # Numba looks at the one file that a function stands in; what is inlined stands in others.
-    function.__qualname__ = f"{function.__name__}_{_sources()}"
-    return _with_a_cache(lambda: cfunc(signature, cache=True)(function))
-
-
 def cached_njit(function: F) -> F:
     """Return a function compiled at its first call, or taken from Numba's cache."""
-    dispatcher: Any = _with_a_cache(lambda: njit(cache=True)(function))
-    return dispatcher
+    return _with_a_cache(lambda: njit(cache=True)(function))
 
 
-def _with_a_cache(compile_: Callable[[], T]) -> T:
+def _with_a_cache(compile_: Callable[[], Any]) -> Any:
     try:
         return compile_()
     except RuntimeError as error:
@@ -87,7 +82,5 @@ def _temporary_folder() -> Path:
 @cache
 def _sources() -> str:
     """Return eight hexadecimal digits that change with any file of kernels."""
-    digest = hashlib.sha256()
-    for path in sorted(SOURCES.glob("*/kernels/*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:8]
+    sources = b"".join(path.read_bytes() for path in sorted(SOURCES.glob("*/kernels/*.py")))
+    return hashlib.sha256(sources).hexdigest()[:8]
