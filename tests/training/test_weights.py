@@ -46,9 +46,10 @@ def test_weights_of_another_run_are_refused(path: Path) -> None:
         weights.load(path, "00000000")
 
 
-def test_a_changed_bit_anywhere_or_a_missing_end_is_noticed_in_a_line(path: Path) -> None:
-    whole = path.read_bytes()
-    spoiled = [whole[:-1], whole[:20], b"", *(_flipped(whole, place) for place in range(len(whole)))]
+def test_a_changed_bit_anywhere_a_missing_end_or_a_deep_header_is_noticed_in_a_line(path: Path) -> None:
+    whole, deep = path.read_bytes(), b"[" * 100_000
+    spoiled = [whole[:-1], whole[:20], b"", len(deep).to_bytes(8, "little") + deep]
+    spoiled += [_flipped(whole, place) for place in range(len(whole))]
     for content in spoiled:
         path.write_bytes(content)
         if (found := _read(path)) is not None:  # blanks of the header mean nothing
