@@ -18,7 +18,6 @@ from adanorm.metrics.table import KIND_METRICS, METRICS
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.base import TrainingTask
-from tests.conftest import Command
 from tests.data.treebanks.test_conll import UD
 
 OF_KIND = {  # a task of each kind
@@ -123,9 +122,3 @@ def test_a_metric_that_these_data_do_not_have_is_refused_before_training(
     with pytest.raises(ValueError, match=r"task.metric=las: the training trees have no labels"):
         tasks.build(smoke("task=ptb", "task.metric=las"))
     assert tasks.build(smoke("task=ptb", "task.metric=las", *labeled_trees(tmp_path)))
-
-
-def test_a_wrong_metric_ends_a_command_before_any_work(tmp_path: Path, command: Command) -> None:
-    done = command("run", "task=mnist", "scale=smoke", "task.metric=f1", f"runs={tmp_path}/runs")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: task.metric=f1: the test of classification yields accuracy, loss\n"

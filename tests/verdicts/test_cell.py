@@ -13,11 +13,8 @@ from adanorm.verdicts.pair import published_score
 from tests.reporting.records import record
 
 
-def test_the_level_is_the_mean_of_the_last_third() -> None:
+def test_the_level_is_the_mean_of_the_last_third_and_the_top_3_those_best_by_validation() -> None:
     assert (level([1, 1, 1, 9, 2, 4]), level([5, 7]), level([])) == (3, 7, None)
-
-
-def test_the_top_3_mean_is_of_the_evaluations_best_by_validation() -> None:
     of_ties_the_first = [(1.0, 10.0), (5.0, 20.0), (3.0, 30.0), (4.0, 70.0), (3.0, 90.0)]
     assert (top3(of_ties_the_first), top3([(1.0, 10.0), (2.0, 20.0)]), top3([])) == (40.0, 15.0, None)
 

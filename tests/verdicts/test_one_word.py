@@ -12,7 +12,7 @@ from adanorm.config.titles import title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS
 from adanorm.studies.study import load_studies
 
-Printed: TypeAlias = Iterator[tuple[tuple[str, str, str, str], str]]  # (task, scale, norm, other), answer
+Pair: TypeAlias = tuple[str, str, str, str]  # task, scale, norm, other
 MIRRORED = {"better": "worse", "worse": "better"}
 WORDS = "better|worse|equivalent|open"
 
@@ -21,16 +21,15 @@ def text(path: str) -> str:
     return (PROJECT / path).read_text("utf-8")
 
 
-def of_the_guide() -> Printed:
-    for norm, facts in re.findall(
-        r"<!-- facts: (\S+) -->\n(.*?)<!-- /facts -->", text("docs/norms.md"), re.S
-    ):
+def of_the_guide() -> Iterator[tuple[Pair, str]]:
+    facts = r"<!-- facts: (\S+) -->\n(.*?)<!-- /facts -->"
+    for norm, lines in re.findall(facts, text("docs/norms.md"), re.S):
         line = rf"^- ([^,]+), `(\w+)`: .* (?:to|beside) LayerNorm(?: on \d+ shared seeds)?: ({WORDS})"
-        for task, scale, word in re.findall(line, facts, re.MULTILINE):
+        for task, scale, word in re.findall(line, lines, re.MULTILINE):
             yield (task, scale, title(norm), "LayerNorm"), word
 
 
-def of_the_readme() -> Printed:
+def of_the_readme() -> Iterator[tuple[Pair, str]]:
     """Its table has the sign and the size, by the plans that decide, as claims at scale small have it."""
     signs = {"ahead": "better", "behind": "worse", "not told apart": "open"}
     name, any_three, sign = r"\| ([^|(]+) \([^|]*\) \|", r"(?:[^|]*\|){3}", "|".join(signs)
@@ -40,11 +39,11 @@ def of_the_readme() -> Printed:
         yield (task, "small", "AdaNorm", "LayerNorm"), word
 
 
-def of_the_claims() -> Printed:
+def of_the_claims() -> Iterator[tuple[Pair, str]]:
     scale = ""
     for line in text("results/tables/claims.md").splitlines():
-        if found := re.search(r"\. Scale (\w+): ", line):
-            scale = found[1]
+        if heading := re.search(r"\. Scale (\w+): ", line):
+            scale = heading[1]
         fields = [field.strip() for field in line.strip("|").split("|")]
         if len(fields) < 12 or " loss" in fields[1] or "(" in fields[1]:
             continue  # of a loss, or of other settings than the scale's own
@@ -52,30 +51,28 @@ def of_the_claims() -> Printed:
             yield (fields[0], scale, fields[2], fields[3]), word[0]
 
 
-def of_rules() -> Printed:
+def of_rules() -> Iterator[tuple[Pair, str]]:
     """Studies' own rules, of those studies whose rows the guide shows."""
+    family = re.compile(r"^By the rule, .*comparisons\)\. (.*)$", re.MULTILINE)
+    told = re.compile(rf"([\w-]+) [-+\d.]+ \[[^]]*\] p [\d.]+ \*({WORDS})\*")
     for name, study in load_studies().items():
         if study.rule is None or "norm-guide" not in study.roles:
             continue
-        for family in re.findall(
-            r"^By the rule, .*comparisons\)\. (.*)$", text(f"results/tables/{name}.md"), re.M
-        ):
-            for compared in re.findall(r"(\S[^:;]* over [^:;]+): ([^;]+)", family):
-                norm, other = compared[0].split(" over ")
-                for task, word in re.findall(
-                    rf"([\w-]+) [-+\d.]+ \[[^]]*\] p [\d.]+ \*({WORDS})\*", compared[1]
-                ):
+        for comparisons in family.findall(text(f"results/tables/{name}.md")):
+            for norm, other, answers in re.findall(r"(\S[^:;]*) over ([^:;]+): ([^;]+)", comparisons):
+                for task, word in told.findall(answers):
                     yield (task, study.scale, norm, other), word
 
 
 def test_every_pair_of_norms_that_two_pages_print_has_one_answer() -> None:
-    printed: dict[tuple[str, str, str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for page in (of_the_guide, of_the_readme, of_the_claims, of_rules):
+    printed: dict[Pair, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    pages = (of_the_guide, of_the_readme, of_the_claims, of_rules)
+    for page in pages:
         for (task, scale, norm, other), word in page():
             printed[task, scale, norm, other][word].add(page.__name__)
             printed[task, scale, other, norm][MIRRORED.get(word, word)].add(page.__name__)
     twice = {pair: words for pair, words in printed.items() if len(set.union(*words.values())) > 1}
     assert {pair: dict(words) for pair, words in twice.items() if len(words) > 1} == {}
-    pages = set.union(*(places for words in twice.values() for places in words.values()))
-    assert pages == {"of_the_guide", "of_the_readme", "of_the_claims", "of_rules"}
+    seen = {place for words in twice.values() for places in words.values() for place in places}
+    assert seen == {page.__name__ for page in pages}
     assert len(twice) > 10

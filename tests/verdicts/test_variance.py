@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import digamma, polygamma
 
-from adanorm.verdicts.variance import TaskVariance
+from adanorm.verdicts.variance import Spread, TaskVariance, place
 from scripts.benchmarks.verdicts import NOISES, fixed_plan
 from tests.verdicts import known
 
@@ -38,19 +38,28 @@ def test_the_residual_of_a_table_with_gaps_is_that_of_least_squares() -> None:
     random = np.random.default_rng(4)
     scores = {norm: {s: random.normal() for s in range(1, 2 + k)} for k, norm in enumerate(NORMS[:5], 1)}
     places = [(norm, seed) for norm, found in scores.items() for seed in found]
-    design = np.array(
-        [[norm == n for n in NORMS[:5]] + [seed == s for s in range(2, 7)] for norm, seed in places]
-    )
-    values = np.array([scores[n][s] for n, s in places])
-    rest = values - design @ np.linalg.pinv(design.astype(float)) @ values
-    df = len(values) - np.linalg.matrix_rank(design.astype(float))
+    effects = [[norm == n for n in NORMS[:5]] + [seed == s for s in range(2, 7)] for norm, seed in places]
+    design, values = np.array(effects, float), np.array([scores[n][s] for n, s in places])
+    rest = values - design @ np.linalg.pinv(design) @ values
+    df = len(values) - np.linalg.matrix_rank(design)
     assert TaskVariance(scores, 8).residual == pytest.approx((rest @ rest, df))
 
 
-def test_a_run_more_spreads_as_a_norm_does_over_its_seeds() -> None:
+@pytest.mark.parametrize(
+    ("number", "verdict"),
+    [(75.0, "consistent"), (77.0, "inconclusive"), (79.0, "differs"), (71.0, "differs")],
+)
+def test_a_run_more_spreads_as_a_norm_does_over_its_seeds_and_a_number_lies_somewhere_in_it(
+    number: float, verdict: str
+) -> None:
     scores = np.random.default_rng(5).normal(75, 1, (4, 3))
     within = TaskVariance(table(scores), 8).within
     assert within == pytest.approx((math.sqrt(scores.var(1, ddof=1).mean()), 8))
+    one = place(number, rounding=0.005, mean=75.0, count=3, spread=Spread(1.0, 12))
+    assert one.verdict == verdict
+    distance = (number - 75.0) / math.sqrt(1 + 1 / 3)
+    assert one.percentile == pytest.approx(100 * stats.t.cdf(distance, 12))
+    assert one.p == pytest.approx(2 * stats.t.sf(max(0, abs(distance) - 0.005 / math.sqrt(1 + 1 / 3)), 12))
 
 
 def test_three_pairs_of_two_seeds_tell_of_the_prior_and_a_single_seed_does_not() -> None:
@@ -73,10 +82,7 @@ def test_the_prior_is_smyths_estimate_from_the_variances_of_all_pairs(resolution
     assert (min(variances) == 2 * resolution**2 / 12) == (resolution > 0)
     logs = np.log(variances) - digamma(halves) + np.log(halves)
     excess = stats.tvar(logs) - polygamma(1, halves).mean()
-    rows = {
-        norm: dict(enumerate(scores[i, :n].tolist()))
-        for i, (norm, n) in enumerate(zip("abcd", counts, strict=True))
-    }
+    rows = {n: dict(enumerate(row[:k].tolist())) for n, row, k in zip("abcd", scores, counts, strict=True)}
     assert polygamma(1, TaskVariance(rows, 1000, resolution).prior_df / 2) == pytest.approx(excess)
 
 
