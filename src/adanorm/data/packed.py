@@ -28,10 +28,7 @@ Hashing = Callable[[bytes], object]  # takes the bytes of a file, such as the `u
 
 
 def content(path: Path, hashing: Hashing | None = None) -> bytes:
-    """Return a file's bytes, unpacked if its name ends in .gz.
-
-    Raises ValueError, naming it, where such a file is cut off, corrupted or a bomb.
-    """
+    """Return a file's bytes, unpacked if it ends in .gz; raises ValueError where it is broken or a bomb."""
     if path.suffix != ".gz":
         plain = path.read_bytes()
         (hashing or len)(plain)
@@ -159,10 +156,7 @@ def _members(path: Path, stream: BinaryIO, suffixes: Sequence[str]) -> Iterator[
 
 
 def zip_members(path: Path, names: Sequence[str], hashing: Hashing | None = None) -> dict[str, bytes]:
-    """Return the contents of these members of a zip archive by name.
-
-    Raises ValueError, naming it, where it lacks one, is corrupted or a bomb.
-    """
+    """Return members of a zip archive by name; raises ValueError where it lacks one, is broken or a bomb."""
     packed = content(path, hashing)
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:

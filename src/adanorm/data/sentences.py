@@ -27,10 +27,7 @@ class Sentence(NamedTuple):
 
 
 def load_sentences(data: TextConfig) -> Splits:
-    """Return the splits of the configured sentences, with a vocabulary of the training words.
-
-    Raises ValueError for a file that is missing, corrupted or not of its format.
-    """
+    """Return the configured sentences; raises ValueError for a file that is missing or not of its format."""
     own, checksums = data.own_files(), {}
     if own or data.source == "rt":
         files = own or dict(zip(SPLITS, fetch("rt", data).values(), strict=True))
@@ -51,10 +48,7 @@ def load_sentences(data: TextConfig) -> Splits:
 
 
 def read_lines(content: bytes, name: str, separator: str) -> list[Sentence]:
-    """Return the sentences of a text of lines: a label, the separator, a sentence.
-
-    Raises ValueError naming the file and line that is no such line or no UTF-8.
-    """
+    """Return the sentences of lines `label, separator, sentence`; raises ValueError naming another line."""
     lines = packed.text_lines(content, name)
     if not lines:
         raise ValueError(f"{name}: holds no line")

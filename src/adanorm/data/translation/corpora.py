@@ -60,10 +60,7 @@ class ParallelText:
                 raise ValueError(f"{source.name}: no lines")
 
     def parts(self, size: int, limit: int | None = None) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-        """Yield the lines of `size` pairs at a time, of the first `limit` pairs.
-
-        The rest is read to see that it aligns.
-        """
+        """Yield `size` pairs at a time, of the first `limit`; the rest is read to see that it aligns."""
         pairs = iter(self)
         taken = pairs if limit is None else islice(pairs, limit)
         while part := list(islice(taken, size)):
@@ -88,10 +85,7 @@ Splits = dict[str, ParallelText]
 
 
 def corpus_files(data: ParallelConfig) -> dict[str, Path]:
-    """Return the files of the configured corpus by name, got and verified.
-
-    Raises ValueError for a source that is unknown or cannot be had.
-    """
+    """Return the configured corpus's files by name, verified; raises ValueError where they cannot be had."""
     if own := data.own_files():
         return own
     if data.source in ("synthetic", FULL_SIZE):

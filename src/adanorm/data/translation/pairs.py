@@ -165,10 +165,7 @@ class Corpus:
 
 
 def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
-    """Return the configured corpus, prepared now if need be.
-
-    Raises ValueError where it cannot be had or read, or has subwords that are not joined here.
-    """
+    """Return the configured corpus, prepared now if need be; raises ValueError where it cannot be had."""
     checksums: dict[str, str] = {}
     counted: Counts | None = None
     if data.path is not None:
@@ -198,11 +195,7 @@ def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
 
 
 def _dictionary(text: bytes, name: str) -> Any:
-    """Return fairseq's dictionary of a file's text.
-
-    Raises ValueError where it is none, or where it has subwords of a kind that is not joined: they would
-    be scored as words.
-    """
+    """Return fairseq's dictionary; raises ValueError for no such text, or subwords that are not joined."""
     dictionary = fairseq().data.Dictionary()
     try:
         dictionary.add_from_file(io.StringIO(text.decode()))

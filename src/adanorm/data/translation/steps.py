@@ -189,10 +189,7 @@ class Steps:
                 self._report[stem.name] = {"tokens": sum(sizes[side]), "unknown": unknown[side]}
 
     def finish(self, subwords: dict[str, list[Shard]], codes: str | None) -> None:
-        """Write the codes, the words and the text to score against, and the report.
-
-        The text is the corpus's own where it is running text.
-        """
+        """Write codes, words and text to score against (its own if it is running text), and the report."""
         language = Tokenizer(self._data.languages[1], self._data)
         contents = {} if codes is None else {"codes": codes}
         for split in ("valid", "test"):
@@ -272,10 +269,7 @@ def split_subwords(data: ParallelConfig, codes: str | None, words: Shard) -> Inf
 
 
 def ids(indices: Sequence[Mapping[str, int]], subwords: Shard) -> list[tuple[bytes, list[int], int]]:
-    """Return for each side the token ids as fairseq's files hold them, the lines' lengths and the unknowns.
-
-    Each line has an end; the unknowns are a number.
-    """
+    """Return each side's token ids as fairseq's files hold them, lines' lengths and the number unknown."""
     sides = []
     for known, side in zip(indices, subwords.sides(), strict=True):
         end, unknown = known["</s>"], known["<unk>"]
@@ -349,10 +343,7 @@ def _save_dictionary(path: Path, counts: Sequence[Counter[str]], data: ParallelC
 
 
 def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[str]]:
-    """Return the published numbers of pairs, if any, and a line where ours differ.
-
-    Raises ValueError where they differ by so much that it must be another corpus.
-    """
+    """Return the published numbers of pairs and where ours differ; raises ValueError for another corpus."""
     source = SOURCES.get(data.source)
     if source is None or source.counts is None or data.own_files() or data.train_pairs is not None:
         return {}, []

@@ -75,10 +75,7 @@ class Bpe:
 
 
 def learn_bpe(counts: Mapping[str, int], merges: int) -> str:
-    """Return the merges that the words of a training corpus give, in the order of their appearance.
-
-    Raises ValueError where they are too few.
-    """
+    """Return the merges that a corpus gives, in their order; raises ValueError where it is too short."""
     from subword_nmt.learn_bpe import learn_bpe
 
     codes = io.StringIO()

@@ -24,11 +24,7 @@ Made = TypeVar("Made")
 
 
 def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
-    """Return the trees of each split of the configured treebank, and the checksums of what was read.
-
-    Raises ValueError where it cannot be had, or for a file that is none: its name, the sentence
-    and the reason.
-    """
+    """Return the configured trees by split and files' checksums; raises ValueError for what is no tree."""
     if lacking := data.lacks():
         raise ValueError(lacking)
     files = data.local_files()
@@ -53,10 +49,7 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
 
 
 def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
-    """Return what trees say: sentences in two splits, and arcs whose label training lacks.
-
-    Raises ValueError where training lacks every label of another split.
-    """
+    """Return overlaps and labels that training lacks; raises ValueError where it lacks all of a split's."""
     counts = count_overlaps(
         {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
     )
@@ -129,10 +122,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def rows_of(lines: Sequence[str]) -> dict[int, list[str]]:
-    """Return the ten columns of each line of a sentence in CoNLL that is no comment, by its index.
-
-    Raises ValueError where a line has not ten.
-    """
+    """Return the ten columns of a sentence's lines, but comments, by index; raises ValueError for others."""
     kept = {i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")}
     rows = {index: line.rstrip("\r\n").split("\t") for index, line in kept.items()}
     if (columns := {len(row) for row in rows.values()}) - {10}:
@@ -142,10 +132,7 @@ def rows_of(lines: Sequence[str]) -> dict[int, list[str]]:
 
 
 def words_of(rows: Iterable[list[str]]) -> list[list[str]]:
-    """Return the rows of the words that have a head: neither multiword tokens nor empty nodes (CoNLL-U).
-
-    Raises ValueError where they are not numbered 1, 2, ...
-    """
+    """Return the rows of words, which have a head; raises ValueError where they are not numbered 1, 2, ..."""
     words = [row for row in rows if not re.fullmatch(r"[0-9]+(-|\.)[0-9]+", row[ID])]
     for number, row in enumerate(words, 1):
         if row[ID] != str(number):

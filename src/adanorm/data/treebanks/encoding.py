@@ -46,10 +46,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, trees: Sequence[Tree], *, lowercase: bool, min_count: int) -> Vocabulary:
-        """Return the vocabulary of trees; words rarer than `min_count` are unknown.
-
-        Raises ValueError where some trees have labels and some have none.
-        """
+        """Return trees' vocabulary without rare words; raises ValueError where only some have labels."""
         if len({tree.labels is None for tree in trees}) > 1:
             raise ValueError("some training trees have labels and some have none")
         written = (word.lower() if lowercase else word for tree in trees for word in tree.words)
@@ -122,10 +119,7 @@ class Vocabulary:
 def read_vectors(
     path: Path, wanted: dict[str, int], dim: int, hashing: packed.Hashing | None = None
 ) -> dict[int, Tensor]:
-    """Return the vectors of wanted words by id, from lines `word v1 v2 ...`, as word2vec and GloVe write.
-
-    Raises ValueError naming the line that has not `dim` finite numbers, and where there is none.
-    """
+    """Return wanted words' vectors by id, of lines `word v1 v2 ...`; raises ValueError naming another."""
     vectors: dict[int, Tensor] = {}
     for number, line in enumerate(packed.text_lines(packed.content(path, hashing), path.name), 1):
         word, *values = line.rstrip().split(" ")
