@@ -24,39 +24,29 @@ class Edit(NamedTuple):
 
 DATA = '''
 
-class Waves(DataConfig):
+class Waves(GaussianConfig):
     """Sine waves of random phase with noise, and the waves without."""
 
     kind = "denoising"
-
     reader: Literal["waves"]
     source: Literal["waves"]
-    points: Positive
-    noise: Annotated[float, Field(ge=0)]
-    size: Positive
-    batch_size: Positive
-
-    def own_files(self) -> dict[str, Path]:
-        """Return none: these data are drawn."""
-        return {}
 '''
 READER = '''"""Noisy sine waves."""
 
 import numpy as np
 import torch
 
-from adanorm.config.data_sections import Waves
-from adanorm.config.data_sections import SPLITS
 from adanorm.data.examples import ArrayExamples
 
 
-def load_waves(data: Waves) -> dict[str, ArrayExamples]:
+def load_waves(data):
     """Return the examples of each split: noisy and clean waves, both (N, points)."""
+    sizes = {"train": data.train_size, "valid": data.valid_size, "test": data.test_size}
     splits = {}
-    for seed, split in enumerate(SPLITS):
+    for seed, (split, size) in enumerate(sizes.items()):
         random = np.random.default_rng(seed)
-        phase = random.uniform(0, 2 * np.pi, (data.size, 1))
-        clean = np.sin(phase + np.linspace(0, 2 * np.pi, data.points))
+        phase = random.uniform(0, 2 * np.pi, (size, 1))
+        clean = np.sin(phase + np.linspace(0, 2 * np.pi, data.inputs))
         noisy = clean + data.noise * random.standard_normal(clean.shape)
         inputs, targets = (torch.from_numpy(values.astype(np.float32)) for values in (noisy, clean))
         splits[split] = ArrayExamples(inputs, targets, data.batch_size)
@@ -65,119 +55,96 @@ def load_waves(data: Waves) -> dict[str, ArrayExamples]:
 MODEL_SECTION = '''class Denoiser(ModelConfig):
     """Settings of models.denoiser."""
 
-    reads = Waves
+    reads = (Waves,)
     norm_sites = Sites(positions=False)
-
     name: Literal["denoiser"]
-    layers: Positive
     dim: Positive
 
 
 '''
-MODEL = '''"""Hidden layers with a norm in front of each activation."""
+MODEL = '''"""A hidden layer with a norm in front of its activation."""
 
-from torch import Tensor, nn
-
-from adanorm.config.model_sections import Denoiser as DenoiserConfig
-from adanorm.models.norm_sites import PlacedNorms
+from torch import nn
 
 
 class Denoiser(nn.Module):
     """Waves to waves."""
 
-    def __init__(self, make_norm: PlacedNorms, settings: DenoiserConfig, *, points: int) -> None:
+    def __init__(self, make_norm, settings, *, points):
         super().__init__()
-        layers, dim = settings.layers, settings.dim
-        self.linears = nn.ModuleList(nn.Linear(dim if i else points, dim) for i in range(layers))
-        self.norms = nn.ModuleList(
-            make_norm(dim, site=f"norms.{i}", after=f"linears.{i}") for i in range(layers)
-        )
-        self.output = nn.Linear(dim, points)
+        self.hidden, self.output = nn.Linear(points, settings.dim), nn.Linear(settings.dim, points)
+        self.norm = make_norm(settings.dim, site="norm", after="hidden")
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         """Return clean waves (B, points) for noisy ones (B, points)."""
-        for linear, norm in zip(self.linears, self.norms, strict=True):
-            x = norm(linear(x)).relu()
-        return self.output(x)
+        return self.output(self.norm(self.hidden(x)).relu())
 '''
 TASK = '''"""Denoising: waves without their noise."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
-from torch import Tensor, nn
 
-from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batch, Batches
+from adanorm.data.examples import Batches
 from adanorm.data.waves import load_waves
 from adanorm.models import build_model
-from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 
 class Denoising(TrainingTask):
     """Loss and metric are the mean squared error a point."""
 
-    def __init__(self, experiment: Experiment) -> None:
-        self._experiment = experiment
-        self.splits = load_waves(experiment.data)
+    def __init__(self, experiment):
+        self._experiment, self.splits, self.checksums = experiment, load_waves(experiment.data), {}
         self.sizes = {split: len(examples) for split, examples in self.splits.items()}
-        self.checksums = {}
 
-    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        return build_model(self._experiment.model, make_norm, points=self._experiment.data.points)
+    def build_model(self, make_norm):
+        return build_model(self._experiment.model, make_norm, points=self._experiment.data.inputs)
 
-    def train_batches(self, epoch: int) -> Batches[Batch]:
+    def train_batches(self, epoch):
         train = self.splits["train"]
         return Batches(train, train.order(np.random.default_rng((self._experiment.seed, epoch))))
 
-    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
+    def loss(self, model, batch, carried=()):
         errors = model(batch.inputs).float() - batch.targets
         return Loss(errors.square().sum(), errors.numel())
 
-    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        chosen = self.splits[split]
+    def evaluate(self, model, split):
         with torch.inference_mode():
-            errors = model(chosen.inputs).float() - chosen.targets
+            errors = model(self.splits[split].inputs) - self.splits[split].targets
         return Evaluation({"loss": errors.double().square().mean().item()}, [])
 '''
 CONFIGURATION = """# @package _global_
 # Waves.
 task: {name: waves, title: Waves, kind: denoising, metric: loss, goal: min}
-data: {reader: waves, source: waves, points: 32, noise: 0.5, size: 4096, batch_size: 64}
-model: {name: denoiser, layers: 3, dim: 64}
+data:
+  {reader: waves, source: waves, inputs: 32, outputs: 32, noise: 0.5, train_size: 4096, valid_size: 256,
+   test_size: 256, batch_size: 64}
+model: {name: denoiser, dim: 64}
 training:
   {lr: 0.001, betas: [0.9, 0.999], eps: 1.0e-8, weight_decay: 0.0, warmup_updates: 0, clip_norm: null,
    accumulate: 1, max_epochs: 20, max_updates: null, evaluate_every: null, average: null, diverge_after: 3}
 cost: {cpu_hours: 0.01, cuda_hours: 0.01}
 """
 SMOKE = """# @package _global_
-data: {size: 256}
-model: {layers: 2, dim: 16}
+data: {train_size: 256}
+model: {dim: 16}
 training: {max_epochs: 4, lr: 0.01}
 """
+METRICS = '    "denoising": KindMetrics(("loss",), ("loss",), "mean squared error"),\n'
+SECTIONS, TASKS = "src/adanorm/config/model_sections.py", "src/adanorm/tasks/__init__.py"
+IMPORT_DATA = "from adanorm.config.data_sections import Waves\n"
+IMPORT_TASK = "from adanorm.tasks.denoising import Denoising\n"
 
 # The places of CONTRIBUTING's list "A kind of task", in its order.
 PLACES: tuple[tuple[Edit, ...], ...] = (
-    (
-        Edit(
-            "src/adanorm/metrics/table.py",
-            '    "denoising": KindMetrics(("loss",), ("loss",), "mean squared error"),\n',
-            before='^    "regression": KindMetrics',
-        ),
-    ),
+    (Edit("src/adanorm/metrics/table.py", METRICS, before='^    "regression": KindMetrics'),),
     (Edit("src/adanorm/config/data_sections.py", DATA),),
     (Edit("src/adanorm/data/waves.py", READER),),
     (
+        Edit(SECTIONS, IMPORT_DATA, before="^from adanorm.config.sections"),
+        Edit(SECTIONS, MODEL_SECTION, before="^class TransitionParserConfig"),
         Edit(
-            "src/adanorm/config/model_sections.py",
-            "from adanorm.config.data_sections import Waves\n",
-            before="^from adanorm.config.sections",
-        ),
-        Edit("src/adanorm/config/model_sections.py", MODEL_SECTION, before="^class TransitionParserConfig"),
-        Edit(
-            "src/adanorm/config/model_sections.py",
+            SECTIONS,
             '    Denoiser: "adanorm.models.denoiser:Denoiser",\n',
             before="^    TransitionParserConfig: ",
         ),
@@ -185,12 +152,8 @@ PLACES: tuple[tuple[Edit, ...], ...] = (
     (Edit("src/adanorm/models/denoiser.py", MODEL),),
     (
         Edit("src/adanorm/tasks/denoising.py", TASK),
-        Edit(
-            "src/adanorm/tasks/__init__.py",
-            "from adanorm.tasks.denoising import Denoising\n",
-            before="^from adanorm.tasks.parsing",
-        ),
-        Edit("src/adanorm/tasks/__init__.py", '    "denoising": Denoising,\n', before='^    "parsing": '),
+        Edit(TASKS, IMPORT_TASK, before="^from adanorm.tasks.parsing"),
+        Edit(TASKS, '    "denoising": Denoising,\n', before='^    "parsing": '),
     ),
     (Edit("conf/task/waves.yaml", CONFIGURATION), Edit("conf/task_scale/waves_smoke.yaml", SMOKE)),
 )

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
@@ -22,13 +21,24 @@ from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.metrics.bleu import bleu
 from adanorm.metrics.by_example import by_example
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import NormChoice, norm_factory
+from adanorm.norms import norm_factory
 from adanorm.runs.setup import prepare
 from adanorm.tasks.translation import Translation, label_smoothed_loss
 from adanorm.training.optimizer import learning_rate
 from tests.conftest import Command
 from tests.defined import norms_of
 from tests.fairseq_side import FairseqSide
+
+
+def built(*overrides: str) -> tuple[Translation, Any]:
+    """The smoke task with a model of random weights, in evaluation mode."""
+    experiment = compose_experiment(["task=de-en", "scale=smoke", "norm=layernorm", *overrides])
+    task = Translation(experiment)
+    model = prepare(experiment, task).model.eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(torch.randn(weight.shape) * 0.3 + (weight.dim() == 1))
+    return task, model
 
 
 def gradients(model: torch.nn.Module) -> dict[str, Tensor]:
@@ -100,33 +110,8 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
 
 
 @pytest.mark.needs("fairseq")
-def test_validation_loss_is_a_mean_over_subwords_whatever_the_batches() -> None:
-    run = compose_experiment(["task=de-en", "scale=smoke"])
-    task = tasks.build(run)
-    assert isinstance(task, Translation)
-    model: Any = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
-    losses = task.evaluate(model, "valid").metrics
-    total, units = 0.0, 0
-    pairs = task.corpus.splits["valid"].dataset
-    with torch.no_grad():
-        for index in range(len(pairs)):
-            sample = pairs.collater([pairs[index]])
-            inputs, target = sample["net_input"], sample["target"]
-            features, _ = model.decoder(
-                inputs["prev_output_tokens"], encoder_out=model.encoder(inputs["src_tokens"])
-            )
-            total += F.cross_entropy(features[0], target[0], reduction="sum").item()
-            units += target.numel()
-    assert losses["nll"] == pytest.approx(total / units, rel=1e-5)
-
-
-@pytest.mark.needs("fairseq")
 def test_validation_has_the_smoothed_loss_the_plain_one_and_the_perplexity_of_the_plain_one() -> None:
-    run = compose_experiment(["task=de-en", "scale=smoke", "training.label_smoothing=0.2"])
-    task = tasks.build(run)
-    assert isinstance(task, Translation)
-    torch.manual_seed(0)
-    model: Any = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
+    task, model = built("training.label_smoothing=0.2")
     smoothed, plain, units = 0.0, 0.0, 0
     pairs = task.corpus.splits["valid"]
     for index in range(len(pairs)):
@@ -148,13 +133,10 @@ def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
     module = fairseq().optim.lr_scheduler.inverse_square_root_schedule
     rates: list[float] = []
     optimizer = SimpleNamespace(set_lr=rates.append, get_lr=lambda: rates[-1])
-    scheduler_class = module.InverseSquareRootSchedule
     config = SimpleNamespace(warmup_init_lr=1e-7, warmup_updates=20, lr=[settings.lr])
-    scheduler = scheduler_class.__new__(scheduler_class)
-    scheduler.cfg, scheduler.optimizer, scheduler.best = config, optimizer, None
-    scheduler.warmup_updates, scheduler.lr = 20, 1e-7
-    scheduler.lr_step = (settings.lr - 1e-7) / 20
-    scheduler.decay_factor = settings.lr * 20**0.5
+    scheduler = object.__new__(module.InverseSquareRootSchedule)
+    scheduler.cfg, scheduler.optimizer, scheduler.best, scheduler.lr = config, optimizer, None, 1e-7
+    scheduler.lr_step, scheduler.decay_factor = (settings.lr - 1e-7) / 20, settings.lr * 20**0.5
     for update in range(1, 60):
         theirs = scheduler.step_update(update - 1)
         assert learning_rate(settings, update) == pytest.approx(theirs, rel=1e-9)
@@ -164,26 +146,29 @@ def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
 def test_a_run_is_made_translated_and_compared_from_the_command_line(
     tmp_path: Path, command: Command
 ) -> None:
-    base = ("task=en-de", "scale=smoke", f"runs={tmp_path}", f"data.cache={tmp_path / 'cache'}")
+    base: tuple[str, ...] = (
+        "task=en-de",
+        "scale=smoke",
+        f"runs={tmp_path}",
+        f"data.cache={tmp_path / 'cache'}",
+    )
+    base += ("training.max_epochs=12", "training.average={of: best, count: 2}")
     for norm in ("layernorm", "adanorm"):
-        arguments = (f"norm={norm}", "training.max_epochs=12", "training.average={of: best, count: 2}")
-        done = command("run", *base, *arguments)
+        done = command("run", *base, f"norm={norm}")
         assert done.returncode == 0, done.stderr
         assert "compound_bleu" in next(tmp_path.glob(f"en-de/{norm}/*/result.json")).read_text()
         assert not list(tmp_path.glob("en-de/*/*/kept-*.pt"))
     odd = [" ".join(f"word{n % 9}" for n in range(500)), "x" * 1000, "  "]
     (tmp_path / "in.txt").write_text("\n".join(["word1 word2 word3", "", "word4 word5", *odd]))
-    overrides = ("training.max_epochs=12", "training.average={of: best, count: 2}")
-    output = tmp_path / "out.txt"
-    done = command(
-        "translate", *base, "norm=adanorm", *overrides, f"input={tmp_path / 'in.txt'}", f"output={output}"
-    )
+    files = (f"input={tmp_path / 'in.txt'}", f"output={tmp_path / 'out.txt'}")
+    done = command("translate", *base, "norm=adanorm", *files)
     assert done.returncode == 0, done.stderr
-    assert [bool(line) for line in output.read_text().splitlines()] == [True, False, True, True, True, False]
-    done = command("compare", *base, "norm=layernorm,adanorm", *overrides)
+    lines = (tmp_path / "out.txt").read_text().splitlines()
+    assert [bool(line) for line in lines] == [True, False, True, True, True, False]
+    done = command("compare", *base, "norm=layernorm,adanorm")
     assert done.returncode == 0, done.stderr
     assert "en-de smoke, test BLEU\n  adanorm over layernorm, seeds 1, 32 examples\n" in done.stdout
-    missing = command("translate", *base, "norm=none", f"input={tmp_path / 'in.txt'}")
+    missing = command("translate", *base, "norm=none", *files[:1])
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
     assert "holds no weights.safetensors" in missing.stderr
 
@@ -207,11 +192,7 @@ def test_mistakes_of_translate_are_one_line(
 def test_translations_are_those_of_fairseqs_own_model_and_generator() -> None:
     """Beams share their source, sentences end at different steps, and beams change places."""
     experiment = compose_experiment(["task=de-en", "scale=smoke", "norm=layernorm"])
-    task = Translation(experiment)
-    model = prepare(experiment, task).model.eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.copy_(torch.randn(weight.shape) * 0.3 + (weight.dim() == 1))
+    task, model = built()
     other = FairseqSide(experiment, task, model.state_dict())
     pairs = task.corpus.splits["test"]
     chosen = pairs.dataset.ordered_indices()
@@ -226,13 +207,7 @@ def test_translations_are_those_of_fairseqs_own_model_and_generator() -> None:
 def test_translations_are_scored_in_the_order_of_their_sources_however_they_are_batched() -> None:
     # At most as long whatever else is in a batch: with a ratio it is of a batch's longest source.
     settings = {"batch_tokens": 30, "beam": 1, "max_ratio": 0, "max_extra": 12}
-    overrides = [f"decoding.{key}={value}" for key, value in settings.items()]
-    experiment = compose_experiment(["task=de-en", "scale=smoke", *overrides])
-    task = Translation(experiment)
-    model = prepare(experiment, task).model.eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.copy_(torch.randn(weight.shape) * 0.3 + (weight.dim() == 1))
+    task, model = built(*(f"decoding.{key}={value}" for key, value in settings.items()))
     pairs = task.corpus.splits["test"]
     expected = task.translate(model, pairs.sources(np.arange(len(pairs))))
     found = task.evaluate(model, "test")
@@ -248,14 +223,10 @@ def test_what_a_pair_adds_is_the_jackknife_of_the_kind_of_bleu_that_is_asked_for
     task = Translation(compose_experiment(["task=de-en", "scale=smoke"]))
     outputs = [f"{line}." for line in task.corpus.references("test", "words")]  # its own word in running text
     words, text = task.corpus.beside_references("test", outputs)
-    ours, references = text if kind == "sacrebleu" else words
+    (ours, references), other = (text, words) if kind == "sacrebleu" else (words, text)
     whole, _ = bleu(kind, ours, references, lowercase=False)
     without, _ = bleu(kind, ours[1:], references[1:], lowercase=False)
     pseudo = by_example(kind, np.array(task.counted(outputs)[kind]))
     assert pseudo[0] == pytest.approx(len(ours) * whole - (len(ours) - 1) * without)
-    other, _ = bleu(
-        "bleu" if kind == "sacrebleu" else "sacrebleu",
-        *(words if kind == "sacrebleu" else text),
-        lowercase=False,
-    )
-    assert whole != pytest.approx(other, rel=0.01)
+    (other_kind,) = {"bleu", "sacrebleu"} - {kind}
+    assert whole != pytest.approx(bleu(other_kind, *other, lowercase=False)[0], rel=0.01)
