@@ -124,10 +124,8 @@ def most_seeds(arguments: Arguments) -> int | None:
         raise ValueError(f"seeds={seeds}: until=decided chooses the seeds; name the one or the other")
     count = whole_number("most", most or str(plan.most))
     if not plan.planned < count <= plan.most:
-        raise ValueError(
-            f"most={count}: must be one of {plan.planned + 1} to {plan.most}, as the plans of"
-            " conf/claims/paper.yaml have their looks"
-        )
+        looks = f"{plan.planned + 1} to {plan.most}, as conf/claims/paper.yaml plans its looks"
+        raise ValueError(f"most={count}: must be one of {looks}")
     return count if until else None
 
 
@@ -145,31 +143,22 @@ def claimed_rows(study: Study, grid: StudyGrid, runs: str | None) -> dict[tuple[
             if own.model_copy(update={"seed": study.seeds[0]}).folder() == plan.runs[0].folder():
                 rows.setdefault((task, norm), row)
     if not followed(rows, study.scale):
-        raise ValueError(
-            "until=decided: no claim compares two norms of the study with the settings they have"
-        )
+        raise ValueError("until=decided: no claim compares two norms of the study as they come")
     return rows
 
 
 def _by_run(planned: Sequence[Planned], study: Study, rows: dict[tuple[str, str], str]) -> dict[Run, Planned]:
     """Return the planned runs of the rows that claims read, by task, norm and seed."""
-    cells = [(run.experiment.task.name, study.rows[run.row].norm) for run in planned]
-    return {
-        Run(*cell, run.experiment.seed): run
-        for cell, run in zip(cells, planned, strict=True)
-        if rows.get(cell) == run.row
-    }
+    read = {(row, task) for (task, _), row in rows.items()}
+    runs = [run for run in planned if (run.row, run.experiment.task.name) in read]
+    return {Run(run.experiment.task.name, study.rows[run.row].norm, run.experiment.seed): run for run in runs}
 
 
 def _check_norms(missing: Sequence[Planned]) -> None:
-    """Raise ValueError for a norm that a run to be made cannot have: its class, its parameters, their values.
-
-    Torch is imported for it, and not where all runs are completed.
-    """
-    if missing:
-        from adanorm.norms import norm_factory
-
+    """Raise ValueError for a norm that a run to be made cannot have: its class, parameters or their values."""
     for run in missing:
+        from adanorm.norms import norm_factory  # and with it torch, not where all runs are completed
+
         try:
             norm_factory(run.experiment.norm)
         except ValueError as error:
@@ -201,11 +190,8 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
     changed = plan_runs(study_grid(study, runs=runs[0].experiment.runs, settings=settings), settings)
     for run, ours in zip(changed, runs, strict=True):
         if run.experiment.folder() != ours.experiment.folder():
-            raise ValueError(
-                f"{' '.join(settings)}: makes other runs than the study's; write one of your own"
-            )
+            raise ValueError(f"{' '.join(settings)}: makes other runs than the study's; write your own study")
         loggers.check(run.experiment)
         if run.experiment.logger.name != "files":
-            named = {"group": name, "label": run.name}
-            run.arguments.extend(assigned(f"++logger.{key}", text) for key, text in named.items())
+            run.arguments.extend([assigned("++logger.group", name), assigned("++logger.label", run.name)])
     return changed

@@ -53,25 +53,24 @@ def trace(address: str) -> list[str]:
     results = {run.seed: (folder, run) for folder, run in zip(cell.folders, cell.results, strict=True)}
     for seed in sorted({*study.seeds, *results}):
         command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
-        if seed in results:
-            lines += ["", *_lines(*results[seed], cell.metric, command)]
-        else:
-            lines += ["", f"seed {seed}: not run", f"  {command}"]
+        not_run = [f"seed {seed}: not run", f"  {command}"]
+        lines += ["", *(_lines(*results[seed], cell.metric, command) if seed in results else not_run)]
     return lines
 
 
 def _named(name: str, known: Sequence[str], kind: str) -> str:
     """Return the entry that a name stands for, as the configuration or as a table writes it."""
-    if name in known:
-        return name
-    for entry in known:
-        if name.lower() in (entry.lower(), title(entry).lower()):
-            return entry
-    raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
+    alike = [entry for entry in known if name.lower() in (entry.lower(), title(entry).lower())]
+    if not alike:
+        raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
+    return name if name in known else alike[0]
 
 
 def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:
-    lines = [f"seed {result.seed}: {_ending(result, metric)}", f"  record   {where(folder)}"]
+    ending = f"{result.status}: {result.reason}"
+    if result.status == "done":
+        ending = f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
+    lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}"]
     environment = reader.record(folder).environment
     if environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""
@@ -83,9 +82,3 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
     # What a record does not say was computed by the eager norms: there were no others then.
     backend = environment.get("norm_backend", "eager").partition(":")[0]
     return [*lines, f"  repeat   {command} runs=repeated norm.backend={backend}"]
-
-
-def _ending(result: Result, metric: str) -> str:
-    if result.status == "done":
-        return f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
-    return f"{result.status}: {result.reason}"
