@@ -46,16 +46,13 @@ def main(arguments: Arguments) -> int:
     launch = choose_launch("local", workers=workers_of(arguments), gpus=1, settings=[], on_cpu=False)
     quiet = launch.facts.model_copy(update={"aloud": False})  # the scorecard says how its runs go on
     trial = prepare(norm, against, budget, runs, replace(launch, facts=quiet))
-    checks, problems = [], 0
-    for claim, problem in check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm)):
-        problems += problem is not None
-        checks.append(claim)
-        if problem:
-            print(f"FAIL {claim}\n     {problem}", flush=True)
-    if problems:
-        print(f"{norm}: {problems} of {len(checks)} checks of the contract fail; no scorecard")
+    checks = [*check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm))]
+    if failing := [f"FAIL {claim}\n     {problem}\n" for claim, problem in checks if problem is not None]:
+        print(
+            f"{''.join(failing)}{norm}: {len(failing)} of {len(checks)} checks of the contract fail; no scorecard"
+        )
         return 1
-    card = conduct(trial, checks)
+    card = conduct(trial, [claim for claim, _ in checks])
     print(summary(card))
     for ending, show in ((".html", card_page), (".md", summary)):
         path = path_of(norm, runs, ending)

@@ -155,7 +155,7 @@ def _by_run(planned: Sequence[Planned], study: Study, rows: dict[tuple[str, str]
 
 
 def _check_norms(missing: Sequence[Planned]) -> None:
-    """Raise ValueError for a norm that a run to be made cannot have: its class, parameters or their values."""
+    """Raise ValueError for a norm that a run cannot have: its class, its parameters, their values."""
     for run in missing:
         from adanorm.norms import norm_factory  # and with it torch, not where all runs are completed
 

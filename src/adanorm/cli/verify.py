@@ -72,16 +72,13 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
     repeat = repetition(recorded, repeated)
     metric = METRICS[recorded.task.metric]
     name = f"{recorded.task.name} {recorded.norm.name} {recorded.scale}, seed {recorded.seed}"
-    numbers = [
-        "no score" if score is None else f"{score:.{metric.decimals(score) + 2}f}"
-        for score in (repeat.recorded, repeat.repeated)
-    ]
-    lines = [f"{name}: test {metric.label} {numbers[0]} on record, {numbers[1]} here"]
+    scores = (repeat.recorded, repeat.repeated)
+    told = ["no score" if score is None else f"{score:.{metric.decimals(score) + 2}f}" for score in scores]
+    lines = [f"{name}: test {metric.label} {told[0]} on record, {told[1]} here"]
     if len(repeat.seeds) > 1:
         mean, spread = fmean(repeat.seeds), stdev(repeat.seeds)
-        lines.append(
-            f"seeds on record: {len(repeat.seeds)}, {metric.text(mean)} ± {spread:.{metric.decimals(mean)}f}"
-        )
+        score = f"{metric.text(mean)} ± {spread:.{metric.decimals(mean)}f}"
+        lines.append(f"seeds on record: {len(repeat.seeds)}, {score}")
     p = "" if repeat.p is None else f", p = {repeat.p:.3f} among the seeds on record"
     verdicts = {
         "within the seeds' spread": f"not the same run, but within the seeds' spread{p}",
