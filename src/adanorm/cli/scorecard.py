@@ -47,10 +47,9 @@ def main(arguments: Arguments) -> int:
     quiet = launch.facts.model_copy(update={"aloud": False})  # the scorecard says how its runs go on
     trial = prepare(norm, against, budget, runs, replace(launch, facts=quiet))
     checks = [*check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm))]
-    if failing := [f"FAIL {claim}\n     {problem}\n" for claim, problem in checks if problem is not None]:
-        print(
-            f"{''.join(failing)}{norm}: {len(failing)} of {len(checks)} checks of the contract fail; no scorecard"
-        )
+    if failing := [f"FAIL {claim}\n     {problem}" for claim, problem in checks if problem is not None]:
+        count = f"{len(failing)} of {len(checks)} checks of the contract fail"
+        print("\n".join([*failing, f"{norm}: {count}; no scorecard"]))
         return 1
     card = conduct(trial, [claim for claim, _ in checks])
     print(summary(card))
