@@ -161,10 +161,7 @@ def command_name(text: str) -> str:
 
 
 def dispatch(arguments: Sequence[str]) -> int:
-    """Run a command line without the program's name and return its exit code.
-
-    Raises what the command raises, ValueError for the user's mistakes.
-    """
+    """Run a command line without the program's name and return its exit code; ValueError for a mistake."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(overview())
         return 0

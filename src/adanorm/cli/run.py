@@ -78,10 +78,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> None:
-    """Run a command line that has flags of Hydra's; one that Hydra does not know is a ValueError.
-
-    Of a sweep, each run is introduced by the settings that set it apart.
-    """
+    """Run a command line with Hydra's flags; what sets a run of a sweep apart is said before it."""
     import hydra
     from omegaconf import DictConfig, OmegaConf
 
@@ -105,10 +102,7 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
 
 
 def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
-    """Return the runs of a sweep by the settings that set each apart.
-
-    Raises ValueError for a mistake in any of them, and for two that are one, before the first.
-    """
+    """Return the runs of a sweep by what sets each apart; ValueError where two are one, before the first."""
     from adanorm.norms import norm_factory
 
     jobs = [*itertools.product(*map(_swept, overrides))]

@@ -62,10 +62,7 @@ def main(arguments: Arguments) -> int:
 
 
 def _named(arguments: Arguments) -> tuple[str, tuple[str, ...], str]:
-    """Return the norm, those it stands beside, and the folder of the runs.
-
-    Raises ValueError for what is none of these, and for the folder of the repository's records.
-    """
+    """Return the norm, those it stands beside, and the folder of the runs, which is not the repository's."""
     given = arguments.keys
     norm = given["norm"]
     if not norm:

@@ -110,10 +110,7 @@ def main(arguments: Arguments) -> int:
 
 
 def most_seeds(arguments: Arguments) -> int | None:
-    """Return how many seeds a comparison may get; None without `until=decided`.
-
-    Raises ValueError for another `until`, for seeds that are named, and for a number the plans do not have.
-    """
+    """Return how many seeds a comparison may get, as its plan has them; None without `until=decided`."""
     until, most, seeds = (arguments.keys[key] for key in ("until", "most", "seeds"))
     plan = preregistration().stopping
     if not until and most:
@@ -179,10 +176,7 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
 
 
 def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> list[Planned]:
-    """Return the study's runs with the user's settings.
-
-    Raises ValueError for a setting that would make a run another run: a study's runs are its YAML's.
-    """
+    """Return the study's runs with the user's settings, none of which may make a run another run."""
     runs = plan_runs(grid)
     if not settings:
         return runs

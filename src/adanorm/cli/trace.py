@@ -29,10 +29,7 @@ def main(arguments: Arguments) -> None:
 
 
 def trace(address: str) -> list[str]:
-    """Return lines on the runs of a cell, STUDY/NORM/TASK.
-
-    Raises ValueError for a study, norm or task that is not there.
-    """
+    """Return lines on the runs of a cell, STUDY/NORM/TASK; ValueError for one that is not there."""
     file, is_file, rest = address.partition(".yaml/")
     name, _, rest = (f"{file}.yaml", "", rest) if is_file else address.partition("/")
     label, _, column = rest.rpartition("/")  # a row's label may have a slash in it

@@ -34,10 +34,7 @@ def seed_list(text: str) -> list[int]:
 
 
 def folder_of(text: str) -> str | None:
-    """Return the absolute path of `runs=FOLDER`, or None where it is empty or the repository's own.
-
-    Raises ValueError for a path that Hydra would put something into.
-    """
+    """Return the absolute path of `runs=FOLDER`, None where it is empty or the repository's own."""
     if "${" in text:
         raise ValueError(f"runs={text}: a folder's name cannot hold ${{, which stands for another setting")
     path = os.path.abspath(text) if text else None

@@ -95,10 +95,7 @@ class DataConfig(Config):
     mirrors: tuple[str, ...] = ()  # the default ones
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's own files by role; empty where the catalogue's source is used.
-
-        Raises ValueError where one is missing.
-        """
+        """Return the user's own files by role, {} for the catalogue's; ValueError where one is missing."""
         return {}
 
     def local_files(self) -> dict[str, list[Path]]:

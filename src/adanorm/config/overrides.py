@@ -131,10 +131,7 @@ def _is_listed(override: str, norms: Sequence[str]) -> bool:
 
 
 def _with_quotes(override: str, *, is_sweep: bool) -> str:
-    """Return an override of a path in quotes, as 2024 and ü.txt are names too; any other as it is.
-
-    In a sweep a comma stands between paths.
-    """
+    """Return an override of a path, or of a sweep's paths, in quotes, as 2024 and ü.txt are names too."""
     key, equals, value = override.partition("=")
     if key.lstrip("+") not in PLACES or not equals or value[:1] in ("'", '"', "["):
         return override

@@ -39,10 +39,7 @@ def runs_folder(runs: str | None) -> Path:
 
 
 def analyses_folder(runs: str | None) -> Path:
-    """Return the folder of the records of analyses, <analysis>/...: `analyses` in that of the runs.
-
-    The repository keeps its own beside its runs.
-    """
+    """Return the folder of the analyses' records: `analyses` in that of the runs, or the repository's own."""
     folder = runs_folder(runs)
     return ANALYSES if folder.resolve() == RUNS.resolve() else folder / "analyses"
 

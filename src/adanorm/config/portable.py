@@ -20,10 +20,7 @@ HELD = {
 
 
 def hold_arithmetic() -> None:
-    """Set what holds the libraries, if asked for, which must be before any of them is imported.
-
-    Raises ValueError for another value than portable.
-    """
+    """Set what holds the libraries, if it is asked for, which must be before any of them is imported."""
     chosen = os.environ.get(VARIABLE)
     if chosen == "portable":
         os.environ.update(HELD)

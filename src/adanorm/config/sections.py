@@ -112,18 +112,12 @@ class NormConfig(Config):
 
     @property
     def outside(self) -> Any:
-        """The class of a norm of another package, None for the suite's own.
-
-        Raises ValueError for a path where there is no class.
-        """
+        """The class of a norm of another package, None for the suite's own; ValueError where none is."""
         return find_outside(self.name, self.path)
 
     @property
     def code(self) -> dict[str, bytes]:
-        """The source files of a norm of another package, by relative path; none of the suite's own.
-
-        Raises ValueError for a path where there is no module.
-        """
+        """The source files of another package's norm by path, {} for the suite's; ValueError if none is."""
         return outside_code(self.name, self.path)
 
     @model_validator(mode="after")

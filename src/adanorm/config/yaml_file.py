@@ -39,10 +39,7 @@ class _Loader(SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """Return what a YAML text says, in plain values.
-
-    Raises ValueError, in one line, where it is not YAML, or larger or deeper than any file of ours.
-    """
+    """Return a YAML text's plain values; ValueError, in one line, where it is none or too large or deep."""
     if len(text) > LARGEST or _deepest_bracket(text) > DEEPEST:
         raise ValueError(f"has more than {LARGEST:,} characters, or brackets more than {DEEPEST} deep")
     try:
