@@ -391,29 +391,20 @@ def test_a_folder_that_a_logger_left_is_not_its_package(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_that_ends_within_its_warm_up_says_so_in_its_record(
+def test_a_run_of_few_updates_says_so_in_its_record_and_what_to_type(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = ("training.warmup_updates=9", "training.max_updates=9", f"runs={tmp_path}")
-    made = compose_experiment(["task=gaussian", "scale=smoke", *settings])
+    few = ["scale=smoke", f"runs={tmp_path}", "training.warmup_updates=8"]
+    made = compose_experiment(["task=gaussian", *few, "training.max_updates=8"])
     execute(made)
-    line = (
-        "training.warmup_updates=9: 9 updates, 9 of them warm-up, are few to learn from; type"
-        " training.max_updates=36, or training.warmup_updates=1"
-    )
+    remedy = "type training.max_updates=32, or training.warmup_updates=1"
+    line = f"training.warmup_updates=8: 8 updates, 8 of them warm-up, are few to learn from; {remedy}"
     assert json.loads((made.folder() / "result.json").read_text())["warnings"] == [line]
     assert f"warning: {line}\n" in capsys.readouterr().err
-
-
-def test_own_data_of_few_updates_are_told_what_to_type(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     for split in ("train", "valid", "test"):
         (tmp_path / split).write_text(f"a\t{split} one two\nb\t{split} three four\n" * 4)
     files = [f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
-    settings = ("training.warmup_updates=8", "training.max_epochs=10", "model.dim=8", f"runs={tmp_path}")
-    made = compose_experiment(["task=rt", "scale=smoke", *files, *settings])
-    execute(made)
+    execute(compose_experiment(["task=rt", *few, *files, "training.max_epochs=10", "model.dim=8"]))
     shown = capsys.readouterr()
     assert "own data: 8 / 8 / 8 examples" in shown.out
     assert "1 update per epoch, 10 in all, 8 of them warm-up" in shown.out

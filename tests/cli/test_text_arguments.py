@@ -25,6 +25,9 @@ def test_a_line_on_a_terminal_is_answered_before_the_next_is_read(monkeypatch: p
             os.write(ours, b"two\n\x04")
             assert list(parts) == [["two\n"]]
     os.close(ours)
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ValueError, match="input is closed: name a file with input=FILE"):
+        text_streams(parse_arguments("translate", USAGE, [])).__enter__()
 
 
 def test_a_file_is_read_in_parts_and_written_whole_or_not(tmp_path: Path) -> None:
@@ -46,15 +49,6 @@ def test_a_file_is_read_in_parts_and_written_whole_or_not(tmp_path: Path) -> Non
     source.write_bytes(source.read_bytes()[:-2])
     assert copy() == [TOGETHER, 1]
     assert output.read_bytes() == source.read_bytes()
-
-
-def test_a_closed_input_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
-    with (
-        pytest.raises(ValueError, match="the standard input is closed: name a file with input=FILE"),
-        text_streams(parse_arguments("translate", USAGE, [])),
-    ):
-        pass
 
 
 def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:

@@ -131,6 +131,15 @@ def test_a_mistake_says_how_to_mend_it_in_one_line(line: str, message: str) -> N
     assert message in str(raised.value)
 
 
+def test_of_several_mistakes_the_first_is_told() -> None:
+    told = set()
+    for others in ([], ["training.lr=x", "data.batch_tokens=x"]):
+        with pytest.raises(ValueError, match=r"^norm\.params\.eps=nan") as refused:
+            compose_experiment(["task=rt", "norm.params.eps=nan", *others])
+        told.add(str(refused.value))
+    assert len(told) == 1
+
+
 KEYS = ("task", "norm", "seed", "scale", "runs", "norm.name", "norm.path", "task.goal", "task_norm")
 
 
