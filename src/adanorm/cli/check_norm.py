@@ -27,9 +27,7 @@ def main(arguments: Arguments) -> int:
     held = []
     for claim, problem in check_contract(make_norm):
         held.append(problem is None)
-        print(f"{'FAIL' if problem else 'ok':<5}{claim}")
-        if problem:
-            print(f"     {problem}")
+        print(f"FAIL {claim}\n     {problem}" if problem else f"ok   {claim}")
     print(f"{norm.name}: {sum(held)} of {len(held)} checks hold")
     tasks: dict[str, list[str]] = {}  # by the reason why it is not defined in them
     named = [f"norm={norm.name}"] if norm.name in choices("norm") else []

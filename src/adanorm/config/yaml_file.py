@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ def read_yaml(text: str) -> Any:
         value = yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from None
-    _check_plain(value)
+    _values_within(value)
     return value
 
 
@@ -59,27 +58,22 @@ def _deepest_bracket(text: str) -> int:
     return deepest
 
 
-def _check_plain(value: Any) -> None:
-    """Raise ValueError where a value is not plain, is too large or too deep, or contains itself."""
-    layer, left = [value], MOST
-    for _ in range(DEEPEST):
-        if other := [node for node in layer if not isinstance(node, dict | list | str | int | float | None)]:
-            raise ValueError(f"{other[0]!r}: is neither text nor a number")
-        mappings = [node for node in layer if isinstance(node, dict)]
-        if keys := [key for node in mappings for key in node if not isinstance(key, str)]:
-            raise ValueError(f"YAML reads a key as {keys[0]!r}, not as text: put it in quotes")
-        nodes = (
-            node.values() if isinstance(node, dict) else node
-            for node in layer
-            if isinstance(node, dict | list)
-        )
-        layer = list(islice((child for children in nodes for child in children), left + 1))
-        left -= len(layer)
-        if left < 0:
+def _values_within(value: Any, depth: int = 1) -> int:
+    """Return how many values one has within; raises ValueError where it is not plain, too large or deep."""
+    if not isinstance(value, dict | list):
+        if not isinstance(value, str | int | float | None):
+            raise ValueError(f"{value!r}: is neither text nor a number")
+        return 0
+    if value and depth >= DEEPEST:  # or it contains itself
+        raise ValueError(f"is more than {DEEPEST} levels deep")
+    if isinstance(value, dict) and (keys := [key for key in value if not isinstance(key, str)]):
+        raise ValueError(f"YAML reads a key as {keys[0]!r}, not as text: put it in quotes")
+    count = 0
+    for part in value.values() if isinstance(value, dict) else value:
+        count += 1 + _values_within(part, depth + 1)
+        if count > MOST:
             raise ValueError(f"has more than {MOST:,} values")
-        if not layer:
-            return
-    raise ValueError(f"is more than {DEEPEST} levels deep")
+    return count
 
 
 def read_yaml_file(path: Path) -> Any:
