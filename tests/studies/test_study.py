@@ -182,7 +182,7 @@ def test_a_mistake_in_a_study_is_named(
     ("arguments", "message"),
     [
         (("table1", "seeds=1,b"), "seeds=1,b: write whole numbers"),
-        (("table1", "seeds=1,1"), "seeds=1,1: seed 1 is named twice"),
+        (("table1", "seeds=1,1"), "seeds=1,1: 1 is named twice"),
         (("table1", "scale=huge"), "unknown scale 'huge': choose from"),
         (("table1", "launcher=pbs"), "unknown launcher 'pbs': choose from local, ray, slurm"),
         (("table1", "launcher.jobs=3"), "unknown key 'launcher.jobs': conf/launcher/local.yaml has"),
