@@ -19,11 +19,12 @@ from tests.data.archives import archive
 from tests.servers import CONTENT, Server, Told, rest
 
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+Listed = Callable[..., None]
 NOBODY = "http://127.0.0.1:9/numbers.bin"
 
 
 @pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
     """Makes `numbers` a source of one file."""
 
     def make(*addresses: str, checksum: str | None = SHA256, name: str = "numbers.bin") -> None:
@@ -61,7 +62,7 @@ def test_a_broken_off_download_goes_on(tmp_path: Path, server: Server) -> None:
 
 
 def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
-    tmp_path: Path, server: Server, listed: Callable[..., None]
+    tmp_path: Path, server: Server, listed: Listed
 ) -> None:
     server.script = lambda number, ranged: rest(ranged, CONTENT[::-1] if number == 1 else CONTENT)
     git = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
@@ -79,7 +80,7 @@ def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
     "place", ["cache", "mirror folder", "default mirror", "mirror URL", "address", "package"]
 )
 def test_a_file_is_held_to_its_checksum_wherever_it_is_from(
-    tmp_path: Path, server: Server, listed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, place: str
+    tmp_path: Path, server: Server, listed: Listed, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     cached = tmp_path / "cache" / "numbers" / "numbers.bin"
     content = {"cache": cached, "package": tmp_path / "numbers_of_a_test" / "numbers.bin"}.get(
@@ -139,9 +140,7 @@ def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_ex
     assert compose_experiment([listed]).digest() == compose_experiment([]).digest()
 
 
-def test_availability_says_what_is_missing(
-    tmp_path: Path, server: Server, listed: Callable[..., None]
-) -> None:
+def test_availability_says_what_is_missing(tmp_path: Path, server: Server, listed: Listed) -> None:
     nowhere = places(tmp_path, tmp_path / "nowhere")
     assert "numbers.bin cannot be had" in str(fetch.availability("numbers", nowhere))
     listed(server.url)
@@ -152,7 +151,7 @@ def test_availability_says_what_is_missing(
 
 @pytest.mark.parametrize("is_local", [True, False])
 def test_a_file_without_published_checksum_is_whole_and_what_it_was_at_its_first_use(
-    tmp_path: Path, server: Server, listed: Callable[..., None], *, is_local: bool
+    tmp_path: Path, server: Server, listed: Listed, *, is_local: bool
 ) -> None:
     path = tmp_path / "mirror" / "numbers" / "lines.gz"
     path.parent.mkdir(parents=True)
@@ -176,9 +175,7 @@ def test_a_file_without_published_checksum_is_whole_and_what_it_was_at_its_first
         got(data)
 
 
-def test_a_file_is_taken_out_of_an_archive(
-    tmp_path: Path, server: Server, listed: Callable[..., None]
-) -> None:
+def test_a_file_is_taken_out_of_an_archive(tmp_path: Path, server: Server, listed: Listed) -> None:
     packed = archive(tmp_path / "a.tgz", {"data/train.en": "a line"}).read_bytes()
     server.script = lambda number, ranged: rest(ranged, packed)
     listed(f"{server.url.replace('file.bin', 'en-vi.tgz')}#train.en", checksum=None, name="train.en")

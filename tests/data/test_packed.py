@@ -6,9 +6,7 @@ import gzip
 import hashlib
 import io
 import random
-import struct
 import tarfile
-import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,13 +55,10 @@ def test_what_is_cut_off_or_fails_its_checksum_is_refused(
         packed.content(path)
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_unpacks_to_a_thousand_times_its_size_is_a_bomb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(packed, "SMALL", 1 << 16)
-
-
-@pytest.mark.usefixtures("small")
-def test_what_unpacks_to_a_thousand_times_its_size_is_a_bomb(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.gz"
     bomb.write_bytes(gzip.compress(bytes(10_000_000)))
     with pytest.raises(ValueError, match=r"bomb\.gz: unpacks to more than [\d,]+ bytes"):
@@ -78,7 +73,6 @@ def test_what_unpacks_to_a_thousand_times_its_size_is_a_bomb(tmp_path: Path) -> 
         packed.zip_members(tmp_path / "bomb.zip", [*"abc"])  # together
 
 
-@pytest.mark.usefixtures("small")
 def test_a_sparse_member_of_holes_is_a_bomb(tmp_path: Path) -> None:
     member = tarfile.TarInfo("holes.txt")
     member.type, member.size = tarfile.GNUTYPE_SPARSE, 0
@@ -92,9 +86,7 @@ def test_a_sparse_member_of_holes_is_a_bomb(tmp_path: Path) -> None:
         packed.tar_members(tmp_path / "a.tar", ["holes.txt"])
 
 
-@pytest.mark.parametrize(
-    "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
-)
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
 def test_a_zip_archive_that_is_broken_or_lacks_a_member_is_named(tmp_path: Path, method: int) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", method) as made:
@@ -104,18 +96,6 @@ def test_a_zip_archive_that_is_broken_or_lacks_a_member_is_named(tmp_path: Path,
     path.write_bytes(flipped(path.read_bytes()))
     with pytest.raises(ValueError, match=r"a\.zip: no zip archive that can be read \("):
         packed.zip_members(path, ["a"])
-
-
-def test_a_member_that_holds_more_than_it_declares_is_read_no_further(tmp_path: Path) -> None:
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
-        made.writestr("a", bytes(50_000_000))
-    path.write_bytes(path.read_bytes().replace(struct.pack("<I", 50_000_000), struct.pack("<I", 10)))
-    tracemalloc.start()
-    with pytest.raises(ValueError, match=r"no zip archive that can be read \(Bad CRC-32"):
-        packed.zip_members(path, ["a"])
-    assert tracemalloc.get_traced_memory()[1] < 5_000_000
-    tracemalloc.stop()
 
 
 def test_links_and_paths_that_lead_out_of_an_archive_lead_nowhere(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import SPLITS, ImagesConfig, TextConfig
+from adanorm.config.data_sections import SPLITS, ColorImagesConfig, ImagesConfig, TextConfig
 from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences, read_sst
 from tests.data.sections import section_of
@@ -75,8 +75,8 @@ def test_a_broken_image_file_is_named(tmp_path: Path, content: bytes, message: s
 
 def test_the_packaged_images_are_mnists_and_balanced_over_splits() -> None:
     splits = load_images(images_of("scale=mini"))
-    assert (len(splits.train), len(splits.valid), len(splits.test)) == (4000, 500, 500)
-    labels = torch.cat([splits[name].targets for name in ("train", "valid", "test")])
+    assert [len(splits[split]) for split in SPLITS] == [4000, 500, 500]
+    labels = torch.cat([splits[split].targets for split in SPLITS])
     assert Counter(labels.tolist()) == dict.fromkeys(range(10), 500)
     assert min(Counter(splits.test.targets.tolist()).values()) > 25
 
@@ -89,18 +89,25 @@ def test_mnist_is_split_as_the_paper_does(mirror: Path) -> None:
     assert splits.test.targets[:5].tolist() == [7, 2, 1, 0, 4]
 
 
-def test_rt_is_the_groups_own_split(mirror: Path) -> None:
+def test_rt_is_the_groups_own_split_and_sst5_the_canonical_one(mirror: Path) -> None:
     splits = load_sentences(text_of(f"data.mirror={mirror}"))
-    assert (len(splits.train), len(splits.valid), len(splits.test)) == (8_608, 964, 1_089)
+    assert [len(splits[split]) for split in SPLITS] == [8_608, 964, 1_089]
     assert splits.labels == ("0", "1")
-
-
-def test_sst5_is_the_canonical_split(mirror: Path) -> None:
     corpora, _ = read_sst(mirror / "sst5" / "trainDevTestTrees_PTB.zip")
-    assert [len(corpora[split]) for split in ("train", "valid", "test")] == [8_544, 1_101, 2_210]
+    assert [len(corpora[split]) for split in SPLITS] == [8_544, 1_101, 2_210]
     with gzip.open(mirror / "sst5" / "stsa.fine.test.gz", "rt") as file:  # another group's copy
         others = Counter(line.split()[0] for line in file)
     assert Counter(sentence.label for sentence in corpora["test"]) == others
+
+
+def test_a_source_of_another_kind_names_the_choices() -> None:
+    colored = section_of(ColorImagesConfig, "task=cifar10", "data.source=mnist")
+    with pytest.raises(ValueError, match=r"source='mnist': colour images come from cifar10 or synthetic"):
+        load_images(colored)
+    with pytest.raises(ValueError, match=r"source='x': images come from mnist, mnist-5k or synthetic"):
+        load_images(images_of("data.source=x"))
+    with pytest.raises(ValueError, match=r"source='x': text comes from rt, sst5 or synthetic"):
+        load_sentences(text_of("data.source=x"))
 
 
 LINES = "pos\ta good film\nneg\ta bad film\npos\tgood , good\nneg\tbad film\n"
