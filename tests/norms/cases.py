@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -18,6 +19,7 @@ FAMILY = {
     "adanorm, all detached": Member(k=0.1, C=1.5, detach_mean=True, detach_variance=True),
 }
 FAMILY |= {f"{name}, released": member._replace(numerics="released") for name, member in FAMILY.items()}
+of_the_family = pytest.mark.parametrize("member", FAMILY.values(), ids=list(FAMILY))
 # Of the largest value of a row, where x is about as large as its deviation: see closed_form.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2**-8, torch.float16: 2**-11}
 

@@ -21,7 +21,6 @@ from adanorm.norms import (
     GradVariance,
     LayerNorm,
     LayerNormSimple,
-    NoNorm,
     TopK,
 )
 from tests.norms.cases import assert_same
@@ -154,11 +153,6 @@ def test_the_value_is_x_itself_and_the_gradient_a_member_of_the_familys(cls: Any
     assert torch.equal(z, x + y if cls is GradNorm else x)
     weights = torch.randn(5, 33).to(dtype)
     assert torch.equal(*(torch.autograd.grad(*pair, weights)[0] for pair in zip((z, y), leaves, strict=True)))
-
-
-def test_without_norm_nothing_happens() -> None:
-    x = torch.randn(5, 33)
-    assert NoNorm(33)(x) is x
 
 
 def test_norms_that_make_the_same_of_a_row_say_so() -> None:

@@ -23,11 +23,17 @@ from adanorm.config.paths import PROJECT
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
 from adanorm.norms.closed_form import Member, closed_form, definition
 from tests import commands
-from tests.norms.cases import FAMILY, assert_is_the_definition, fixed_weights, inputs, value_and_gradient
+from tests.norms.cases import (
+    FAMILY,
+    assert_is_the_definition,
+    fixed_weights,
+    inputs,
+    of_the_family,
+    value_and_gradient,
+)
 
 pytestmark = pytest.mark.needs("numba")
 ADANORM = Member(k=0.1)
-of_the_family = pytest.mark.parametrize("member", FAMILY.values(), ids=list(FAMILY))
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 Kernels = Callable[..., tuple[Tensor, Tensor]]  # of x, a member and perhaps dz: z and dx
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from torch import Tensor, distributed, nn
 
 from adanorm.config.compose import compose_experiment
 from adanorm.models.norm_sites import compatible_norm
-from adanorm.norms import NormChoice, norm_factory
 from adanorm.norms.base import as_norm
 from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm, synchronize
 from tests import commands
@@ -73,20 +73,15 @@ def test_padding_is_in_no_statistic() -> None:
     torch.testing.assert_close(ours(x, two)[two], theirs(x[two]))  # the fewest that have statistics
 
 
-def test_momentum_weighs_the_new_value_or_the_old() -> None:
+@pytest.mark.parametrize("choices", [{"momentum": 0.25}, {"momentum": 0.75, "convention": "old"}])
+@pytest.mark.parametrize(("variance", "correction"), [("unbiased", 1), ("biased", 0)])
+def test_momentum_weighs_the_new_value_or_the_old_and_the_stated_estimate_of_the_variance(
+    choices: dict[str, Any], variance: str, correction: int
+) -> None:
     x = batches(1, 9, H)[0]
-    new, old = BatchNorm(H, momentum=0.1).double(), BatchNorm(H, momentum=0.9, convention="old").double()
-    new(x), old(x)
-    expected = 0.9 * torch.zeros(H, dtype=torch.float64) + 0.1 * x.mean(0)
-    for norm in (new, old):
-        torch.testing.assert_close(norm.running_mean, expected)
-
-
-@pytest.mark.parametrize(("choice", "correction"), [("unbiased", 1), ("biased", 0)])
-def test_the_running_variance_is_of_the_stated_estimate(choice: str, correction: int) -> None:
-    x = batches(1, 9, H)[0]
-    norm = BatchNorm(H, momentum=0.25, running_variance=choice).double()
+    norm = BatchNorm(H, running_variance=variance, **choices).double()
     norm(x)
+    torch.testing.assert_close(norm.running_mean, 0.25 * x.mean(0))
     torch.testing.assert_close(norm.running_var, 0.75 + 0.25 * x.var(0, correction=correction))
 
 
@@ -158,32 +153,7 @@ def test_a_norm_over_the_batch_that_several_processes_would_change_is_refused(cl
         synchronize(nn.Sequential(nn.Linear(2, H), cls(H)))
 
 
-@pytest.mark.parametrize("gain", [0.3, 2.0])
-def test_batchnorm_bounds_the_gradient_as_santurkar_et_al_prove(gain: float) -> None:
-    """Theorem 4.1, of a feature y over m examples, g = dl/dz behind a norm z of gain gamma.
-
-    |dl/dy|^2 <= gamma^2/sigma^2 (|g|^2 - <1, g>^2/m - <g, y_hat>^2/m), with equality where eps is 0.
-    """
-    y, g = batches(2, 9, 5)
-    y.requires_grad_()
-    for eps, close in ((1e-12, True), (1.0, False)):
-        norm = BatchNorm(5, eps=eps).double()
-        norm.load_state_dict({**norm.state_dict(), "weight": torch.full((5,), gain)})
-        (found,) = torch.autograd.grad(norm(y), y, g)
-        variance = y.detach().var(0, correction=0)
-        hat = (y.detach() - y.detach().mean(0)) / (variance + eps).sqrt()
-        removed = g.sum(0) ** 2 / 9 + (g * hat).sum(0) ** 2 / 9
-        bound = gain**2 / variance * (g.square().sum(0) - removed)
-        if close:
-            torch.testing.assert_close(found.square().sum(0), bound)
-        else:
-            assert (found.square().sum(0) < bound).all()
-
-
-def by_position(**settings: object) -> BatchNorm:
-    made = norm_factory(NormChoice("batchnorm", {"over": "examples", **settings}))(H, site="here")
-    assert isinstance(made, BatchNorm)
-    return made
+by_position: Any = partial(BatchNorm, H, over="examples")
 
 
 def test_it_is_torchs_batchnorm_at_each_position() -> None:
