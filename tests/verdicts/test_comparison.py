@@ -12,7 +12,7 @@ from scipy import stats
 
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Kind, Levels, fixed_levels, seeds_looked_at, seeds_needed
+from adanorm.verdicts.sequential import Kind, Levels, seeds_looked_at, seeds_needed
 from tests.verdicts import known
 
 FIRST = np.array([75.0, 76.2, 74.9, 77.0])
@@ -21,7 +21,7 @@ GAPS = SECOND - FIRST
 
 
 def read(gap: float, *, sd: float = 0.1, df: float = 12, margin: float = 1.0, seeds: int = 3) -> Comparison:
-    return Comparison(gap, sd, df, seeds, margin, fixed_levels(0.05))
+    return Comparison(gap, sd, df, seeds, margin, Levels(0.05, 0.1))
 
 
 def test_of_its_own_variance_alone_it_is_students_paired_test_and_tost() -> None:

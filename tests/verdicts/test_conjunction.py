@@ -18,7 +18,7 @@ from adanorm.verdicts.conjunction import (
     sign_test,
     significantly_best,
 )
-from adanorm.verdicts.sequential import fixed_levels
+from adanorm.verdicts.sequential import Levels
 from adanorm.verdicts.variance import TaskVariance
 from tests.verdicts import known
 
@@ -68,7 +68,7 @@ def test_being_the_best_of_many_takes_more_than_being_the_best_of_two() -> None:
 
 
 def comparison(gap: float, error: float, df: float = 9) -> Comparison:
-    return Comparison(gap, error * 2, df, 4, 0.5, fixed_levels(0.05))
+    return Comparison(gap, error * 2, df, 4, 0.5, Levels(0.05, 0.1))
 
 
 def test_a_family_is_corrected_with_those_that_have_no_runs_and_that_decides_the_sign() -> None:

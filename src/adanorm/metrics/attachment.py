@@ -16,24 +16,17 @@ SIGNATURES = {
 }
 
 
-class Tree(Protocol):
-    """What is scored of a sentence with its tree; data.treebanks.trees.Tree is one."""
+class _Tree(Protocol):
+    """What is scored of a sentence with its tree, as data.treebanks.trees.Tree has it."""
 
     @property
-    def words(self) -> Sequence[str]:
-        """The n words."""
-
+    def words(self) -> Sequence[str]: ...
     @property
-    def heads(self) -> Sequence[int]:
-        """The head of each word, counted from 1, 0 for the root's."""
-
+    def heads(self) -> Sequence[int]: ...
     @property
-    def labels(self) -> Sequence[str] | None:
-        """The label of each word's arc, None in a treebank without labels."""
-
+    def labels(self) -> Sequence[str] | None: ...
     @property
-    def punctuation(self) -> Sequence[bool]:
-        """Whether each word is punctuation by its tag."""
+    def punctuation(self) -> Sequence[bool]: ...
 
 
 class Attachment(NamedTuple):
@@ -43,19 +36,18 @@ class Attachment(NamedTuple):
     signatures: dict[str, str]
 
 
-def attachment(gold: Sequence[Tree], parsed: Sequence[Parse], scoring: Scoring) -> Attachment:
+def attachment(gold: Sequence[_Tree], parsed: Sequence[Parse], scoring: Scoring) -> Attachment:
     """Return UAS as `scoring` counts words (`uas`) and over all (`uas_all`), and LAS where there are labels.
 
     UAS is the share of words with the right head, LAS with the right head and label.
     """
     heads, labels, counted = [], [], []
-    for tree, (found_heads, found_labels) in zip(gold, parsed, strict=True):
-        heads += [head == found for head, found in zip(tree.heads, found_heads, strict=True)]
-        counted += [not left_out for left_out in left_out(tree, scoring)]
+    for tree, (parsed_heads, parsed_labels) in zip(gold, parsed, strict=True):
+        heads += [head == other for head, other in zip(tree.heads, parsed_heads, strict=True)]
+        counted += [not is_out for is_out in left_out(tree, scoring)]
         if tree.labels is not None:
-            whole = _universal if scoring == "ud" else str
-            pairs = zip(tree.labels, found_labels, strict=True)
-            labels += [whole(label) == whole(found) for label, found in pairs]
+            pairs = zip(tree.labels, parsed_labels, strict=True)
+            labels += [_scored(label, scoring) == _scored(other, scoring) for label, other in pairs]
     kinds = {"uas": heads}
     if len(labels) == len(heads):
         kinds["las"] = [head and label for head, label in zip(heads, labels, strict=True)]
@@ -71,7 +63,7 @@ def _percent(right: Sequence[bool]) -> float:
     return 100 * sum(right) / max(1, len(right))
 
 
-def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
+def left_out(tree: _Tree, scoring: Scoring) -> Sequence[bool]:
     """Return which words of a tree count in `uas` and `las` of a scoring not at all."""
     if scoring == "ud":
         return [False] * len(tree.words)  # that evaluation knows no punctuation
@@ -80,5 +72,5 @@ def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
     return tree.punctuation
 
 
-def _universal(label: str) -> str:
-    return label.partition(":")[0]
+def _scored(label: str, scoring: Scoring) -> str:
+    return label.partition(":")[0] if scoring == "ud" else label

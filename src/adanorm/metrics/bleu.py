@@ -33,11 +33,9 @@ def sides(
     kind: str, words: tuple[Sequence[str], Sequence[str]], text: tuple[Sequence[str], Sequence[str]]
 ) -> tuple[list[str], list[str]]:
     """Return the outputs and references, given as words and as text, that a kind of BLEU compares."""
-    if kind == "sacrebleu":
-        return list(text[0]), list(text[1])
-    if kind == "compound_bleu":
-        return [split_compounds(line) for line in words[0]], [split_compounds(line) for line in words[1]]
-    return list(words[0]), list(words[1])
+    change = split_compounds if kind == "compound_bleu" else str
+    outputs, references = text if kind == "sacrebleu" else words
+    return [*map(change, outputs)], [*map(change, references)]
 
 
 def bleu(

@@ -39,18 +39,16 @@ def by_example(metric: str, counts: Counts) -> Counts:
         return MEANS[metric] * counts[:, 0]
     if metric == "uas":
         return 100 * counts[:, 0] * len(counts) / float(counts[:, 1].sum())
-    without = _sums(counts) - np.hstack([counts, _ngrams(counts)])
-    pseudo: Counts = len(counts) * score(metric, counts) - (len(counts) - 1) * np.prod(
-        _bleu(metric, without), axis=0
-    )
+    without = np.prod(_bleu(metric, _sums(counts) - np.hstack([counts, _ngrams(counts)])), axis=0)
+    pseudo: Counts = len(counts) * score(metric, counts) - (len(counts) - 1) * without
     return pseudo
 
 
 def factors(metric: str, counts: Counts) -> dict[str, float]:
     """Return by name the two factors of BLEU, in percent and at most 1; of another metric none.
 
-    Papineni et al. 2002, section 2.3. The precision is the geometric mean of that of one to four words; the
-    brevity penalty is below 1 where outputs are shorter than their references.
+    The geometric mean of the precision of one to four words, and the penalty of outputs shorter than their
+    references (Papineni et al. 2002, section 2.3).
     """
     if metric in MEANS or metric == "uas":
         return {}
@@ -94,8 +92,7 @@ def from_text(metric: str, columns: Sequence[str]) -> Counts:
     if len(columns) != COLUMNS.get(metric):
         raise ValueError(f"{len(columns)} columns of {metric}")
     rows = [[float(number) for number in column.split(" ")] for column in columns]
-    if len({len(row) for row in rows}) > 1 or not all(
-        math.isfinite(n) and n >= 0 for row in rows for n in row
-    ):
+    are_counts = all(math.isfinite(n) and n >= 0 for row in rows for n in row)
+    if len({len(row) for row in rows}) > 1 or not are_counts:
         raise ValueError(f"columns of {metric} of other lengths, or a number that is no count")
     return np.array(rows).T

@@ -21,10 +21,9 @@ from adanorm.verdicts.crossed import Components, Values, components, seed_split
 class ByExample:
     """A comparison of two norms: by how much the second is better, and the noise of seeds and of examples.
 
-    `gaps` has one gap per seed, in the order of `seeds`, all of one `series`. `outputs` are eight digits that
-    identify the test outputs compared. `parts` is how much of the mean gap each factor of the metric makes
-    up, where it is a product. `spreads` has the standard deviations of each norm over five seeds or more: on
-    this test set and on its distribution.
+    `gaps` are in the order of `seeds`, all of one `series`. `outputs` are eight digits that identify the test
+    outputs compared. `parts` is how much of the mean gap each factor of the metric makes up. `spreads` has
+    each norm's deviations over five seeds or more: on this test set and on its distribution.
     """
 
     seeds: tuple[int, ...]

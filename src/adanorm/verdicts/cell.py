@@ -65,7 +65,7 @@ class Cell:
 
     @property
     def recorded(self) -> set[int]:
-        """The seeds whose runs have ended, failed ones left out."""
+        """The seeds whose runs have ended without failing."""
         return {result.seed for result in self.results if result.status != "failed"}
 
     @property
@@ -238,7 +238,6 @@ def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
 
 
 def _settings(run: Experiment) -> dict[str, Any]:
-    """Return the values that identify a run but for its seed, each by its dotted key."""
     return {key: value for key, value in dotted(run.identity()) if key != "seed" and value != {}}
 
 

@@ -52,11 +52,7 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim at a scale with the results of its tasks.
-
-    `family` are p-values of the claim corrected over all claims of the scale: of its holding, of its
-    contrary, of no difference that matters.
-    """
+    """A claim at a scale with the results of its tasks; `family` are `ps` corrected over all its claims."""
 
     claim: Claim
     scale: str
@@ -168,9 +164,8 @@ def _evidence(
 class TaskAnswer:
     """What is shown of a claim on a task, by the runs of one scale under one plan.
 
-    `pairs` counts the seeds that both norms have under the plan; `next_look` is the number of them at
-    which it is read next, None after its last look. `family_p` is p corrected over the tasks of the claim
-    (Holm 1979), among which a task without an answer counts with 1.
+    `pairs` counts the seeds that both norms have under the plan; it is read next at `next_look`, None after
+    its last. `family_p` is corrected over the claim's tasks (Holm 1979), one without an answer having 1.
     """
 
     task: str
@@ -183,11 +178,7 @@ class TaskAnswer:
 
 
 def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
-    """Return the answers to a claim on each of its tasks, in their order.
-
-    A later plan decides a task from its first look on; until then the first plan's answer at the paper's size
-    stands. No run at scale mini answers anything.
-    """
+    """Return the answers to a claim on each of its tasks, in their order; no run at scale mini has any."""
     answers = [_answer(claim, task, runs) for task in claim.tasks]
     ps = corrected([1.0 if one.comparison is None else one.comparison.p for one in answers])
     return [replace(one, family_p=p) for one, p in zip(answers, ps, strict=True)]

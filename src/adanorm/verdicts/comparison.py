@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
 
-from adanorm.verdicts.sequential import Levels, Numbers, fixed_levels
+from adanorm.verdicts.sequential import Levels, Numbers
 from adanorm.verdicts.variance import NO_SPREAD, Spread
 
 Answer = Literal["better", "worse", "equivalent", "open"]
@@ -44,14 +44,13 @@ class PaperGap(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """By how much one norm beats another, with the noise of seeds and of test examples.
+    """By how much one norm beats another, in the metric's unit, with the noise of seeds and of test examples.
 
-    `gap` is the mean over `seeds` shared seeds, positive where the first-named norm is better; `sd` is the
-    standard deviation of a seed's gap, with `df` degrees of freedom. `example_error` is the standard error
-    that the choice of `examples` test examples adds, 0 where it is not on record; it adds no degrees of
-    freedom, so that more noise never makes an interval narrower. All are in the metric's unit. `family_p` is
-    p corrected over the comparison's family, and decides the sign in place of p. With `beyond_margin` a norm
-    is ahead or behind only by more than the margin.
+    `gap` is the mean over `seeds` shared seeds, positive where the first-named norm is better; `sd` is that
+    of a seed's gap, with `df` degrees of freedom. `example_error` is the standard error that the choice of
+    `examples` adds, 0 if not on record; without degrees of freedom, so that more noise never narrows an
+    interval. `family_p`, p corrected over a family, decides the sign in place of p. With `beyond_margin` a
+    norm is ahead or behind only by more than the margin.
     """
 
     gap: float
@@ -144,8 +143,8 @@ class Comparison:
     def p_of(self, hypothesis: Hypothesis) -> float:
         """Return the p against a hypothesis on the first norm.
 
-        *Better* and *worse* have a two-sided p, which is 1 where the norms are equivalent. The others are of
-        the margin, one-sided: half of the nominal level of equivalence belongs to a side.
+        Two-sided of *better* and *worse*, and 1 where the norms are equivalent. One-sided of the others,
+        which are of the margin: half of the nominal level of equivalence belongs to a side.
         """
         gap, margin = self.gap, self.margin
         ahead = {"not inferior": gap + margin, "inferior": -gap - margin, "not superior": margin - gap}
@@ -166,13 +165,11 @@ class Comparison:
 
     @property
     def paper_p(self) -> float | None:
-        """The p of the paper's gap being the true one on this test set; None where the paper has none.
-
-        Of the seeds alone: the paper's gap is of the same test examples.
-        """
+        """The p of the paper's gap being the true one on this test set; None where the paper has none."""
         if self.paper is None:
             return None
         distance = max(0.0, abs(self.gap - self.paper.value) - self.paper.rounding)
+        # Of the seeds alone: the paper's gap is of the same test examples.
         return self._corrected(2 * self._tail(distance, self.seed_error), self.levels.difference)
 
 
@@ -187,9 +184,8 @@ def compare(
     """Return by how much the first norm beats the second, over the seeds that both have scores of.
 
     Scores are by seed, or in the order of the seeds; larger is better, so negate a loss. A difference below
-    `margin` does not matter. A plan with several looks has `levels`. None with fewer than two shared seeds,
-    and where all gaps are alike: nothing tells their noise then. Raises ValueError for a margin that is not
-    positive and for sequences of different lengths.
+    `margin` does not matter. A plan with several looks has `levels`. None where fewer than two gaps, or equal
+    ones, tell no noise. Raises ValueError for a margin that is not positive and unlike lengths of sequences.
     """
     if margin <= 0:
         raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")
@@ -222,5 +218,5 @@ def compare_gaps(
         return None
     sd, df = spread or (stdev(gaps), len(gaps) - 1)
     sd *= math.sqrt(1 + len(gaps) * overlap)
-    levels = levels or fixed_levels(level)
+    levels = levels or Levels(level, 2 * level)
     return Comparison(fmean(gaps), sd, df, len(gaps), margin, levels, level, **facts)

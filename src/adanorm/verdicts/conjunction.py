@@ -16,9 +16,8 @@ from adanorm.verdicts.variance import TaskVariance
 def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
     """Return p of a hypothesis' being true on at least so many of the data sets that `ps` are of.
 
-    Against its being true on fewer (Benjamini & Heller 2008): the largest len(ps) - at_least + 1 of
-    independent p-values, combined after Fisher. On all: the largest, an intersection-union test (Berger
-    1982), which needs no correction. On one or more: Fisher's test of all.
+    The largest len(ps) - at_least + 1 of independent p-values, combined after Fisher (Benjamini & Heller
+    2008). On all: the largest, an intersection-union test (Berger 1982), which needs no correction.
     """
     from scipy.special import chdtrc
 
@@ -73,8 +72,7 @@ def pooled(comparisons: Sequence[Comparison]) -> Comparison:
 def significantly_best(variance: TaskVariance, level: float) -> str | None:
     """Return the norm that is better than every other of a task; None where none is.
 
-    Larger scores are better. By the moderated test against each of the others, corrected for their
-    number.
+    By the moderated test against each of the others, corrected for their number.
     """
     scores = variance.scores
     if len(scores) < 2 or not all(scores.values()):

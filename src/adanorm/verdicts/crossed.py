@@ -34,9 +34,9 @@ class Components(NamedTuple):
 def components(values: Values) -> Components:
     """Return the variance components of (seeds, examples) by the method of moments, unbiased.
 
-    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7): with
-    mean squares of seeds, examples and rest, seed = (MS_seeds - MS_rest) / E, example = (MS_examples -
-    MS_rest) / S. They may be negative. Of one seed, `example` has the rest in it.
+    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7), which may be
+    negative: seed = (MS_seeds - MS_rest) / E, example = (MS_examples - MS_rest) / S. Of one seed, `example`
+    has the rest in it.
     """
     seeds, examples = values.shape
     over_examples, over_seeds, mean = values.mean(1), values.mean(0), values.mean()
@@ -52,9 +52,8 @@ def components(values: Values) -> Components:
 def seed_split(values: Values) -> tuple[float, float] | None:
     """Return the deviations of a score over seeds: on this test set, on its distribution (Jordan 2024).
 
-    `values` are (seeds, examples), what each run gets of each example. The variance of the score on
-    the distribution is E / (E - 1) (V - sum_e v_e / E²), with V that of the score on the test set and
-    v_e that of example e over seeds: the component `seed`. None for fewer than FEWEST_SEEDS seeds.
+    Of `values` (seeds, examples). The latter variance is E / (E - 1) (V - sum_e v_e / E²), with V that of the
+    score and v_e that of example e over seeds: the component `seed`. None for fewer than FEWEST_SEEDS seeds.
     """
     if len(values) < FEWEST_SEEDS or (seed := components(values).seed) is None:
         return None

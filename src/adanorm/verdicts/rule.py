@@ -107,7 +107,6 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
 
 
 def _compare(rows: tuple[str, ...], column: Column, **kind: Any) -> Comparison | None:
-    """Return the comparison of rows by the seeds that all of them have."""
     scores, level = [column.scores.get(row, {}) for row in rows], preregistration().level
     shared = sorted(set.intersection(*({*by_seed} for by_seed in scores)))
     signed = [*zip((1, -1, -1, 1), scores, strict=False)]

@@ -24,16 +24,11 @@ Kind = Literal["difference", "equivalence"]
 class Levels(NamedTuple):
     """Two-sided nominal levels of one look: of a difference, and of equivalence within the margin.
 
-    A fixed plan has `level` and 2 x `level`: equivalence is two one-sided tests.
+    A plan that is looked at once has `level` and 2 x `level`: equivalence is two one-sided tests.
     """
 
     difference: float
     equivalence: float
-
-
-def fixed_levels(level: float) -> Levels:
-    """Return the levels of a plan that is looked at once."""
-    return Levels(level, 2 * level)
 
 
 class Looks(NamedTuple):
@@ -60,8 +55,8 @@ class Looks(NamedTuple):
 def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tuple[float, ...]:
     """Return the two-sided level of Student's t at each look, a number of seeds from 2 on.
 
-    The looks together reject a true hypothesis with probability `level`. Exact for normal gaps, whatever
-    their variance, up to the BINS of the numerical integration.
+    The looks together reject a true hypothesis with probability `level`: exact for normal gaps of any
+    variance, up to the BINS of the numerical integration.
     """
     # With S the sum of the gaps less their true mean and Q that of their squares, r = S / sqrt(Q) has all
     # that t has: |t| = sqrt(n - 1) |r| / sqrt(n - r^2). One gap more turns r by a random angle that does not
@@ -93,10 +88,7 @@ def _excess(p: float, mass: Numbers, middles: Numbers, seeds: int, error: float)
 
 
 def _bins(seeds: int, p: float) -> tuple[Numbers, Numbers]:
-    """Return the edges and the middles of bins of |r| from 0 to the bound of level p.
-
-    They are as wide as each other in normal scores.
-    """
+    """Return edges and middles of bins of |r| up to the bound of level p, equally wide in normal scores."""
     scores = _scores(p)
     return _of_scores(scores, seeds), _of_scores((scores[1:] + scores[:-1]) / 2, seeds)
 
@@ -156,9 +148,8 @@ def seeds_looked_at(
     """Return the fewest seeds by which the plan with its looks closes, with its power.
 
     Of a difference: *better*, where the true gap is `effect`. Of equivalence: within ± `effect`, of norms
-    that do not differ. By DRAWS comparisons that are followed from look to look, the same for every
-    caller. Where the plan ends before that, the seeds of one that is looked at once, and more than the
-    plan has; None where MOST_SEEDS are too few.
+    that do not differ. By DRAWS comparisons that are followed from look to look. Where the plan ends before,
+    the seeds of one that is looked at once, and more than the plan has; None where MOST_SEEDS are too few.
     """
     if effect == 0:
         return None
@@ -192,9 +183,8 @@ def seeds_needed(
 ) -> int | None:
     """Return the fewest seeds of a plan that is looked at once; None where MOST_SEEDS are too few.
 
-    With its power; the variance is known with n - 1 + prior_df degrees of freedom. Of a
-    difference: a two-sided t-test of a true gap `effect`. Of equivalence: two one-sided tests
-    within ± `effect` of norms that do not differ, whose power is 2 P - 1 with P that of one of them.
+    The variance is known with n - 1 + prior_df degrees of freedom. Of a difference: a two-sided t-test. Of
+    equivalence: two one-sided tests of norms that do not differ, with power 2 P - 1, P that of one of them.
     """
     if effect == 0:
         return None
