@@ -11,6 +11,7 @@ from hydra import compose, initialize_config_dir
 from adanorm.config.paths import CONF, choices
 from adanorm.launch.launchers import Launch, LauncherFacts, choose_launch, load_facts
 from tests import commands
+from tests.launch.test_launch import own_study
 
 
 def launch(name: str, facts: LauncherFacts, *settings: str, devices: tuple[str, ...] = ()) -> Launch:
@@ -67,10 +68,8 @@ def test_what_a_launcher_lacks_is_said_by_name(conf: Path, facts: str, message: 
 
 def test_more_workers_than_devices_share_them() -> None:
     facts = load_facts("local")
-    one = Launch("local", facts, workers=3, gpus=1, devices=("0",), settings=())
-    assert one.runs_a_device == 3
-    assert Launch("local", facts, workers=2, gpus=1, devices=("0", "1"), settings=()).runs_a_device == 1
-    assert Launch("local", facts, workers=2, gpus=1, devices=(), settings=()).runs_a_device >= 1
+    for workers, devices, shared in ((3, ("0",), 3), (2, ("0", "1"), 1), (1, (), 1)):
+        assert Launch("local", facts, workers, 1, devices, settings=()).runs_a_device == shared
 
 
 def test_workers_have_cores_for_their_threads_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,9 +99,7 @@ def test_a_slurm_job_asks_for_cores_and_memory_by_gpu(
     for program in ("sbatch", "srun"):  # submitit looks for both
         (tmp_path / program).write_text(SBATCH)
         (tmp_path / program).chmod(0o755)
-    study = tmp_path / "own.yaml"
-    study.write_text("title: t\nrows: [layernorm]\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n")
-    arguments = ("study", str(study), f"runs={tmp_path / 'runs'}", "launcher=slurm", *settings)
+    arguments = ("study", *own_study(tmp_path, "a: {norm: layernorm}"), "launcher=slurm", *settings)
     path = f"{tmp_path}:{os.environ['PATH']}"
     done = commands.run("adanorm", *arguments, environment={**os.environ, "PATH": path})
     submitted = (tmp_path / "submitted").read_text()

@@ -125,10 +125,9 @@ def standing(comparison: Followed, record: Evidence, most: int) -> Standing:
     if any(side.setback for side in norms.sides):
         return Standing(comparison, norms, answer, left=norms.remark)
     later = [look for look in norms.looks.after if len(norms.seeds) < look <= most]
-    if answer not in ("open", "not run"):
-        return Standing(comparison, norms, answer)
-    if not later:
-        return Standing(comparison, norms, answer, left=f"{len(norms.seeds)} seeds")
+    if not later or answer not in ("open", "not run"):
+        left = f"{len(norms.seeds)} seeds" if answer in ("open", "not run") else ""
+        return Standing(comparison, norms, answer, left=left)
     recorded = [side.recorded for side in norms.sides]
     shared = record.variance.shared(comparison.worse, comparison.better)
     first = first_seed(record.plan)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from adanorm.config.compose import cached_experiment, compose_experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.studies.study import Study
@@ -56,27 +56,21 @@ def _candidates(
     row = study.rows[label]
     if task not in choices("task") or row.undefined or (row.only is not None and task not in row.only):
         return ()
-    chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *study.overrides)
-    chosen = (*chosen, *study.column_overrides.get(task, ()), *row.overrides)
-    chosen = (*chosen, *row.column_overrides.get(task, ()))
-    found: list[Candidate] = []
-    for setting in study.budget_of(label) or (None,):
-        overrides = (*chosen, setting) if setting else chosen
-        first = _composed(label, overrides, runs, settings)
-        by_seed = [first.model_copy(update={"seed": seed}) for seed in study.seeds]
-        if same := [one.setting for one in found if one.runs[0].identity() == by_seed[0].identity()]:
-            raise ValueError(f"row {label!r}: {same[0]} and {setting} of its budget are one setting")
-        found.append(Candidate(overrides, by_seed, setting))
-    return tuple(found)
-
-
-def _composed(label: str, overrides: Sequence[str], runs: str | None, settings: Sequence[str]) -> Experiment:
+    of_column, of_both = (one.column_overrides.get(task, ()) for one in (study, row))
+    changes = (*study.overrides, *of_column, *row.overrides, *of_both)
+    chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *changes)
+    candidates: dict[str, Candidate] = {}
     try:
-        if not settings:
-            return cached_experiment(overrides, runs=runs)
-        return compose_experiment([*overrides, *settings, *([f"runs={runs}"] if runs else [])])
+        for setting in study.budget_of(label) or (None,):
+            overrides = (*chosen, setting) if setting else chosen
+            first = cached_experiment((*overrides, *settings), runs=runs)
+            of_seeds = [first.model_copy(update={"seed": seed}) for seed in study.seeds]
+            if same := candidates.get(of_seeds[0].digest()):
+                raise ValueError(f"{same.setting} and {setting} of its budget are one setting")
+            candidates[of_seeds[0].digest()] = Candidate(overrides, of_seeds, setting)
     except ValueError as error:
         raise ValueError(f"row {label!r}: {error}") from None
+    return tuple(candidates.values())
 
 
 class Planned(NamedTuple):
