@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -116,11 +117,11 @@ class _Dropout(torch.autograd.Function):
 
 
 def _dropped(x: Tensor, p: float, key: int) -> Tensor:
-    from adanorm.models.numba_loops import drop_loop
+    from adanorm.models.numba_loops import drop
 
     values = x.detach().contiguous()
     y = torch.empty_like(values)
-    drop_loop()(y.numel(), values.data_ptr(), y.data_ptr(), round(p * WHOLE), 1 / (1 - p), key)
+    drop(values.view(-1).numpy(), y.view(-1).numpy(), round(p * WHOLE), np.float32(1 / (1 - p)), key)
     return y
 
 
@@ -135,26 +136,23 @@ def sum_rows(rows: Tensor, places: Tensor) -> Tensor:
 class _RowSums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
-        from adanorm.models.numba_loops import forward_at, sum_loop
+        from adanorm.models.numba_loops import add_up
 
-        rows, places = rows.contiguous(), places.long().contiguous()
+        rows, places = rows.detach().contiguous(), places.long().contiguous()
         ctx.save_for_backward(places)
         ctx.count = len(rows)
         sums = rows.new_empty(len(places), rows.shape[1])
-        addresses = rows.data_ptr(), places.data_ptr(), sums.data_ptr()
-        sum_loop(forward_at)(*places.shape, *rows.shape, *addresses)
+        add_up(rows.numpy(), places.numpy(), sums.numpy())
         return sums
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        from adanorm.models.numba_loops import backward_at, sum_loop
+        from adanorm.models.numba_loops import spread
 
         (places,) = ctx.saved_tensors
-        d_sums = grad.contiguous()
         d_rows = grad.new_zeros(ctx.count, grad.shape[1])
-        addresses = d_rows.data_ptr(), places.data_ptr(), d_sums.data_ptr()
-        sum_loop(backward_at)(*places.shape, *d_rows.shape, *addresses)
+        spread(d_rows.numpy(), places.numpy(), grad.contiguous().numpy())
         return d_rows, None
 
 

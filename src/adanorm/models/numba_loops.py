@@ -1,31 +1,18 @@
-"""The loops of `dropout` and `sum_rows`."""
+"""The loops of `dropout` and `sum_rows`, over arrays of float32."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.np.numpy_support import carray
 
-from adanorm.norms.kernels.compiling import Kernel, compiled, entry
+from adanorm.norms.kernels.compiling import cached_njit
 
-Pointer = Any  # to float32
-
-
-@cache
-def drop_loop() -> Kernel:
-    """Return what fills y with mask * x * scale, of addresses."""
-    return entry(_drop_at, "ippini")
+Rows = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 
-def _drop_at(count: int, x: Pointer, y: Pointer, threshold: int, scale: float, key: int) -> None:
-    of_x, of_y = carray(x, count), carray(y, count)
-    for i in range(count):
-        of_y[i] = of_x[i] * scale if _kept(key, i, threshold) else np.float32(0)
-
-
-@compiled
+@cached_njit
 def splitmix64(key: Any, number: Any) -> Any:
     """Return the 64 bits of a number in the sequence of splitmix64 (Steele, Lea & Flood 2014) from a key.
 
@@ -37,44 +24,35 @@ def splitmix64(key: Any, number: Any) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
-def _kept(key: int, element: int, threshold: int) -> bool:
-    """Return whether an element stays, with probability 1 - threshold / WHOLE.
+@cached_njit
+def drop(x: Any, y: Any, threshold: int, scale: Any, key: int) -> None:
+    """Write mask * x * scale (N,) into y; an element stays with probability 1 - threshold / WHOLE.
 
     Its number in the sequence that starts at the key decides: those of random keys of 64 bits do not meet.
     """
-    drawn = splitmix64(np.uint64(key), np.uint64(element))
-    return bool((drawn >> np.uint64(32)) >= np.uint64(threshold))
+    for i in range(len(x)):
+        drawn = splitmix64(np.uint64(key), np.uint64(i)) >> np.uint64(32)
+        y[i] = x[i] * scale if drawn >= np.uint64(threshold) else np.float32(0)
 
 
-@cache
-def sum_loop(function: Kernel) -> Kernel:
-    """Return one of the loops below as a C function of four sizes and three addresses."""
-    return entry(function, "iiiiplp")
-
-
-def forward_at(
-    sums: int, terms: int, count: int, features: int, rows: Pointer, places: Any, out: Pointer
-) -> None:
-    """Write sum_f rows[places[b, f]] (B, H)."""
-    of_rows, of_out = carray(rows, (count, features)), carray(out, (sums, features))
-    of_places = carray(places, (sums, terms))
-    for b in range(sums):
-        of_out[b] = of_rows[of_places[b, 0]]
-        for f in range(1, terms):
-            row, total = of_rows[of_places[b, f]], of_out[b]
-            for h in range(features):
+@cached_njit
+def add_up(rows: Rows, places: Places, sums: Rows) -> None:
+    """Write sum_f rows[places[b, f]] into sums (B, H)."""
+    for b in range(len(places)):
+        total = sums[b]
+        total[:] = rows[places[b, 0]]
+        for f in range(1, places.shape[1]):
+            row = rows[places[b, f]]
+            for h in range(len(row)):
                 total[h] += row[h]
 
 
-def backward_at(
-    sums: int, terms: int, count: int, features: int, d_rows: Pointer, places: Any, d_out: Pointer
-) -> None:
-    """Add d_out[b] to d_rows[places[b, f]] for each b and f."""
-    of_rows, of_out = carray(d_rows, (count, features)), carray(d_out, (sums, features))
-    of_places = carray(places, (sums, terms))
-    for b in range(sums):
-        for f in range(terms):
-            row, grad = of_rows[of_places[b, f]], of_out[b]
-            for h in range(features):
+@cached_njit
+def spread(d_rows: Rows, places: Places, d_sums: Rows) -> None:
+    """Add d_sums[b] to d_rows[places[b, f]] for each b and f."""
+    for b in range(len(places)):
+        grad = d_sums[b]
+        for f in range(places.shape[1]):
+            row = d_rows[places[b, f]]
+            for h in range(len(row)):
                 row[h] += grad[h]
