@@ -15,7 +15,7 @@ from adanorm.data.treebanks.conll import read_sample
 from adanorm.data.treebanks.encoding import Numbers, Vocabulary
 from adanorm.data.treebanks.trees import Tree, is_projective, problem
 from adanorm.models import arc_standard
-from adanorm.models.arc_standard import LEFT_ARC, SHIFT
+from adanorm.models.arc_standard import SHIFT
 from adanorm.tasks.parsing import transitions
 from tests import plain_parser
 from tests.networks import network
@@ -35,8 +35,7 @@ def followed(trees: list[Tree]) -> list[tuple[list[int], list[int]]]:
         for _ in range(2 * (end - start - 2)):
             action = arc_standard.oracle(states, s, heads, waiting)
             assert arc_standard.allowed(states, s, action)
-            pair = arc_standard.stacked(states, s, 0), arc_standard.stacked(states, s, 1)
-            head, dependent = pair if action == LEFT_ARC else pair[::-1]
+            head, dependent = arc_standard.arc(states, s, action)
             if action != SHIFT:
                 waiting[start + head] -= 1
             arc_standard.advance(states, s, action, labels[start + dependent])

@@ -9,20 +9,17 @@ import torch
 from torch import nn
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.sections import AverageConfig
 from adanorm.norms.over_batch import BatchNorm
 from adanorm.training.checkpoint import keep_weights, mean_weights
 from adanorm.training.optimizer import make_optimizer
-from adanorm.training.state import SelectionMetric
 
 
 def test_what_was_seen_in_any_of_the_evaluations_is_seen_in_their_average(tmp_path: Path) -> None:
     norm, held = BatchNorm(3, over="examples", positions=4), list[tuple[float, int]]()
-    average = AverageConfig.model_validate({"of": "last", "count": 3})
     for update, positions in enumerate((1, 2, 3)):
         norm(torch.randn(8, positions, 3))
         held.append((1.0, update))
-        keep_weights(norm, held, average, SelectionMetric("accuracy", True), tmp_path, write=True)
+        keep_weights(norm, update, tmp_path)
     norm.load_state_dict(mean_weights(held, tmp_path, torch.device("cpu")))
     assert norm.seen.tolist() == [True, True, True, False]
 

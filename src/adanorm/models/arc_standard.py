@@ -29,6 +29,7 @@ WORDS, LABELLED = 18, 12  # positions that features are of; of the last of them,
 _LEFTMOST, _RIGHTMOST, _SECOND = 0, 1, 2  # rows of children; the second ones are two rows further
 _BELOW = 2  # places below the root's, so that a small stack's second and third are nothing
 
+TwoArrays = tuple[Numbers, Numbers]
 Scores = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
@@ -86,6 +87,13 @@ def is_done(states: States, s: int) -> bool:
 
 
 @cached_njit
+def arc(states: States, s: int, action: int) -> tuple[int, int]:
+    """Return the head and the dependent of a left-arc, else those of a right-arc, in sentence `s`."""
+    first, second = stacked(states, s, 0), stacked(states, s, 1)
+    return (first, second) if action == LEFT_ARC else (second, first)
+
+
+@cached_njit
 def advance(states: States, s: int, action: int, label: int) -> None:
     """Take an action that is allowed in sentence `s`: shift, or attach with a label."""
     if action == SHIFT:
@@ -93,8 +101,7 @@ def advance(states: States, s: int, action: int, label: int) -> None:
         states.stack[states.starts[s] + s + states.top[s]] = states.front[s]
         states.front[s] += 1
         return
-    first, second = stacked(states, s, 0), stacked(states, s, 1)
-    head, dependent = (first, second) if action == LEFT_ARC else (second, first)
+    head, dependent = arc(states, s, action)
     start, side = states.starts[s], _LEFTMOST if action == LEFT_ARC else _RIGHTMOST
     states.heads[start + dependent] = head
     states.labels[start + dependent] = label
@@ -160,13 +167,12 @@ def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> N
     going = np.zeros(len(rows), dtype=np.bool_)
     for place in range(len(rows)):
         s = rows[place]
-        best, chosen = -np.inf, 0
+        best, chosen, taken = -np.inf, 0, SHIFT
         for number in range(1 + 2 * kinds):
             action = SHIFT if number == 0 else LEFT_ARC if number <= kinds else RIGHT_ARC
             if scores[place, number] > best and allowed(states, s, action):
-                best, chosen = scores[place, number], number
-        action = SHIFT if chosen == 0 else LEFT_ARC if chosen <= kinds else RIGHT_ARC
-        advance(states, s, action, (chosen - 1) % kinds + 1)
+                best, chosen, taken = scores[place, number], number, action
+        advance(states, s, taken, (chosen - 1) % kinds + 1)
         going[place] = not is_done(states, s)
     return rows[going]
 
@@ -187,19 +193,13 @@ def oracle(states: States, s: int, heads: Numbers, waiting: Numbers) -> int:
 
 @cached_njit
 def follow(
-    states: States,
-    sentences: Sentences,
-    heads: Numbers,
-    labels: Numbers,
-    kinds: int,
-    first_label: int,
-    inputs: Numbers,
-    targets: Numbers,
+    states: States, sentences: Sentences, gold: TwoArrays, kinds: int, first_label: int, steps: TwoArrays
 ) -> None:
     """Lead sentences to their projective trees, and write every step: features (N, F), action (N,).
 
-    `heads` (P,) are positions, `labels` (P,) numbers from 1.
+    `gold` are heads (P,), positions, and labels (P,), numbers from 1.
     """
+    (heads, labels), (inputs, targets) = gold, steps
     positions = np.zeros(WORDS, dtype=np.int64)
     waiting = np.zeros(len(heads), dtype=np.int64)
     for s in range(len(states.front)):
@@ -211,8 +211,7 @@ def follow(
         while not is_done(states, s):
             write_features(states, s, sentences, first_label, positions, inputs[step])
             action = oracle(states, s, heads, waiting)
-            first, second = stacked(states, s, 0), stacked(states, s, 1)
-            head, dependent = (first, second) if action == LEFT_ARC else (second, first)
+            head, dependent = arc(states, s, action)
             label = labels[start + dependent]
             targets[step] = 0 if action == SHIFT else label + (action - LEFT_ARC) * kinds
             if action != SHIFT:

@@ -33,17 +33,9 @@ def relative_attention(
 
 class _RelativeAttention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        distance: Tensor,
-        u: Tensor,
-        v: Tensor,
-        forbidden: Tensor,
-    ) -> Tensor:
-        ctx.save_for_backward(query, key, value, distance, u, v, forbidden)
+    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+        ctx.save_for_backward(*inputs)
+        query, key, value, distance, u, v, forbidden = inputs
         output = torch.empty_like(query)
         with torch.autocast(query.device.type, enabled=False):
             for part in _parts(query, key.shape[2]):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from adanorm.config.placements import Placement
@@ -114,24 +113,20 @@ class ResidualLayer(nn.Module):
             z = normalized(norm, side_by_side.flatten(2), rows).reshape(side_by_side.shape).transpose(1, 2)
         return z.to(x.dtype)  # under autocast a norm gives float32, and attention takes one type
 
-    def draw(self, gain: float) -> None:
-        """Draw the weights as DeepNorm has them, biases left as they are.
-
-        Wang et al. 2022, figure 2: Xavier's normal distribution, with `gain` (their beta) in the feed-forward
-        network and for values and attention's output, and with 1 for queries and keys.
-        """
-        for name in ("attention_output", "ffn_input", "ffn_output"):
-            nn.init.xavier_normal_(self.get_parameter(f"{name}.weight"), gain)
-        for name, parts in self.PROJECTIONS.items():
-            with torch.no_grad():
-                blocks = self.get_parameter(f"{name}.weight").chunk(len(parts))
-            for part, block in zip(parts, blocks, strict=True):
-                nn.init.xavier_normal_(block, gain if part == "value" else 1.0)
-
 
 def draw_by_placement(layers: nn.ModuleList) -> None:
-    """Draw again the weights of the layers whose placement has a rule for them."""
+    """Draw again, as DeepNorm has them, the weights of the layers whose placement says so; biases stay.
+
+    Wang et al. 2022, figure 2: Xavier's normal distribution, with a gain (their beta) in the feed-forward
+    network and for values and attention's output, and with 1 for queries and keys.
+    """
     for layer in layers:
         assert isinstance(layer, ResidualLayer)
-        if layer.placement.init_gain is not None:
-            layer.draw(layer.placement.init_gain)
+        if (gain := layer.placement.init_gain) is None:
+            continue
+        for name in ("attention_output", "ffn_input", "ffn_output"):
+            nn.init.xavier_normal_(layer.get_parameter(f"{name}.weight"), gain)
+        for name, parts in layer.PROJECTIONS.items():
+            blocks = layer.get_parameter(f"{name}.weight").detach().chunk(len(parts))
+            for part, block in zip(parts, blocks, strict=True):
+                nn.init.xavier_normal_(block, gain if part == "value" else 1.0)

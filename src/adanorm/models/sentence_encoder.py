@@ -88,36 +88,30 @@ class SentenceEncoder(nn.Module):
         self.closing_norm = closing_norm(make_norm, stack, dim=dim)
         self.output = nn.Linear(dim, classes)
         self.dropout = nn.Dropout(settings.dropout)
-        if settings.init == "xavier":
-            self._draw_by_glorot()
-        draw_by_placement(self.layers)
-
-    def _draw_by_glorot(self) -> None:
-        """Draw every matrix by Glorot & Bengio 2010, as OpenNMT-py's `param_init_glorot` does."""
-        with torch.no_grad():
+        if settings.init == "xavier":  # Glorot & Bengio 2010, as OpenNMT-py's `param_init_glorot`
             for parameter in self.parameters():
                 if parameter.dim() > 1:
                     nn.init.xavier_uniform_(parameter)
-            self.embedding.weight[PADDING] = 0
+            self.embedding.weight.data[PADDING] = 0
+        draw_by_placement(self.layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return logits (B, classes) of token ids (B, T) padded with 0; padding changes nothing."""
         words = tokens != PADDING
         dim = self.embedding.embedding_dim
-        x = self.embedding(tokens) * math.sqrt(dim) + sinusoids(tokens.shape[1], dim, tokens.device)
-        x = self.dropout(x)
+        positions = sinusoids(tokens.shape[1], dim, tokens.device)
+        x = self.dropout(self.embedding(tokens) * math.sqrt(dim) + positions)
         for layer in self.layers:
             x = layer(x, words)
-        logits: Tensor = self.output(self.dropout(self._pool(normalized(self.closing_norm, x, words), words)))
-        return logits
-
-    def _pool(self, x: Tensor, words: Tensor) -> Tensor:
+        x = normalized(self.closing_norm, x, words)
         if self.pooling == "first":
-            return x[:, 0]
-        if self.pooling == "max":
-            return x.masked_fill(~words[:, :, None], -torch.inf).amax(1)
-        total = (x * words[:, :, None]).sum(1)
-        return total / words.sum(1, keepdim=True).clamp(min=1)
+            pooled = x[:, 0]
+        elif self.pooling == "max":
+            pooled = x.masked_fill(~words[:, :, None], -torch.inf).amax(1)
+        else:
+            pooled = (x * words[:, :, None]).sum(1) / words.sum(1, keepdim=True).clamp(min=1)
+        logits: Tensor = self.output(self.dropout(pooled))
+        return logits
 
 
 def sinusoids(time: int, dim: int, device: torch.device) -> Tensor:

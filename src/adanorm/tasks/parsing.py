@@ -189,7 +189,8 @@ def transitions(trees: Sequence[Tree], vocabulary: Vocabulary, batch_size: int) 
     sentences = vocabulary.encode(trees)
     states = arc_standard.first_states(sentences.starts)
     gold = vocabulary.gold(trees)
-    arc_standard.follow(states, sentences, *gold, vocabulary.kinds, vocabulary.first_label, inputs, targets)
+    kinds, first_label = vocabulary.kinds, vocabulary.first_label
+    arc_standard.follow(states, sentences, gold, kinds, first_label, (inputs, targets))
     return ArrayExamples(torch.from_numpy(inputs), torch.from_numpy(targets), batch_size)
 
 

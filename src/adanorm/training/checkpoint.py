@@ -12,10 +12,9 @@ from typing import Any, BinaryIO, cast
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.sections import AverageConfig
 from adanorm.files import writing
 from adanorm.training.distributed import broadcast
-from adanorm.training.state import ComputeContext, SelectionMetric
+from adanorm.training.state import ComputeContext
 
 FORMAT = 2
 _MARK = b"\nsha256 "
@@ -76,25 +75,9 @@ class _Hashed:
         self._file.flush()
 
 
-def keep_weights(
-    model: nn.Module,
-    kept: list[tuple[float, int]],
-    average: AverageConfig,
-    selection: SelectionMetric,
-    folder: Path,
-    *,
-    write: bool,
-) -> None:
-    """Write the model's weights, and drop from `kept` those that the average is no longer over.
-
-    `kept` holds the score and the update of each, the model's last. Their files stay for as long as a
-    checkpoint may name them. Without `write`, in a process that writes no records, none is written.
-    """
-    if write:
-        save(_kept_file(folder, kept[-1][1]), {"model": model.state_dict()})
-    if len(kept) > average.count:
-        dropped = kept[0] if average.of == "last" else selection.worst(kept)
-        kept.remove(dropped)
+def keep_weights(model: nn.Module, update: int, folder: Path) -> None:
+    """Write the model's weights for the average; the file stays for as long as a checkpoint may name it."""
+    save(_kept_file(folder, update), {"model": model.state_dict()})
 
 
 def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.device) -> dict[str, Tensor]:
@@ -143,16 +126,13 @@ class RunCheckpoints:
         world, device, latest, chosen = self._context.world, self._context.device, None, None
         for file in (path, _before(path)) if world.is_main else ():
             try:
-                latest = _load_with_kept(file, device)
+                if (latest := _load_with_kept(file, device)) is not None:
+                    chosen = file
+                    break
             except BrokenError as error:
-                print(
-                    f"warning: {error}; the run goes on from the checkpoint before or from its start",
-                    file=sys.stderr,
-                )
+                remedy = "the run goes on from the checkpoint before or from its start"
+                print(f"warning: {error}; {remedy}", file=sys.stderr)
                 file.unlink(missing_ok=True)
-            if latest is not None:
-                chosen = file
-                break
         chosen = broadcast(chosen, world)
         if chosen is None:
             return None

@@ -188,7 +188,11 @@ class Trainer:
             self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
         if average := self.settings.average:
             state.kept.append((score, state.update))
-            keep_weights(self.model, state.kept, average, self.selection, folder, write=world.is_main)
+            if world.is_main:
+                keep_weights(self.model, state.update, folder)
+            if len(state.kept) > average.count:
+                worst = state.kept[0] if average.of == "last" else self.selection.worst(state.kept)
+                state.kept.remove(worst)
         if world.is_main:
             place: Row = {"update": state.update, "epoch": state.epoch}
             row = place | {"train_loss": train_loss}

@@ -35,16 +35,12 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
     def add_args(cls, parser: argparse.ArgumentParser) -> None:
         """Add the norm's options to fairseq's command line."""
         super().add_args(parser)
-        parser.add_argument(
-            "--norm", default="layernorm", help="a norm of the suite, or package.module:Class"
-        )
-        parser.add_argument("--norm-params", default="{}", help="as JSON, such as '{\"k\": 0.1}'")
-        parser.add_argument("--norm-placement", default="all", help="all, final or globs over the sites")
-        parser.add_argument("--norm-numerics", default="paper", choices=["paper", "released"])
-        parser.add_argument(
-            "--norm-init", default="fairseq", choices=["fairseq", "km", "xavier", "released"],
-            help="how linear layers are drawn; fairseq: its own way",
-        )  # fmt: skip
+        add, init = parser.add_argument, "how linear layers are drawn; fairseq: its own way"
+        add("--norm", default="layernorm", help="a norm of the suite, or package.module:Class")
+        add("--norm-params", default="{}", help="as JSON, such as '{\"k\": 0.1}'")
+        add("--norm-placement", default="all", help="all, final or globs over the sites")
+        add("--norm-numerics", default="paper", choices=["paper", "released"])
+        add("--norm-init", default="fairseq", choices=["fairseq", "km", "xavier", "released"], help=init)
 
     @classmethod
     def build_model(cls, args: argparse.Namespace, task: Any) -> Any:
@@ -52,8 +48,8 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         model = super().build_model(args, task)
         path = args.norm if ":" in args.norm else None
         params, numerics = _params(args.norm_params), args.norm_numerics
-        is_word = args.norm_placement in ("all", "final")
-        placement = args.norm_placement if is_word else args.norm_placement.split(",")
+        placement = args.norm_placement
+        placement = placement if placement in ("all", "final") else placement.split(",")
         norm = NormConfig(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
         make_norm = norm_factory(norm)
         reason = why_unsupported(make_norm.trial, FairseqTransformerConfig.norm_sites)
@@ -67,12 +63,10 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
 
 def _params(text: str) -> dict[str, Any]:
     try:
-        params = json.loads(text)
-    except ValueError:
-        raise ValueError(f"--norm-params {text!r}: must be JSON, such as '{{\"k\": 0.1}}'") from None
-    if not isinstance(params, dict):
-        raise ValueError(f"--norm-params {text!r}: must be a JSON object")
-    return params
+        return dict(json.loads(text).items())
+    except (ValueError, AttributeError):
+        remedy = "must be a JSON object, such as '{\"k\": 0.1}'"
+        raise ValueError(f"--norm-params {text!r}: {remedy}") from None
 
 
 for _name in ARCHITECTURES:
