@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
@@ -71,6 +72,7 @@ FORMULAS = {
     "pre": pre, "post": post, "sandwich": sandwich, "output": output, "mix": mix, "scaled": scaled,
     "deepnorm": deep, "hybrid": hybrid,
 }  # fmt: skip
+NORMS = [f"{of}_norm" for of in ("attention", "ffn", "attention_output", "ffn_output")]
 IN_HEADS = {"hybrid": {"query", "key", "value"}}
 CASES = [(position, None) for position in FORMULAS] + [(p, q) for p in ("pre", "hybrid") for q in QK[1:]]
 
@@ -86,12 +88,7 @@ def built(model: str, position: str, qk_norm: str | None = None, norm: str = "la
 
 
 def layernorm(w: dict[str, Tensor], site: str) -> Function:
-    def standardize(x: Tensor) -> Tensor:
-        centered = x - x.mean(-1, keepdim=True)
-        y = centered / (centered.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-        return y * w[f"{site}.weight"] + w[f"{site}.bias"]
-
-    return standardize
+    return lambda x: F.layer_norm(x, x.shape[-1:], w[f"{site}.weight"], w[f"{site}.bias"])
 
 
 def heads_of(w: dict[str, Tensor], site: str, x: Tensor, over: str | None) -> Tensor:
@@ -110,17 +107,15 @@ def over_of(position: str, qk_norm: str | None) -> dict[str, str | None]:
 def through_layers(
     w: dict[str, Tensor], position: str, x: Tensor, attend: Callable[[str, int, Tensor], Tensor]
 ) -> Tensor:
+    def feed(at: str, t: Tensor) -> Tensor:
+        hidden = (t @ w[at + "ffn_input.weight"].T + w[at + "ffn_input.bias"]).clamp(min=0)
+        return hidden @ w[at + "ffn_output.weight"].T + w[at + "ffn_output.bias"]
+
     for index in range(LAYERS):
         at = f"layers.{index}."
-
-        def norm(site: str, at: str = at) -> Function:
-            return layernorm(w, at + site)
-
-        def feed(t: Tensor, at: str = at) -> Tensor:
-            hidden = (t @ w[at + "ffn_input.weight"].T + w[at + "ffn_input.bias"]).clamp(min=0)
-            return hidden @ w[at + "ffn_output.weight"].T + w[at + "ffn_output.bias"]
-
-        x = FORMULAS[position](norm, partial(attend, at, index), feed, x, index + 1)
+        sites = {site: layernorm(w, at + site) for site in NORMS}
+        branches = partial(attend, at, index), partial(feed, at)
+        x = FORMULAS[position](sites.__getitem__, *branches, x, index + 1)
     return x if position in ("post", "deepnorm") else layernorm(w, "closing_norm")(x)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import TextExamples
+from adanorm.norms import BatchNorm
 from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.base import Loss, TrainingTask
 from adanorm.tasks.classification import Classification
@@ -106,15 +107,6 @@ def test_resumed_equals_uninterrupted_bit_for_bit(
         trainer = resumed(experiment, path)
         assert trainer.state.update == after // accumulate
         assert is_the_same(run(trainer, path)[0], whole), after
-
-
-def test_what_a_language_model_carries_on_is_taken_up_again(smoke: Smoke, tmp_path: Path) -> None:
-    trainer, path = start(smoke("task=enwik8")), tmp_path / "checkpoint.pt"
-    trainer.update(next(trainer.batches()))
-    trainer.save(path)
-    assert len(trainer.carried) > 0
-    carried = resumed(smoke("task=enwik8"), path).carried
-    assert all(torch.equal(*rows) for rows in zip(trainer.carried, carried, strict=True))
 
 
 @pytest.mark.parametrize("broken", ["checkpoint", "both", "kept", "missing"])
@@ -336,6 +328,16 @@ def test_the_learning_rate_warms_up_then_stays_or_falls(
     given = {"warmup_updates": 4, "lr": 0.4, "max_updates": 100, **settings}
     training = smoke().training.model_copy(update=given)
     assert {update: learning_rate(training, update) for update in rates} == pytest.approx(rates)
+
+
+def test_what_was_seen_in_any_of_the_evaluations_is_seen_in_their_average(tmp_path: Path) -> None:
+    norm = BatchNorm(3, over="examples", positions=4)
+    for positions in (1, 2, 3):
+        norm(torch.randn(8, positions, 3))
+        checkpoint.keep_weights(norm, positions, tmp_path)
+    kept = [(1.0, update) for update in (1, 2, 3)]
+    norm.load_state_dict(checkpoint.mean_weights(kept, tmp_path, torch.device("cpu")))
+    assert norm.seen.tolist() == [True, True, True, False]
 
 
 def test_of_equal_validation_scores_the_first_is_the_best() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from scipy.stats import ks_2samp
 from torch import nn
 
 from adanorm.config.experiment import Experiment
+from adanorm.config.sections import TrainingConfig
 from adanorm.models.fast_layers import Dropout, Linear
 from adanorm.records.environment import numerics_version
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
@@ -20,33 +22,45 @@ from adanorm.training.optimizer import make_optimizer
 Smoke = Callable[..., Experiment]
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["training.betas=[0.8, 0.95]", "training.eps=1e-3"],
+        ["training.optimizer=sgd", "training.momentum=null"],
+        ["training.optimizer=sgd", "training.momentum=0.9"],
+    ],
+)
 @pytest.mark.parametrize("weight_decay", [0.0, 0.05])
-def test_the_optimizer_is_adamw_to_rounding(smoke: Smoke, weight_decay: float) -> None:
-    settings = smoke(
-        f"training.weight_decay={weight_decay}", "training.betas=[0.8, 0.95]", "training.eps=1e-3"
-    ).training
+def test_an_optimizer_is_torchs_to_rounding_and_goes_on_from_its_saved_state(
+    smoke: Smoke, weight_decay: float, overrides: list[str]
+) -> None:
+    settings = smoke(f"training.weight_decay={weight_decay}", *overrides).training
     torch.manual_seed(0)
     ours = nn.Sequential(nn.Linear(7, 50), nn.Tanh(), nn.Linear(50, 3))
     theirs = copy.deepcopy(ours).double()
     x, y = torch.randn(64, 7), torch.randn(64, 3)
-    optimizers = make_optimizer(ours, settings), pytorchs_optimizer(theirs, settings)
-    assert optimizers[0].param_groups[0]["fused"], "one pass over memory, whose rounding the records have"
+    optimizer, reference = make_optimizer(ours, settings), pytorchs_optimizer(theirs, settings)
+    assert optimizer.param_groups[0]["fused"], "one pass over memory, whose rounding the records have"
     for update in range(50):
-        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
+        if update == 20:  # a run that was stopped and goes on
+            saved = optimizer.state_dict()
+            optimizer = make_optimizer(ours, settings)
+            optimizer.load_state_dict(saved)
+        for model, stepped in ((ours, optimizer), (theirs, reference)):
             wanted = next(model.parameters()).dtype
-            optimizer.zero_grad()
+            stepped.zero_grad()
             (model(x.to(wanted)) - y.to(wanted)).square().mean().backward()
-            optimizer.param_groups[0]["lr"] = 0.001 * (1 + update % 10)
-            optimizer.step()
+            stepped.param_groups[0]["lr"] = 0.001 * (1 + update % 10)
+            stepped.step()
     for weight, wide in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(weight.double(), wide, rtol=1e-4, atol=2e-5)
 
 
-def pytorchs_optimizer(model: nn.Module, settings: object) -> torch.optim.Optimizer:
-    names = "lr", "betas", "eps", "weight_decay"
-    return torch.optim.AdamW(
-        model.parameters(), foreach=False, **{name: getattr(settings, name) for name in names}
-    )
+def pytorchs_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
+    shared: Any = {"lr": settings.lr, "weight_decay": settings.weight_decay, "foreach": False}
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), momentum=settings.momentum or 0, **shared)
+    return torch.optim.AdamW(model.parameters(), betas=settings.betas, eps=settings.eps, **shared)
 
 
 def pytorchs_way(trainer: Trainer) -> None:

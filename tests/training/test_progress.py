@@ -104,11 +104,7 @@ def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_seco
         assert all(len(line) <= 80 for line in terminal.getvalue().split("\r"))
     assert terminal.line().strip() == "", "a bar leaves nothing behind"
     assert capsys.readouterr().out == "", "and a terminal needs no line of the time left"
-
-
-def test_where_none_is_shown_a_terminal_has_no_bar(smoke: Smoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with Progress(smoke().training, 6, "accuracy", shown=False) as progress:
+    monkeypatch.setattr(sys, "stderr", other := Terminal())
+    with Progress(settings, 6, "accuracy", shown=False) as progress:
         progress.show(State(update=1), 3)
-    assert terminal.getvalue() == ""
+    assert other.getvalue() == "", "nor is there a bar where none is shown"
