@@ -20,24 +20,11 @@ from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.verdicts.cell import Cell, Evidence, evidence, variance_of
-from adanorm.verdicts.claims import (
-    ClaimResult,
-    TaskResult,
-    claim_evidence,
-    claims_of_the_paper,
-    evaluated,
-)
+from adanorm.verdicts.claims import ClaimResult, TaskResult, claim_evidence, claims_of_the_paper, evaluated
 from adanorm.verdicts.comparison import PaperGap
 from adanorm.verdicts.pair import Pair, pair, paper_gap, published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
-from adanorm.verdicts.sentences import (
-    claim_closing,
-    claim_sentence,
-    count,
-    lacking,
-    listed,
-    more,
-)
+from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, lacking, listed, more
 from adanorm.verdicts.sequential import Kind, seeds_looked_at
 from adanorm.verdicts.variance import TaskVariance
 from tests.records.test_result import FACTS
