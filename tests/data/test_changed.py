@@ -76,21 +76,21 @@ def test_a_corpus_that_is_changed_while_it_is_prepared_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """Once the corpus has its name, before its raw lines are read and before its references are."""
-    from adanorm.data.translation import steps
+    from adanorm.data.translation import preparation
 
     write_good_files("pairs", tmp_path)
     settings = [argument for argument in DATA["pairs"].arguments(tmp_path) if argument != "task=de-en"]
     data = data_of(*settings, f"data.cache={tmp_path / 'cache'}", "data.tokenize=true")
     before = (tmp_path / "test.en").read_bytes()
     step = {"first": "_write_raw", "last": "learn_bpe"}[moment]
-    original = getattr(steps, step)
+    original = getattr(preparation, step)
 
     def edit_and_go_on(*arguments: object) -> object:
         (tmp_path / "test.en").write_bytes(before[::-1].lstrip() + b"\n")
         return original(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(steps, step, edit_and_go_on)
+        patch.setattr(preparation, step, edit_and_go_on)
         with pytest.raises(ValueError, match=r"test\.en: was changed while it was read"):
             prepared_corpus(data.model_copy(update={"bpe_merges": 5}), processes=1)
     assert [path.suffix for path in (tmp_path / "cache" / "prepared").iterdir()] == [".lock"]

@@ -16,11 +16,10 @@ from adanorm.data import catalogue
 from adanorm.data.catalogue import Source
 from adanorm.data.examples import Batches
 from adanorm.data.packed import text_lines
-from adanorm.data.translation import steps
+from adanorm.data.translation import preparation
 from adanorm.data.translation.corpora import ParallelText, Text, corpus_files, read_corpus
 from adanorm.data.translation.pairs import load_pairs
-from adanorm.data.translation.preparation import PLACES, prepared_corpus, prepared_folder
-from adanorm.data.translation.steps import Shard, clean
+from adanorm.data.translation.preparation import PLACES, Shard, clean, prepared_corpus, prepared_folder
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import write_whole
 from adanorm.metrics.bleu import bleu
@@ -168,7 +167,7 @@ def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
 ) -> None:
     settings = ("data.clean=subwords", "data.longest=6")  # so that shards of one step differ in size
     whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '1'}", *settings), processes=1)
-    monkeypatch.setattr(steps, "PAIRS", 100)
+    monkeypatch.setattr(preparation, "PAIRS", 100)
     parts, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '2'}", *settings), processes=2)
     assert contents(parts) == contents(whole)
     assert json.loads((whole / "report.json").read_bytes())["dropped"]
@@ -178,7 +177,7 @@ def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
 def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int | str
 ) -> None:
-    monkeypatch.setattr(steps, "PAIRS", 100)
+    monkeypatch.setattr(preparation, "PAIRS", 100)
     data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
     written: list[str] = []
 
@@ -191,10 +190,10 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
         if now == moment:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(steps, "write_whole", write)
+    monkeypatch.setattr(preparation, "write_whole", write)
     with monkeypatch.context() as patch:
         if moment == "ids":
-            patch.setattr(steps, "ids", lambda *_: interrupt("ids"))
+            patch.setattr(preparation, "ids", lambda *_: interrupt("ids"))
         with pytest.raises(KeyboardInterrupt):
             prepared_corpus(data, processes=1)
     (part,) = tmp_path.rglob("*.part")
@@ -204,7 +203,7 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
     folder, _ = prepared_corpus(data, lines.append, processes=1)
     assert lines[0].endswith("goes on from what an interrupted preparation had finished")
     made = [name.partition(".")[0] for name in written if not name.startswith("raw")]
-    assert made == ["words"] * 5 + ["codes"] + ["subwords"] * 5, "each shard once in all"
+    assert made == ["words"] * 5 + ["codes"] + ["subwords"] * 5 + ["checksums"], "each shard once"
     assert not list(tmp_path.rglob("*.part"))
     monkeypatch.undo()
     whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / 'whole'}", "data.bpe_merges=20"))

@@ -9,28 +9,45 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
 import shutil
+import signal
+import sys
+import threading
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, lru_cache, partial
+from itertools import accumulate, chain, compress
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 from filelock import FileLock, Timeout
+from tqdm import tqdm
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig
 from adanorm.config.digest import sha256
+from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import cache_of
+from adanorm.data.inspection import count_key_overlaps, keys_of
 from adanorm.data.translation.corpora import Splits, corpus_files, read_corpus
-from adanorm.data.translation.steps import prepare
-from adanorm.data.translation.tokenization import Say
+from adanorm.data.translation.fairseq_library import fairseq
+from adanorm.data.translation.tokenization import Bpe, Say, Tokenizer, learn_bpe
 from adanorm.files import naming, write_whole
 
 VERSION = 3  # of this preparation: another one is another folder
 CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
 WEEK = 7 * 24 * 3600  # seconds
 PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
+Info = dict[str, Any]
+Map = Callable[..., Iterator[Any]]
+Sides = list[list[str]]  # lines of both languages
+PAIRS = 25_000  # of a shard, at most: it bounds the memory of a process
 
 
 def cores() -> int:
@@ -60,8 +77,7 @@ def prepared_corpus(
             shutil.rmtree(folder)
         if not folder.exists():
             _sweep(folder.parent)
-            raw = read_corpus(data, files, checksums)
-            _prepare(data, raw, folder, say, processes or cores())
+            _prepare(data, read_corpus(data, files, checksums), folder, say, processes or cores())
     return folder, checksums
 
 
@@ -89,13 +105,28 @@ def _prepare(data: ParallelConfig, raw: Splits, folder: Path, say: Say, processe
     (part / "out").mkdir(parents=True, exist_ok=True)
     try:
         with naming(part):
-            out = prepare(raw, data, part, say, processes)
+            _take_steps(data, raw, part, say, processes)
     except (FileNotFoundError, ValueError):
         shutil.rmtree(part, ignore_errors=True)  # a second start would find the same fault
         raise
-    write_whole(out / CHECKSUMS, json.dumps(_checksums(out), indent=1).encode())
-    out.rename(folder)
+    write_whole(part / "out" / CHECKSUMS, json.dumps(_checksums(part / "out"), indent=1).encode())
+    (part / "out").rename(folder)
     shutil.rmtree(part, ignore_errors=True)
+
+
+def _take_steps(data: ParallelConfig, raw: Splits, folder: Path, say: Say, processes: int) -> None:
+    """Make the folder `out` of the raw lines; what an earlier start finished is kept."""
+    index = folder / "raw.json"
+    if not index.exists():
+        write_whole(index, json.dumps(_write_raw(raw, data, folder)).encode())
+    counted = json.loads(index.read_bytes())
+    with _mapping(min(processes, max(map(len, counted["pairs"].values())))) as mapping:
+        steps = Steps(raw, data, folder, mapping, say, counted["empty"])
+        words = steps.words(counted["pairs"])
+        codes = steps.codes(words["train"])
+        subwords = steps.subwords(words, codes)
+        steps.ids(subwords)
+    steps.finish(subwords, codes)
 
 
 def _checksums(folder: Path) -> dict[str, str]:
@@ -116,3 +147,345 @@ def _broken_file(folder: Path) -> str | None:
         return next((name for name in {**written, **there} if written.get(name) != there.get(name)), None)
     except (OSError, ValueError, TypeError, AttributeError):
         return CHECKSUMS
+
+
+class Shard(NamedTuple):
+    """Some pairs of a split after a step: in the file `<step>.<split>.<number>.json`, which is always whole.
+
+    `start` pairs of the file's split come before. Where validation has no text of its own, `valid_every` is
+    set, and the files of training hold both splits.
+    """
+
+    folder: Path
+    step: str
+    split: str
+    number: int
+    start: int
+    valid_every: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        split = "train" if self.valid_every else self.split
+        return self.folder / f"{self.step}.{split}.{self.number:05}.json"
+
+    def sides(self) -> Sides:
+        """Return the lines of both languages."""
+        sides: Sides = json.loads(self.path.read_bytes())["sides"]
+        if self.valid_every is None:
+            return sides
+        numbers = range(self.start + 1, self.start + len(sides[0]) + 1)
+        chosen = [(number % self.valid_every == 0) == (self.split == "valid") for number in numbers]
+        return [list(compress(side, chosen)) for side in sides]
+
+    def once(self, compute: Callable[[], Info]) -> Info:
+        """Return what was counted of the shard, now or by an earlier start; the file holds the lines, too."""
+        if not self.path.exists():
+            write_whole(self.path, json.dumps(compute(), ensure_ascii=False).encode())
+        info: Info = json.loads(self.path.read_bytes())
+        del info["sides"]
+        return info
+
+
+def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
+    """Write the raw lines as shards; return their numbers of pairs and a line on pairs with an empty side."""
+    if "valid" not in raw and data.valid_every is None:
+        raise ValueError(f"data.valid_every: {data.source} has no validation pairs of its own")
+    counted: Info = {"pairs": {}, "empty": []}
+    for split, texts in raw.items():
+        sizes = counted["pairs"][split] = []
+        for number, sides in enumerate(texts.parts(PAIRS, data.train_pairs if split == "train" else None)):
+            path = Shard(folder, "raw", split, number, 0).path
+            write_whole(path, json.dumps({"sides": sides}, ensure_ascii=False).encode())
+            sizes.append(len(sides[0]))
+        if split != "train":
+            counted["empty"] += texts.empty_lines()
+    return counted
+
+
+class Steps:
+    """The steps after the raw lines are in shards; their result is the folder's `out`."""
+
+    def __init__(
+        self, raw: Splits, data: ParallelConfig, folder: Path, mapping: Map, say: Say, empty: list[str]
+    ) -> None:
+        self._raw, self._data, self._folder, self._map, self._say = raw, data, folder, mapping, say
+        self._out = folder / "out"
+        self._report: Info = {"dropped": [], "empty": empty}
+        self._indices: list[dict[str, int]] = []  # of the dictionary of each language
+
+    def words(self, pairs: Mapping[str, Sequence[int]]) -> dict[str, list[Shard]]:
+        """Split the raw text into words and clean it; return the shards of each split."""
+        words = {}
+        for split, sizes in pairs.items():
+            shards = self._shards("raw", split, [{"pairs": size} for size in sizes])
+            infos = list(self._through(f"{split}: words", partial(split_words, self._data), shards))
+            words[split] = self._shards("words", split, infos)
+        if "valid" not in words:
+            every, shards = self._data.valid_every, words["train"]
+            for split in ("valid", "train"):
+                words[split] = [shard._replace(split=split, valid_every=every) for shard in shards]
+        return words
+
+    def codes(self, train: list[Shard]) -> str | None:
+        """Return the merges of subwords, learned from the training words."""
+        if self._data.bpe_merges is None:
+            return None
+        path = self._folder / "codes"
+        if not path.exists():
+            counts: list[Counter[str]] = [Counter(), Counter()]
+            for counters in self._through("vocabulary", vocabulary, train):
+                _add(counts, counters)
+            codes = learn_bpe(counts[0] + counts[1], self._data.bpe_merges)
+            write_whole(path, codes.encode())
+        return path.read_bytes().decode()
+
+    def subwords(self, words: dict[str, list[Shard]], codes: str | None) -> dict[str, list[Shard]]:
+        """Split words into subwords, count them, and make the dictionaries of the counts."""
+        counts: list[Counter[str]] = [Counter(), Counter()]
+        subwords, keys, pairs = {}, {}, {}
+        for split in SPLITS:
+            infos, digests = [], []
+            step = partial(split_subwords, self._data, codes)
+            for info in self._through(f"{split}: subwords", step, words[split]):
+                digests.append(np.array(info.pop("keys"), np.uint64))
+                _add(counts, info.pop("counts"))
+                infos.append(info)
+            subwords[split] = self._shards("subwords", split, infos)
+            keys[split], pairs[split] = np.concatenate(digests), sum(info["pairs"] for info in infos)
+        published, differences = _published(self._data, pairs)
+        for line in (*self._report["empty"], *self._report["dropped"], *differences):
+            self._say(line)
+        self._report |= {"pairs": pairs, **published, **count_key_overlaps(keys)}
+        for language, count in zip(self._data.languages, counts, strict=True):
+            path, joined = self._out / f"dict.{language}.txt", self._data.joined_dictionary
+            self._indices.append(_save_dictionary(path, counts if joined else [count], self._data))
+        return subwords
+
+    def ids(self, subwords: dict[str, list[Shard]]) -> None:
+        """Write fairseq's dictionaries and token ids, and note their numbers of tokens and unknowns."""
+        indexed, pair = fairseq().data.indexed_dataset.MMapIndexedDataset, "-".join(self._data.languages)
+        step = partial(ids, self._indices)
+        for split, shards in subwords.items():
+            stems = [self._out / f"{split}.{pair}.{language}" for language in self._data.languages]
+            sizes: list[list[int]] = [[], []]
+            unknown = [0, 0]
+            with ExitStack() as stack:
+                files = [stack.enter_context(Path(f"{stem}.bin").open("wb")) for stem in stems]
+                for sides in self._through(f"{split}: ids", step, shards):
+                    for side, (values, lengths, unknowns) in enumerate(sides):
+                        files[side].write(values)
+                        sizes[side] += lengths
+                        unknown[side] += unknowns
+            for side, stem in enumerate(stems):
+                with indexed.Index.writer(f"{stem}.idx", _id_type(self._indices[side])) as index:
+                    index.write(sizes[side])
+                self._report[stem.name] = {"tokens": sum(sizes[side]), "unknown": unknown[side]}
+
+    def finish(self, subwords: dict[str, list[Shard]], codes: str | None) -> None:
+        """Write codes, words and text to score against (its own if it is running text), and the report."""
+        language = Tokenizer(self._data.languages[1], self._data)
+        contents = {} if codes is None else {"codes": codes}
+        for split in ("valid", "test"):
+            words = [Bpe.join(line) for shard in subwords[split] for line in shard.sides()[1]]
+            own = [pair[1] for pair in self._raw[split]] if split in self._raw and self._data.tokenize else []
+            text = own if len(own) == len(words) else [language.join(line) for line in words]
+            for kind, lines in (("words", words), ("text", text)):
+                contents[f"{split}.{kind}.{language.language}"] = "".join(f"{line}\n" for line in lines)
+        contents["report.json"] = json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"
+        for name, content in contents.items():
+            (self._out / name).write_text(content, "utf-8")
+
+    def _through(self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]) -> Iterator[Any]:
+        """Yield what a function returns for each shard, in their order, and show how far it is."""
+        yield from tqdm(
+            self._map(function, shards), step, len(shards), unit=" shards", ncols=80, leave=False, delay=1.0,
+            mininterval=0.1 if sys.stderr.isatty() else 30.0,  # a log gets a line now and then
+        )  # fmt: skip
+
+    def _shards(self, step: str, split: str, infos: Sequence[Info]) -> list[Shard]:
+        """Return the shards of a split, each with the number of pairs before it."""
+        if split == "train" and step == self._data.clean:
+            self._note_dropped(infos)
+        starts = accumulate((info["pairs"] for info in infos[:-1]), initial=0)
+        return [Shard(self._folder, step, split, number, start) for number, start in enumerate(starts)]
+
+    def _note_dropped(self, infos: Sequence[Info]) -> None:
+        """Note what was dropped of training, one line per reason; raises ValueError where nothing is left."""
+        total, counts, firsts = sum(info["read"] for info in infos), Counter[str](), dict[str, str]()
+        for reason, (count, first) in (entry for info in infos for entry in info["dropped"].items()):
+            counts[reason] += count
+            firsts.setdefault(reason, first)
+        lines = [
+            f"{self._raw['train'].name}: dropped {count:,} of {total:,} pairs, {reason}"
+            f" (the first: {firsts[reason]})"
+            for reason, count in counts.items()
+        ]
+        if not sum(info["pairs"] for info in infos):
+            raise ValueError(f"cleaning leaves no pair: {'; '.join(lines)}")
+        self._report["dropped"] = lines
+
+
+def split_words(data: ParallelConfig, raw: Shard) -> Info:
+    """Split raw text into words and, for training, leave out what cleaning drops."""
+    words = raw._replace(step="words")
+
+    def compute() -> Info:
+        pairs = zip(_tokenizers(data), raw.sides(), strict=True)
+        return _kept([[split(line) for line in side] for split, side in pairs], data, words)
+
+    return words.once(compute)
+
+
+def vocabulary(words: Shard) -> list[Counter[str]]:
+    """Return how often each word occurs on either side."""
+    return [Counter(word for line in side for word in line.split(" ") if word) for side in words.sides()]
+
+
+def split_subwords(data: ParallelConfig, codes: str | None, words: Shard) -> Info:
+    """Split words into subwords and, for training, leave out what cleaning drops; count and digest them."""
+    start = words.start
+    if words.valid_every:
+        taken = start // words.valid_every
+        start = taken if words.split == "valid" else start - taken
+    subwords = words._replace(step="subwords", start=start, valid_every=None)
+
+    def compute() -> Info:
+        encoding = _encoding(codes)
+        info = _kept([[encoding.split(line) for line in side] for side in words.sides()], data, subwords)
+        examples = (f"{source}\n{target}".encode() for source, target in zip(*info["sides"], strict=True))
+        info["keys"] = keys_of(examples).tolist()
+        counted = info["sides"] if words.split == "train" else []
+        info["counts"] = [Counter(word for line in side for word in line.split()) for side in counted]
+        return info
+
+    return subwords.once(compute)
+
+
+def ids(indices: Sequence[Mapping[str, int]], subwords: Shard) -> list[tuple[bytes, list[int], int]]:
+    """Return each side's token ids as fairseq's files hold them, lines' lengths and the number unknown."""
+    sides = []
+    for known, side in zip(indices, subwords.sides(), strict=True):
+        end, unknown = known["</s>"], known["<unk>"]
+        lines = [[*(known.get(word, unknown) for word in line.split()), end] for line in side]
+        values = np.fromiter(chain.from_iterable(lines), _id_type(known))
+        sides.append((values.tobytes(), [len(line) for line in lines], int((values == unknown).sum())))
+    return sides
+
+
+def _kept(sides: Sides, data: ParallelConfig, shard: Shard) -> Info:
+    info: Info = {"read": len(sides[0]), "dropped": {}}
+    if data.clean == shard.step and shard.split == "train":
+        kept, info["dropped"] = clean(*sides, longest=data.longest, ratio=data.ratio, start=shard.start)
+        sides = [[side[index] for index in kept] for side in sides]
+    return {**info, "pairs": len(sides[0]), "sides": sides}
+
+
+def clean(
+    source: Sequence[str], target: Sequence[str], *, longest: int, ratio: float, start: int = 0
+) -> tuple[list[int], dict[str, tuple[int, str]]]:
+    """Return the indices of the pairs to keep; how many were dropped for each reason, and the first of them.
+
+    The rules of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither has
+    more than `ratio` times the other's. `start` lines come before these.
+    """
+    kept: list[int] = []
+    dropped: dict[str, tuple[int, str]] = {}
+    for index, pair in enumerate(zip(source, target, strict=True)):
+        here, there = (len(side.split()) for side in pair)
+        if not here or not there:
+            reason = "a side is empty"
+        elif max(here, there) > longest:
+            reason = f"a side is longer than {longest} words"
+        elif max(here, there) > ratio * min(here, there):
+            reason = f"one side has over {ratio:g} times the other's words"
+        else:
+            kept.append(index)
+            continue
+        count, first = dropped.get(reason, (0, f"line {start + index + 1}, {here:,} and {there:,} words"))
+        dropped[reason] = (count + 1, first)
+    return kept, dropped
+
+
+@cache
+def _tokenizers(data: ParallelConfig) -> list[Callable[[str], str]]:
+    return [Tokenizer(language, data).split for language in data.languages]
+
+
+_encoding = lru_cache(1)(Bpe)
+
+
+def _add(sums: list[Counter[str]], counts: Sequence[Mapping[str, int]]) -> None:
+    for total, count in zip(sums, counts, strict=False):
+        total.update(count)
+
+
+def _id_type(indices: Mapping[str, int]) -> type[np.generic]:
+    """Return the type of a dictionary's ids in fairseq's files."""
+    return np.uint16 if len(indices) < 65500 else np.int32
+
+
+def _save_dictionary(path: Path, counts: Sequence[Counter[str]], data: ParallelConfig) -> dict[str, int]:
+    """Write fairseq's dictionary of the subwords of one language or both; return their ids."""
+    dictionary = fairseq().data.Dictionary()
+    for word, count in chain.from_iterable(counter.items() for counter in counts):
+        dictionary.add_symbol(word, n=count)
+    dictionary.finalize(nwords=data.dictionary_size or -1, padding_factor=8)
+    dictionary.save(str(path))
+    indices: dict[str, int] = dictionary.indices
+    return indices
+
+
+def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[str]]:
+    """Return the published numbers of pairs and where ours differ; raises ValueError for another corpus."""
+    source = SOURCES.get(data.source)
+    if source is None or source.counts is None or data.own_files() or data.train_pairs is not None:
+        return {}, []
+    published = dict(zip(SPLITS, source.counts, strict=True))
+    if max(abs(pairs[split] - count) / count for split, count in published.items()) > source.tolerance:
+        raise ValueError(
+            f"{source.files[0].name}: gives {tuple(pairs.values())} pairs for training, validation and test,"
+            f" published are {source.counts}: not the same archive"
+        )
+    lines = [
+        f"{data.source}: {pairs[split]:,} pairs for {split}, published are {count:,}"
+        f" ({pairs[split] - count:+,})"
+        for split, count in published.items()
+        if pairs[split] != count
+    ]
+    return {"published": published}, lines
+
+
+@contextmanager
+def _mapping(processes: int) -> Iterator[Map]:
+    """Yield a `map` that computes in so many processes, which end with the block; Python's own for one."""
+    if processes == 1:
+        yield map
+        return
+    # Not forked: threads of torch and of Numba would be missing in the child.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _start) as pool:
+        try:
+            yield pool.map
+        except BaseException as error:  # Ctrl-C, too
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            if not isinstance(error, BrokenProcessPool):
+                raise
+            raise OSError(
+                "a process of the preparation was killed, perhaps for lack of memory; the next start goes on"
+                " from the last finished shard"
+            ) from None
+
+
+def _start() -> None:
+    """Have a process ignore Ctrl-C, which its parent answers, and end when its parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "started by another"
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
