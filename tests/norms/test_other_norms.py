@@ -34,7 +34,6 @@ from adanorm.norms.rowwise import (
 from tests.norms.cases import assert_same
 
 B, T, H = 3, 5, 12
-GAIN, BIAS = (torch.linspace(0.5, 1.5, H, dtype=torch.float64) + shift for shift in (0, -1))
 
 
 def rows(*shape: int) -> Tensor:
@@ -44,84 +43,111 @@ def rows(*shape: int) -> Tensor:
 X = rows(B, T, H)
 
 
-def with_gain(norm: nn.Module) -> nn.Module:
+def learned(norm: nn.Module) -> Any:
+    """Return a norm in float64 whose parameters are off their first values."""
+    random = torch.Generator().manual_seed(1)
     norm = norm.double()
     with torch.no_grad():
-        for name, parameter in norm.named_parameters():
-            if name in ("weight", "bias"):
-                parameter.copy_(GAIN if name == "weight" else BIAS)
+        for parameter in norm.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=random, dtype=torch.float64))
     return norm
 
 
-@pytest.mark.parametrize(("gain", "bias"), [(True, True), (True, False), (False, True), (False, False)])
-def test_layernorm_with_gain_and_bias_each_or_neither(gain: bool, bias: bool) -> None:
-    norm = with_gain(LayerNorm(H, gain=gain, bias=bias))
-    weight, shift = GAIN if gain else None, BIAS if bias else None
-    assert_same(norm, lambda x: F.layer_norm(x, [H], weight, shift), X)
-    assert len(list(norm.parameters())) == gain + bias
+def rms(x: Tensor, eps: float, counted: int = H) -> Tensor:
+    """Return the root mean square of rows, (..., 1), one number added after the other."""
+    mean: Any = sum(x[..., i] ** 2 for i in range(counted)) / counted
+    root: Tensor = (mean + eps).sqrt().unsqueeze(-1)
+    return root
+
+
+def channels_first(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    return function(x.movedim(-1, 1)).movedim(1, -1)
+
+
+def adanorm_whose_factor_has_a_gradient(_: Any, x: Tensor) -> Tensor:
+    y = F.layer_norm(x, [H])
+    return 1.5 * (1 - 0.2 * y) * y
+
+
+def seednorm(norm: Any, x: Tensor) -> Any:
+    dot: Any = sum(x[..., i] * norm.beta[i] for i in range(H))
+    scale = (1 - 2 / ((2 * dot).exp() + 1)).unsqueeze(-1)
+    return (scale * norm.alpha + norm.weight) * x / rms(x, 1e-2)
+
+
+def gatednorm(norm: Any, x: Tensor) -> Any:
+    y = norm.weight * x / rms(x, 1e-2)
+    inner = torch.einsum("...h,rh->...r", y, norm.down)
+    gate = torch.einsum("...r,hr->...h", inner / (1 + (-inner).exp()), norm.up)
+    return norm.scale * y / (1 + (-gate).exp())
+
+
+def derf(norm: Any, x: Tensor) -> Any:
+    inner = math.sqrt(2) * (norm.alpha * x + norm.shift)
+    return norm.weight * (2 * torch.special.ndtr(inner) - 1) + norm.bias
+
+
+FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
+    *(
+        (LayerNorm(H, gain=gain, bias=bias), lambda n, x: F.layer_norm(x, [H], n.weight, n.bias))
+        for gain in (True, False)
+        for bias in (True, False)
+    ),
+    (AdaNorm(H, k=0.2, C=1.5, phi_gradient=True, backend="eager"), adanorm_whose_factor_has_a_gradient),
+    (RmsNorm(H, eps=1e-2), lambda n, x: F.rms_norm(x, [H], n.weight, 1e-2)),
+    (RmsNorm(H, eps=0.5, eps_at="outside"), lambda n, x: n.weight * x / (rms(x, 0) + 0.5)),
+    (PartialRmsNorm(H, p=0.0625, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 1)),
+    (PartialRmsNorm(H, p=0.25, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 3)),
+    (PartialRmsNorm(H, p=0.4, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 5)),
+    (PartialRmsNorm(H, p=1, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2)),
+    (SimpleRmsNorm(H, eps=1e-2), lambda _, x: x / rms(x, 1e-2)),
+    (SimpleRmsNorm(H, size="length"), lambda _, x: x / rms(x, 0) / H**0.5),
+    (PreAffineRmsNorm(H, eps=1e-2), lambda n, x: n.weight * n.scale * x / rms(n.scale * x, 1e-2)),
+    (ScaleNorm(H), lambda n, x: n.gain * x / rms(x, 0) / H**0.5),
+    (ScaleNorm(H, eps=100.0), lambda n, x: n.gain * x / 100),  # longer than any row
+    (SeeDNorm(H, eps=1e-2), seednorm),
+    (GatedNorm(H, rank=2, eps=1e-2), gatednorm),
+    (GatedNorm(H, rank=2, scale=2.0, eps=1e-2), gatednorm),
+    (Derf(H), derf),
+    (DynamicTanh(H), lambda n, x: n.weight * (n.alpha * x).tanh() + n.bias),
+    (
+        InstanceNorm(H, gain=True, bias=True),
+        lambda n, x: channels_first(partial(F.instance_norm, weight=n.weight, bias=n.bias), x),
+    ),
+    *(
+        (
+            GroupNorm(H, groups=groups),
+            lambda n, x: channels_first(lambda x: F.group_norm(x, n.groups, n.weight, n.bias), x),
+        )
+        for groups in (1, 3, H)
+    ),
+    (
+        GroupNorm(H, groups=3, over_positions=False),
+        lambda n, x: F.group_norm(x.reshape(-1, H), 3, n.weight, n.bias).view(x.shape),
+    ),
+]
+
+
+@pytest.mark.parametrize("shape", [(B, H), (B, T, H), (B, 4, T, H)])
+@pytest.mark.parametrize(("norm", "formula"), FORMULAS)
+def test_a_norm_is_its_formula(
+    norm: Any, formula: Callable[[Any, Tensor], Any], shape: tuple[int, ...]
+) -> None:
+    if len(shape) > 2 or getattr(norm, "groups", 1) < H:  # or a variance of single numbers
+        norm = learned(copy.deepcopy(norm))
+        assert_same(norm, partial(formula, norm), rows(*shape))
+
+
+def test_at_zero_an_eps_outside_the_root_gives_the_gradient_that_it_divides_by() -> None:
+    zeros = torch.zeros(2, H, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(RmsNorm(H, eps=0.5, eps_at="outside").double()(zeros).sum(), zeros)
+    torch.testing.assert_close(gradient, torch.full_like(zeros, 2.0))
 
 
 def test_layernorm_of_images_is_over_channels_height_and_width() -> None:
     x = rows(B, 2, 3, 4)
     y = (x - x.mean((1, 2, 3), keepdim=True)) / (x.var((1, 2, 3), correction=0, keepdim=True) + 1e-3).sqrt()
     torch.testing.assert_close(LayerNorm((2, 3, 4), eps=1e-3).double()(x), y)
-
-
-def test_rmsnorm_with_eps_in_the_root_is_torchs() -> None:
-    norm = with_gain(RmsNorm(H, eps=1e-2))
-    assert_same(norm, lambda x: F.rms_norm(x, [H], GAIN, 1e-2), X)
-
-
-def test_rmsnorm_with_eps_outside_divides_by_the_root_plus_eps() -> None:
-    norm = with_gain(RmsNorm(H, eps=0.5, eps_at="outside"))
-    assert_same(norm, lambda x: GAIN * x / (x.square().mean(-1, keepdim=True).sqrt() + 0.5), X)
-    zeros = torch.zeros(2, H, dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(norm(zeros).sum(), zeros)
-    torch.testing.assert_close(gradient, (GAIN / 0.5).expand(2, H))
-
-
-@pytest.mark.parametrize(("p", "counted"), [(0.0625, 1), (0.25, 3), (0.4, T), (1, H)])
-def test_partial_rmsnorm_counts_the_first_features(p: float, counted: int) -> None:
-    norm = with_gain(PartialRmsNorm(H, p=p, eps=1e-2))
-    assert_same(
-        norm,
-        lambda x: GAIN * x / (x[..., :counted].square().sum(-1, keepdim=True) / counted + 1e-2).sqrt(),
-        rows(B, T, H),
-    )
-
-
-def test_scalenorm_gives_rows_of_length_g() -> None:
-    norm = ScaleNorm(H).double()
-    assert norm.gain.item() == pytest.approx(math.sqrt(H))
-    assert_same(norm, lambda x: norm.gain * x / x.square().sum(-1, keepdim=True).sqrt(), X)
-    shorter = ScaleNorm(H, eps=100.0).double()  # rows than eps
-    assert_same(shorter, lambda x: shorter.gain * x / 100, X)
-
-
-@pytest.mark.parametrize("shape", [(B, T, H), (B, 4, T, H), (1, 70, H)])
-def test_instancenorm_is_torchs(shape: tuple[int, ...]) -> None:
-    norm = with_gain(InstanceNorm(H, gain=True, bias=True))
-    assert_same(
-        norm,
-        lambda x: F.instance_norm(x.movedim(-1, 1), weight=GAIN, bias=BIAS).movedim(1, -1),
-        rows(*shape),
-    )
-
-
-@pytest.mark.parametrize("shape", [(B, H), (B, T, H), (B, 4, T, H)])
-@pytest.mark.parametrize("groups", [1, 3, H])
-def test_groupnorm_is_torchs(groups: int, shape: tuple[int, ...]) -> None:
-    if groups == H and len(shape) == 2:
-        return  # a variance of single numbers: its derivatives are rounding alone
-    norm = with_gain(GroupNorm(H, groups=groups))
-    assert_same(
-        norm, lambda x: F.group_norm(x.movedim(-1, 1), groups, GAIN, BIAS).movedim(1, -1), rows(*shape)
-    )
-
-
-def test_groupnorm_of_single_positions_is_torchs_of_rows() -> None:
-    norm = with_gain(GroupNorm(H, groups=3, over_positions=False))
-    assert_same(norm, lambda x: F.group_norm(x.reshape(-1, H), 3, GAIN, BIAS).view(x.shape), X)
 
 
 @pytest.mark.parametrize("make", [InstanceNorm, partial(GroupNorm, groups=3)])
@@ -162,16 +188,6 @@ def test_weightnorm_keeps_the_layer_as_it_was_drawn_and_learns_length_and_direct
     torch.testing.assert_close(layer(x) - layer.bias, 2 * (before - layer.bias))
 
 
-def test_adanorms_factor_with_its_gradient_is_the_plain_product() -> None:
-    norm = AdaNorm(H, k=0.2, C=1.5, phi_gradient=True, backend="eager").double()
-
-    def product(x: Tensor) -> Tensor:
-        y = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
-        return 1.5 * (1 - 0.2 * y) * y
-
-    assert_same(norm, product, X)
-
-
 def test_adanorm_learns_c_when_told_to() -> None:
     plain, learned = AdaNorm(H, C=1.5).double(), AdaNorm(H, C=1.5, learn_C=True).double()
     x = X
@@ -180,34 +196,6 @@ def test_adanorm_learns_c_when_told_to() -> None:
     (C,) = learned.parameters()
     assert C.grad is not None
     torch.testing.assert_close(C.grad, plain(x).sum() / 1.5)
-
-
-def learned(norm: nn.Module) -> Any:
-    """Return a norm in float64 whose parameters are off their first values."""
-    random = torch.Generator().manual_seed(1)
-    norm = norm.double()
-    with torch.no_grad():
-        for parameter in norm.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=random, dtype=torch.float64))
-    return norm
-
-
-def rms(x: Tensor, eps: float) -> Tensor:
-    """Return the root mean square of rows, (..., 1), one number added after the other."""
-    mean: Any = sum(x[..., i] ** 2 for i in range(H)) / H
-    root: Tensor = (mean + eps).sqrt().unsqueeze(-1)
-    return root
-
-
-def test_seednorm_is_its_formula() -> None:
-    norm = learned(SeeDNorm(H, eps=1e-2))
-
-    def formula(x: Tensor) -> Any:
-        dot: Any = sum(x[..., i] * norm.beta[i] for i in range(H))
-        scale = (1 - 2 / ((2 * dot).exp() + 1)).unsqueeze(-1)
-        return (scale * norm.alpha + norm.weight) * x / rms(x, 1e-2)
-
-    assert_same(norm, formula, X)
 
 
 def test_seednorm_is_rmsnorm_until_beta_is_learned_and_sees_the_scale_of_a_row_from_then_on() -> None:
@@ -223,22 +211,6 @@ def test_seednorm_is_rmsnorm_until_beta_is_learned_and_sees_the_scale_of_a_row_f
         assert all(any(torch.allclose(row, one) for one in limits) for row in limit)
 
 
-@pytest.mark.parametrize("scale", [1.0, 2.0])
-def test_gatednorm_is_rmsnorm_behind_a_gate_of_low_rank(scale: float) -> None:
-    norm = learned(GatedNorm(H, rank=2, scale=scale, eps=1e-2))
-    assert (norm.down.shape, norm.up.shape) == ((2, H), (H, 2))
-
-    def formula(x: Tensor) -> Any:
-        y = norm.weight * x / rms(x, 1e-2)
-        inner = torch.einsum("bth,rh->btr", y, norm.down)
-        gate = torch.einsum("btr,hr->bth", inner / (1 + (-inner).exp()), norm.up)
-        return scale * y / (1 + (-gate).exp())
-
-    assert_same(norm, formula, X)
-    first = GatedNorm(H, rank=1, scale=2.0).double()  # twice a half
-    torch.testing.assert_close(first(X), RmsNorm(H).double()(X), rtol=0.01, atol=0.01)
-
-
 def test_a_gate_is_drawn_by_torchs_seed_and_takes_none_of_its_random_numbers() -> None:
     gates = []
     for _ in range(2):
@@ -251,35 +223,6 @@ def test_a_gate_is_drawn_by_torchs_seed_and_takes_none_of_its_random_numbers() -
     assert not torch.equal(gates[0].down, GatedNorm(H).down)  # the seed has moved on
     with torch.device("meta"):
         assert GatedNorm(H).up.is_meta
-
-
-def test_preaffine_rmsnorm_scales_before_and_after() -> None:
-    norm = learned(PreAffineRmsNorm(H, eps=1e-2))
-    assert_same(norm, lambda x: norm.weight * norm.scale * x / rms(norm.scale * x, 1e-2), X)
-
-
-def test_simple_rmsnorm_has_no_gain_and_rows_of_mean_square_or_length_one() -> None:
-    assert_same(SimpleRmsNorm(H, eps=1e-2), lambda x: x / rms(x, 1e-2), X)
-    unit = SimpleRmsNorm(H, size="length")
-    assert_same(unit, lambda x: F.normalize(x, dim=-1), X)
-    assert not [*unit.parameters()]
-
-
-def test_derf_is_twice_the_normal_distribution_less_one() -> None:
-    norm = Derf(H)
-    torch.testing.assert_close(norm(X.float()), torch.erf(X.float() / 2))
-    norm = learned(norm)
-
-    def formula(x: Tensor) -> Any:
-        inner = math.sqrt(2) * (norm.alpha * x + norm.shift)
-        return norm.weight * (2 * torch.special.ndtr(inner) - 1) + norm.bias
-
-    assert_same(norm, formula, X)
-
-
-def test_dynamic_tanh_has_no_shift() -> None:
-    norm = learned(DynamicTanh(H, alpha=0.8))
-    assert_same(norm, lambda x: norm.weight * (norm.alpha * x).tanh() + norm.bias, X)
 
 
 ELSEWHERE: dict[str, Any] = {  # of NumPy's arrays

@@ -30,8 +30,5 @@ def over_processes(total: Tensor, synchronized: bool | None) -> Tensor:
     """Return the sum of a tensor over the run's processes, with its gradients, or the tensor itself."""
     if not (synchronized and distributed.is_initialized()):
         return total
-    if not total.requires_grad:
-        distributed.all_reduce(total)
-        return total
     summed: Tensor = joint.all_reduce(total)  # type: ignore[no-untyped-call]
     return summed
