@@ -51,10 +51,8 @@ class Check(NamedTuple):
 
     def arguments(self) -> Sequence[str]:
         """Return the command line."""
-        if self.command:
-            return self.command
         start = [sys.executable] if self.processes == 1 else torchrun(self.processes)
-        return (*start, "-m", "scripts.gpu_measure", *self.measure)
+        return self.command or (*start, "-m", "scripts.gpu_measure", *self.measure)
 
 
 def checks(devices: int) -> Iterator[Check]:
@@ -99,8 +97,7 @@ def run_check(check: Check, *, seconds: float) -> Facts:
         printed, why = process.communicate()[0], f"no end after {seconds:.0f} s"
     facts["seconds"] = round(time.monotonic() - started, 1)
     lines = printed.strip().splitlines() or [""]
-    if process.returncode or why:
-        why = why or f"code {process.returncode}: {lines[-1]}"
+    if why := why or (f"code {process.returncode}: {lines[-1]}" if process.returncode else ""):
         return {**facts, "verdict": "FAIL", "why": why, "output": "\n".join(lines[-KEPT_LINES:])}
     measured: Facts = next((json.loads(line) for line in reversed(lines) if line.startswith("{")), {})
     return {**facts, "verdict": "ok" if measured.get("ok", True) else "FAIL", **measured}
@@ -170,10 +167,10 @@ def main(arguments: Sequence[str]) -> int:
     keys = parse_keys(arguments, DEFAULTS)
     end = time.monotonic() + 60 * whole_number("minutes", keys["minutes"])
     devices = usable_devices()
-    chosen = [check for check in checks(devices) if check.name.startswith(keys["checks"])]
+    by_name = {check.name: check for check in checks(devices)}
+    chosen = [check for name, check in by_name.items() if name.startswith(keys["checks"])]
     if not chosen:
-        names = ", ".join(check.name for check in checks(devices))
-        raise ValueError(f"checks={keys['checks']}: no check begins so; choose from {names}")
+        raise ValueError(f"checks={keys['checks']}: no check begins so; choose from {', '.join(by_name)}")
     output, content = Path(keys["output"]), {**machine(), "checks": list[Facts](), "verdict": list[str]()}
     output.parent.mkdir(parents=True, exist_ok=True)
     for check in chosen:

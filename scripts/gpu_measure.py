@@ -97,15 +97,15 @@ def resume(task: str, scale: str) -> Facts:
         whole.save(Path(folder) / "checkpoint.pt")
         again = start(task, *settings)
         losses(again, WARM)
-        found, seconds = [], []
+        found, seconds, device = [], [], whole.context.device
         for trainer in (whole, again):
             if trainer is again:
                 trainer.resume(Path(folder) / "checkpoint.pt")
-            started = now(trainer.context.device)
+            started = now(device)
             found.append(losses(trainer, half))
-            seconds.append(now(trainer.context.device) - started)
+            seconds.append(now(device) - started)
     apart, slower = largest_difference(*found), seconds[1] / seconds[0]
-    is_as_fast = slower < 1.3 or trainer.context.device.type == "cpu"  # which others may use meanwhile
+    is_as_fast = slower < 1.3 or device.type == "cpu"  # which others may use meanwhile
     return {"ok": apart < 1e-4 and is_as_fast, "difference": apart, "times_as_long": slower}
 
 

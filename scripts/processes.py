@@ -28,18 +28,16 @@ from adanorm.training.loop import Trainer
 
 TURNS = 3  # of the run that is taken up: by two processes, by one, by the largest number
 UPDATES = 2  # in each turn
+DROPOUTS = ("", "attention_", "activation_")
 CASES = {
     "images": ("task=mnist", "training.accumulate=3"),
     "a norm over the batch": ("task=mnist", "norm=batchnorm", "norm.params.synchronized=true"),
     "sentences": ("task=rt", "model.dropout=0"),
-    "translation": (
-        "task=de-en", "training.accumulate=3", "model.dropout=0", "model.attention_dropout=0",
-        "model.activation_dropout=0",
-    ),
+    "translation": ("task=de-en", "training.accumulate=3", *(f"model.{kind}dropout=0" for kind in DROPOUTS)),
     "bytes": ("task=enwik8", "training.accumulate=2", "model.dropout=0"),
     "parsing": ("task=ptb", "training.accumulate=4", "model.dropout=0"),
     "regression": ("task=gaussian", "training.accumulate=2"),
-}  # fmt: skip
+}
 Loaded = dict[str, TrainingTask]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import random
 import re
 import shlex
@@ -12,29 +11,23 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 
 from adanorm.analyses.spec import load_analysis
 from adanorm.cli.command import COMMANDS, OTHER_NAMES, command_name, dispatch
 from adanorm.config.compose import cached_experiment
+from adanorm.config.data_sections import SPLITS
 from adanorm.config.paths import CONF, PROJECT
 from adanorm.models.norm_sites import compatible_norm
 from adanorm.studies.study import load_study
-from tests.trees import projective
+from tests.faults.data_files import write_good_files
 
-PAGES = [
-    "README.md",
-    "CONTRIBUTING.md",
-    *sorted(str(p.relative_to(PROJECT)) for p in PROJECT.glob("docs/**/*.md")),
-]
-WRITES_RESULTS = (
-    "tables",
-    "figures",
-    "report",
-    "baselines",
-)  # their committed outputs have tests of their own
+PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/**/*.md"))]
+WRITES_RESULTS = ("tables", "figures", "report", "baselines")  # committed: they have tests of their own
+AT_SMOKE_SCALE = {
+    "run", "study", "status", "data", "plan", "compare", "translate", "parse", "sample", "analyze", "verify",
+}  # fmt: skip
 TAKES_MANY_SEEDS = "until=decided"  # tests/launch/test_until.py follows such a plan
 TAKES_A_BUDGET = "scorecard"  # tests/scorecards has one made in an empty folder
 NEEDS_A_CLUSTER = ("launcher=ray", "launcher=slurm")
@@ -49,7 +42,7 @@ def documented() -> list[str]:
     """Return the commands in the shell blocks of the pages, each once, without comments."""
     found: dict[str, None] = {}
     for page in PAGES:
-        for block in re.findall(r"^```sh\n(.*?)^```", (PROJECT / page).read_text(), re.MULTILINE | re.DOTALL):
+        for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 found.setdefault(re.sub(r"\s+#.*$", "", line).strip())
     return [line for line in found if line]
@@ -58,69 +51,60 @@ def documented() -> list[str]:
 @cache
 def of_make(line: str) -> list[list[str]]:
     """Return the command lines of `adanorm` that a target of make runs, without running them."""
-    printed = subprocess.run(
-        ["make", "-n", "-s", "PYTHON=python3", *shlex.split(line)[1:]],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    command = ["make", "-n", "-s", "PYTHON=python3", *shlex.split(line)[1:]]
+    printed = subprocess.check_output(command, cwd=PROJECT, text=True)
     lines = [shlex.split(found) for found in printed.splitlines() if " -m adanorm " in found]
     return [words[words.index("adanorm") + 1 :] for words in lines]
 
 
 def command_lines() -> list[str]:
+    lines = {
+        what_runs(*words): shlex.join(words) for words in reversed(documented_words()) if may_run(*words)
+    }
+    return list(reversed(lines.values()))
+
+
+def documented_words() -> list[list[str]]:
+    """Return the command lines of `adanorm` that the pages name, those of targets of make among them."""
     lines = []
     for line in documented():
         words = shlex.split(line)
         if words[0] == "make":
-            lines += [shlex.join(found) for found in of_make(line)]
+            lines += of_make(line)
         elif words[0].endswith("adanorm"):
-            lines.append(shlex.join(words[1:]))
-    different = {what_runs(line): line for line in reversed(lines) if may_run(line)}
-    return list(reversed(different.values()))
+            lines.append(words[1:])
+    return lines
 
 
-def what_runs(line: str) -> tuple[str, ...]:
+def what_runs(command: str, *arguments: str) -> tuple[str, ...]:
     """Return what tells a command from others once it is at smoke scale.
 
     Studies differ in their grids, of which a corner is run: one study of each choice of keys.
     """
-    command, *arguments = shlex.split(line)
+    kept = [entry for entry in arguments if entry.partition("=")[0] not in REPLACED]
     if command in ("study", "status") and arguments:
-        return command, "STUDY", *sorted(keys_of(line))
-    return command, *(entry for entry in arguments if entry.partition("=")[0] not in REPLACED)
+        kept = sorted({entry.partition("=")[0] for entry in kept if "=" in entry and "launcher" not in entry})
+        return command, "STUDY", *kept
+    return command, *kept
 
 
-def may_run(line: str) -> bool:
+def may_run(command: str, *arguments: str) -> bool:
     """Return whether a command leaves the committed results alone and takes a few runs."""
-    command, *arguments = shlex.split(line)
     if TAKES_MANY_SEEDS in arguments or command == TAKES_A_BUDGET:
         return False
     return command not in WRITES_RESULTS or any(entry.startswith("metric=") for entry in arguments)
 
 
-def keys_of(line: str) -> set[str]:
-    """Return the keys that a command line sets."""
-    keys = {word.partition("=")[0] for word in shlex.split(line) if "=" in word}
-    return {key for key in keys if not key.startswith("launcher") and key not in REPLACED}
-
-
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with the files that the pages name: a norm, and data of every format."""
-    (tmp_path / "my").mkdir()
-    for page in ("docs/howto/your-norm.md", "docs/tutorial.md"):
-        text = (PROJECT / page).read_text()
-        ((name, norm),) = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-        (tmp_path / name).write_text(norm)
-    studies = (PROJECT / "docs" / "studies.md").read_text()
-    (study,) = re.findall(r"^```yaml\n(# my-study.yaml\n.*?)^```", studies, re.MULTILINE | re.DOTALL)
-    (tmp_path / "my-study.yaml").write_text(study)
-    write_sentences(tmp_path)
-    write_images(tmp_path / "my")
-    write_trees(tmp_path)
-    (tmp_path / "my" / "text.txt").write_bytes(random.Random(0).randbytes(20_000))
+    for page, language in (("howto/your-norm", "python"), ("tutorial", "python"), ("studies", "yaml")):
+        text = (PROJECT / "docs" / f"{page}.md").read_text()
+        ((own, name),) = re.findall(
+            rf"^```{language}\n(# ([\w-]+\.\w+)\n.*?)^```", text, re.MULTILINE | re.DOTALL
+        )
+        (tmp_path / name).write_text(own)
+    write_data(tmp_path, tmp_path / "my", random.Random(0))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
@@ -128,53 +112,24 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         sys.modules.pop(name, None)
 
 
-def write_sentences(folder: Path) -> None:
-    source = random.Random(0)
-    words = ["alpha", "beta", "gamma", "delta", "omega"]
-    texts = [" ".join(source.choice(words) for _ in range(6)) for _ in range(200)]
-    for name, part in (("a", texts[:100]), ("b", texts[100:150]), ("c", texts[150:])):
-        (folder / f"{name}.tsv").write_text(
-            "".join(f"{'ad'[i % 2]}\t{text}\n" for i, text in enumerate(part))
-        )
-    for split, part in (("train", texts[:100]), ("valid", texts[100:150]), ("test", texts[150:])):
-        for language in ("de", "en"):
-            (folder / "my" / f"{split}.{language}").write_text("".join(f"{text}\n" for text in part))
-    (folder / "in.txt").write_text("a b c\nd e\n")
-
-
-def write_images(folder: Path) -> None:
-    (folder / "fashion-mnist").mkdir()
-    random_numbers = np.random.default_rng(0)
-    for name, count in (("train", 400), ("t10k", 64)):
-        pixels = random_numbers.integers(0, 256, (count, 28, 28), dtype=np.uint8)
-        labels = random_numbers.integers(0, 4, count, dtype=np.uint8)
-        for kind, values in (("images-idx3", pixels), ("labels-idx1", labels)):
-            header = bytes([0, 0, 8, values.ndim]) + b"".join(
-                size.to_bytes(4, "big") for size in values.shape
-            )
-            path = folder / "fashion-mnist" / f"{name}-{kind}-ubyte.gz"
-            path.write_bytes(gzip.compress(header + values.tobytes()))
-    (folder / "cifar-10-batches-bin").mkdir()
+def write_data(folder: Path, my: Path, source: random.Random) -> None:
+    for name in ("fashion-mnist", "cifar-10-batches-bin", "wsj"):
+        (my / name).mkdir(parents=True)
+    write_good_files("images", my / "fashion-mnist")
+    for kind in ("pairs", "sentences", "trees"):
+        write_good_files(kind, my)
+    for split, name in zip(SPLITS, "abc", strict=True):
+        for end in ("tsv", "conllu"):
+            (my / f"{split}.{end}").rename(folder / f"{name}.{end}")
+    trees = (folder / "a.conllu").read_text().partition("\n\n")[0] + "\n\n"
+    for section in range(2, 24):
+        (my / "wsj" / f"wsj_{section:02}01.conllx").write_text(2 * trees)
     for name in ("data_batch_1", "test_batch"):
-        rows = random_numbers.integers(0, 256, (200, 3073), dtype=np.uint8)
-        rows[:, 0] %= 10
-        (folder / "cifar-10-batches-bin" / f"{name}.bin").write_bytes(rows.tobytes())
-
-
-def write_trees(folder: Path) -> None:
-    def sentence(seed: int) -> str:
-        tree = projective(5, seed, labels=("nsubj", "obj"))
-        rows = enumerate(zip(tree.words, tree.tags, tree.heads, tree.labels or (), strict=True), 1)
-        return "".join(
-            f"{i}\t{word}\t_\tNOUN\t{tag}\t_\t{head}\t{label if head else 'root'}\t_\t_\n"
-            for i, (word, tag, head, label) in rows
-        )
-
-    for name, seeds in (("a", range(40)), ("b", range(40, 50)), ("c", range(50, 60)), ("in", range(60, 62))):
-        (folder / f"{name}.conllu").write_text("".join(f"{sentence(seed)}\n" for seed in seeds))
-    (folder / "my" / "wsj").mkdir()
-    for section in (*range(2, 22), 22, 23):
-        (folder / "my" / "wsj" / f"wsj_{section:02}01.conllx").write_text(f"{sentence(section)}\n" * 2)
+        images = [bytes([n % 10]) + source.randbytes(3072) for n in range(200)]
+        (my / "cifar-10-batches-bin" / f"{name}.bin").write_bytes(b"".join(images))
+    (my / "text.txt").write_bytes(source.randbytes(20_000))
+    (folder / "in.conllu").write_text(2 * trees)
+    (folder / "in.txt").write_text("a b c\nd e\n")
 
 
 def at_smoke_scale(arguments: list[str], folder: Path) -> list[str]:
@@ -201,19 +156,7 @@ def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.Ca
     elif command in ("study", "status"):
         arguments[0] = small_study(workplace, arguments[0])
         arguments = ["task=mnist" if entry.startswith("task=") else entry for entry in arguments]
-    if line != "status" and command in (
-        "run",
-        "study",
-        "status",
-        "data",
-        "plan",
-        "compare",
-        "translate",
-        "parse",
-        "sample",
-        "analyze",
-        "verify",
-    ):
+    if line != "status" and command in AT_SMOKE_SCALE:
         arguments = at_smoke_scale(arguments, workplace)
     if command == "data":
         arguments.pop()
@@ -253,18 +196,14 @@ def complete_what_is_needed(command: str, arguments: list[str]) -> None:
 
 
 def test_every_command_is_documented() -> None:
-    named = {command_name(line.split()[1]) for line in documented() if line.startswith("adanorm ")}
-    named |= {
-        command_name(found[0]) for line in documented() if line.startswith("make ") for found in of_make(line)
-    }
+    named = {command_name(words[0]) for words in documented_words()}
     assert named == {*COMMANDS, *OTHER_NAMES.values()}
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (PROJECT / page).read_text()):
-            if not target.startswith("http"):
-                assert (PROJECT / page).parent.joinpath(target).exists(), f"{page}: {target}"
+        for target in re.findall(r"\]\(((?!http)[^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            assert page.parent.joinpath(target).exists(), f"{page}: {target}"
 
 
 DECIMAL = re.compile(r"(?<![\w.])[-+]?\d*\.\d+")
@@ -274,9 +213,7 @@ RESULT = re.compile(r"\.\./(results/[\w/-]+)\.(?:md|svg)")  # a figure's caption
 
 @pytest.mark.parametrize("section", RESULTS_PAGE.split("\n## "), ids=lambda text: text.partition("\n")[0])
 def test_numbers_of_a_section_of_the_results_stand_in_what_it_links(section: str) -> None:
-    links = RESULT.findall(
-        RESULTS_PAGE if section.startswith("# ") else section
-    )  # it opens with all findings
+    links = RESULT.findall(RESULTS_PAGE if section.startswith("# ") else section)  # opens with all findings
     linked = "".join((PROJECT / f"{path}.md").read_text("utf-8") for path in links)
     known = [abs(float(number)) for number in DECIMAL.findall(linked)]
     prose = re.sub(r"`[^`]*`|arXiv \S+|\]\([^)]*\)", "", section)

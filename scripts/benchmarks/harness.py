@@ -56,10 +56,9 @@ class Spread(NamedTuple):
     def __str__(self) -> str:
         if self.rounds == 1:
             return f"{self.median:.3f} (one round)"
-        return (
-            f"{self.median:.3f} (quartiles {self.lower_quartile:.3f} to {self.upper_quartile:.3f},"
-            f" all {self.lowest:.3f} to {self.highest:.3f}, {self.rounds} rounds)"
-        )
+        quartiles = f"quartiles {self.lower_quartile:.3f} to {self.upper_quartile:.3f}"
+        every = f"all {self.lowest:.3f} to {self.highest:.3f}, {self.rounds} rounds"
+        return f"{self.median:.3f} ({quartiles}, {every})"
 
 
 @dataclass(frozen=True)

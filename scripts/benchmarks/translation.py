@@ -62,10 +62,8 @@ def _train_ours(trainer: Trainer, task: Translation, order: Sequence[Indices]) -
 
 def _row(what: str, unit: str, rounds: Rounds[str], ours: str, other: str, *, amount: float) -> Row:
     """Return speeds, amount over seconds, and the ratio of `ours` to `other`."""
-    speeds = {
-        side: round(amount / rounds.median(name), 1) for side, name in (("ours", ours), ("other", other))
-    }
-    return {"what": what, "unit": unit, **speeds, "ratio": rounds.ratio(other, ours)}
+    mine, theirs = (round(amount / rounds.median(name), 1) for name in (ours, other))
+    return {"what": what, "unit": unit, "ours": mine, "other": theirs, "ratio": rounds.ratio(other, ours)}
 
 
 def _training(experiment: Experiment, task: Translation, updates: int) -> Row:

@@ -47,25 +47,13 @@ def record(
         run.folder().mkdir(parents=True, exist_ok=True)
         RunFolder(run.folder()).write_outputs(examples, counted)
         result["test"] = {metric: score_of(metric, np.array(of)) for metric, of in counted.items()}
-    facts: dict[str, Any] = {
-        "schema": 1,
-        "status": "done",
-        "task": run.task.name,
-        "norm": run.norm.name,
-        "scale": run.scale,
-        "seed": run.seed,
-        "precision": run.precision,
-        "own_data": run.own_data,
-        "norm_sites": [],
-        "layernorm_sites": [],
-        "parameters": 0,
-        "norm_parameters": 0,
-        "data": {},
-    }
-    every = run.training.evaluate_every
-    written = [{"update": 10 * n, "epoch": n, **row} for n, row in enumerate(rows, 1)]
-    if every is not None:
-        written = [{**row, "update": every * n} for n, row in enumerate(written, 1)]
+    facts: dict[str, Any] = {"schema": 1, "status": "done", "task": run.task.name, "norm": run.norm.name}
+    facts |= {"scale": run.scale, "seed": run.seed, "precision": run.precision, "own_data": run.own_data}
+    facts |= {"norm_sites": [], "layernorm_sites": [], "parameters": 0, "norm_parameters": 0, "data": {}}
+    every = run.training.evaluate_every or 10
+    written: list[dict[str, float]] = [
+        {"epoch": n, **row, "update": every * n} for n, row in enumerate(rows, 1)
+    ]
     if result.get("status", "done") == "done":
         last = {key.removeprefix("valid_"): value for key, value in rows[-1].items() if "valid_" in key}
         test = result.get("test") or {run.task.metric: 50.0}
@@ -79,10 +67,8 @@ def record(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in written))
     if tests:
-        scores = [
-            {"update": row["update"], f"test_{run.task.metric}": x}
-            for row, x in zip(written, tests, strict=True)
-        ]
+        pairs = zip(written, tests, strict=True)
+        scores = [{"update": row["update"], f"test_{run.task.metric}": x} for row, x in pairs]
         RunFolder(folder).write_rows(scores, to=RunFolder(folder).test_rows)
     _write(folder, run.identity(), {**facts, **result})
 
@@ -120,15 +106,8 @@ def scored(study: str | Study, runs: Path, scores: Mapping[tuple[str, str], Sequ
 def record_analysis(record: AnalysisRecord, **result: Any) -> None:
     """Write the result of an analysis that is done, or what `result` says otherwise."""
     run = record.experiment
-    facts = {
-        "schema": 1,
-        "status": "done",
-        "analysis": record.analysis.name,
-        "norm": run.norm.name,
-        "seed": run.seed,
-        "summary": {},
-        "places": {},
-    }
+    facts: dict[str, Any] = {"schema": 1, "status": "done", "analysis": record.analysis.name}
+    facts |= {"norm": run.norm.name, "seed": run.seed, "summary": {}, "places": {}}
     _write(record.folder(), record.identity(), {**facts, **result})
 
 

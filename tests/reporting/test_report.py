@@ -19,19 +19,16 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.outside: list[str] = []
+        self.ids, self.links, self.outside = list[str](), list[str](), list[str]()
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         for name, value in attributes:
+            text = value or ""
             if name == "id":
-                self.ids.append(value or "")
-            elif name == "href" and (value or "").startswith("#"):
-                self.links.append((value or "")[1:])
-            elif name in ("href", "src") and tag != "use":
-                self.outside.append(value or "")
+                self.ids.append(text)
+            elif name in ("href", "src"):
+                (self.links if text.startswith("#") else self.outside).append(text.removeprefix("#"))
 
 
 @pytest.fixture(scope="module")
@@ -41,27 +38,23 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed, score in ((1, 75.0), (2, 76.0), (3, 77.0)):
         run = compose_experiment(["task=rt", "norm=layernorm", f"seed={seed}", f"runs={tmp_path}"])
         record(run, test={"accuracy": score}, seconds=12.5, data={"rt.train": "ab" * 32})
-        (run.folder() / "environment.json").write_text(
-            json.dumps(
-                {"commit": "c0ffee", "dirty": True, "device": "CPU", "precision": "fp32", "packages": {}}
-            )
-        )
+        facts = {"commit": "c0ffee", "dirty": True, "device": "CPU", "precision": "fp32", "packages": {}}
+        (run.folder() / "environment.json").write_text(json.dumps(facts))
     diverged = compose_experiment(["task=rt", "norm=none", f"runs={tmp_path}"])
     record(diverged, status="diverged", test=None)
     config = diverged.folder() / "config.yaml"
     config.write_text(f"# <rt>\n{config.read_text()}")
     seal(diverged.folder(), said(diverged.folder()))
-    record(
-        compose_experiment(["task=rt", "norm=adanorm", f"runs={tmp_path}"]),
-        status="failed",
-        error="<b>broke</b>",
-    )
+    failed = compose_experiment(["task=rt", "norm=adanorm", f"runs={tmp_path}"])
+    record(failed, status="failed", error="<b>broke</b>")
     half = compose_experiment(["task=rt", "norm=detachnorm", f"runs={tmp_path}"])
     record(half, test={"accuracy": 99.0})
     (half.folder() / "result.json").write_text('{"schema": 1, "status": "do')
     old = compose_experiment(["task=rt", "norm=detach-var", f"runs={tmp_path}"])
     record(old, test={"accuracy": 98.0}, schema=0)
     record(compose_experiment(["task=rt", "training.lr=0.9", f"runs={tmp_path}"]), test={"accuracy": 97.0})
+    for odd in ("smoke-seedX-0", "mini-seed2", "paper-seed٣-00000000", "paper-seedX-00000000"):
+        (failed.folder().parent / odd).mkdir()
     return tmp_path
 
 
@@ -83,22 +76,19 @@ def test_every_number_leads_to_its_runs_and_nothing_leads_outside(text: str) -> 
         assert text.count(fact) == 1, "what the runs of a cell have in common stands once"
     assert "adanorm run task=rt norm=layernorm scale=paper seed=2" in text
     assert "# &lt;rt&gt;" in text
-    assert "3 runs done, 1 diverged,\n1 failed" in text
-    assert "Diverge (1/1)" in text
-    assert "<b>broke" not in text
+    assert all(part in text for part in ("3 runs done, 1 diverged,\n1 failed", "Diverge (1/1)"))
+    assert not re.search(r"<b>broke|>9[789]\.0", text), (
+        "of what is half-written, foreign or of another schema"
+    )
 
 
 def test_the_question_is_answered_first(text: str) -> None:
     start = text.index('id="answer"')
     assert start < text.index('id="claims"')
     answer = text[start : text.index("</table>", start)]
-    assert (
-        "<strong>AdaNorm is ahead of LayerNorm on none of eight data sets; the paper reports seven." in answer
-    )
+    assert "<strong>AdaNorm is ahead of LayerNorm on none of eight data sets; the paper" in answer
     assert answer.count("<tr>") == 1 + 8, "one row per data set"
-    assert all("data-label=" in cell for cell in re.findall(r"<td[^>]*>", text)), (
-        "read where heads are hidden"
-    )
+    assert not re.search(r"<td(?![^>]*data-label=)", text), "fields are read where heads are hidden"
     assert answer.count("no answer yet") == 8, "AdaNorm's only run failed"
 
 
@@ -107,11 +97,6 @@ def test_a_configuration_stands_whole_once_a_task_and_scale_and_then_as_what_dif
     assert "warmup_updates" in shown["w/o Norm"]
     assert shown["LayerNorm"].splitlines()[0] == "norm.name: layernorm"
     assert "training" not in shown["LayerNorm"]
-
-
-def test_what_is_half_written_foreign_or_of_another_schema_is_in_no_number(text: str) -> None:
-    for score in ("99.0", "98.0", "97.0"):
-        assert f">{score}" not in text
 
 
 def test_the_report_says_what_is_missing(tmp_path: Path) -> None:

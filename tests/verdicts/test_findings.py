@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import ttest_rel
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
-from adanorm.reporting.tables.findings import findings_markdown
+from adanorm.reporting.tables.analysis import findings_markdown
 from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.findings import Finding, compared, load_findings
 from tests.reporting.records import record_analysis

@@ -9,9 +9,8 @@ from adanorm.analyses.spec import analysis_grid, analysis_names, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.paths import PROJECT, choices
 from adanorm.records.folder import shown
-from adanorm.reporting.tables.analysis import write_analysis
+from adanorm.reporting.tables.analysis import findings_markdown, write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.reporting.tables.findings import findings_markdown
 from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table

@@ -144,8 +144,8 @@ def _run(folder: Path, result: Result, line: Sequence[str], metric: str) -> dict
 def _differences(first: str, other: str) -> str:
     """Return the settings in which another configuration differs from the first, one dotted line each."""
     before, after = (dict(dotted(read_yaml(text) or {})) for text in (first, other))
-    lines = [f"{key}: {value}" for key, value in after.items() if before.get(key) != value]
-    return "\n".join([*lines, *(f"{key}: -" for key in before if key not in after)])
+    after |= {key: "-" for key in before if key not in after}
+    return "\n".join(f"{key}: {value}" for key, value in after.items() if before.get(key) != value)
 
 
 def read_tables(runs: str | None = None) -> dict[str, Table]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.figures.catalogue import draw_figure, figure_names
-from adanorm.reporting.figures.curves import curves, curves_of_the_paper
+from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.leads import evidence_accrual
 from adanorm.reporting.figures.scores import norm_scores, over_setting
 from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, svg, write_figure
@@ -36,11 +35,11 @@ ADANORM = Claim(
 
 
 def xs(line: Any) -> list[float]:
-    return [float(x) for x in line.get_xdata()]
+    return [*map(float, line.get_xdata())]
 
 
 def ys(line: Any) -> list[float]:
-    return [float(y) for y in line.get_ydata()]
+    return [*map(float, line.get_ydata())]
 
 
 def legend(drawing: NamedFigure) -> list[str]:
@@ -59,19 +58,21 @@ def drawn(figure: NamedFigure | None) -> NamedFigure:
 
 
 def evaluations(*losses: float) -> list[dict[str, float]]:
-    return [
-        {"update": 46 * (i + 1), "epoch": i + 1, "train_loss": loss, "valid_loss": loss / 2}
-        for i, loss in enumerate(losses)
-    ]
+    return [{"train_loss": loss, "valid_loss": loss / 2} for loss in losses]
+
+
+def of_two_norms(runs: str) -> Cells:
+    """Return RT under two norms and three seeds."""
+    firsts = {
+        n: compose_experiment(["task=rt", f"norm={n}", f"runs={runs}"]) for n in ("layernorm", "adanorm")
+    }
+    return {n: [run.model_copy(update={"seed": seed}) for seed in (1, 2, 3)] for n, run in firsts.items()}
 
 
 @pytest.fixture
 def cells(tmp_path: Path) -> Cells:
-    """RT under two norms and three seeds; AdaNorm's second seed diverges and its third is not run."""
-    cells = {}
-    for norm in ("layernorm", "adanorm"):
-        first = compose_experiment(["task=rt", f"norm={norm}", f"runs={tmp_path / 'runs'}"])
-        cells[norm] = [first.model_copy(update={"seed": seed}) for seed in (1, 2, 3)]
+    """The runs of two norms; AdaNorm's second seed diverges and its third is not run."""
+    cells = of_two_norms(str(tmp_path / "runs"))
     for run, shift in zip(cells["layernorm"], (0.0, 0.1, 0.5), strict=True):
         record(run, rows=evaluations(1.0 + shift, 0.7 + shift, 0.4 + shift), **score(75 + shift))
     done, diverged, _ = cells["adanorm"]
@@ -130,19 +131,6 @@ def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     assert shown == [*[not is_steep] * len(start), *[True] * len(late)]
 
 
-def test_the_papers_curves_are_those_it_reports() -> None:
-    def curve(task: str, norm: str, part: str) -> list[float]:
-        theirs = curves_of_the_paper(task)
-        assert theirs is not None
-        return theirs.by_norm[norm, part][0].y
-
-    assert curve("enwik8", "layernorm", "train")[-1] == pytest.approx(1.007, abs=5e-4)
-    assert curve("enwik8", "layernorm-simple", "valid")[-1] == pytest.approx(1.097, abs=5e-4)
-    assert min(curve("ptb", "adanorm", "valid")) == pytest.approx(0.1123, abs=5e-5)
-    assert min(curve("de-en", "layernorm", "valid")) == pytest.approx(3.847, abs=5e-4)
-    assert curves_of_the_paper("rt") is None
-
-
 def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Cells, tmp_path: Path) -> None:
     study = load_study("table4")
     grid = study_grid(study, runs=str(tmp_path / "runs"))
@@ -171,11 +159,9 @@ def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:
 
 
 def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
-    study = load_study("figure2")
-    grid = study_grid(study, runs=str(tmp_path))
-    for plan in grid.values():
-        for run in plan.runs:
-            record(run, rows=evaluations(1.0, 0.7, 0.4))
+    grid = study_grid(load_study("figure2"), runs=str(tmp_path))
+    for run in [run for plan in grid.values() for run in plan.runs]:
+        record(run, rows=evaluations(1.0, 0.7, 0.4))
     axes = drawn(draw_figure("figure2-ptb", runs=str(tmp_path))).figure.axes
     titles = ["training, ours", "validation, ours", "training, paper", "validation, paper"]
     assert [(panel.get_title(), len(panel.lines)) for panel in axes] == [(title, 2) for title in titles]
@@ -190,8 +176,7 @@ def test_scores_over_a_setting_have_a_panel_for_what_sets_rows_of_one_norm_apart
     record(table.grid["LayerNorm post, 16", "rt"].runs[0], status="diverged", test=None)
     drawing = drawn(over_setting("norms-depth", Table(study, table.grid)))
     axes = drawing.figure.axes
-    titles = ["RT: norms in front of a branch", "RT: norms behind the sum"]
-    assert [panel.get_title() for panel in axes] == titles
+    assert [p.get_title() for p in axes] == ["RT: norms in front of a branch", "RT: norms behind the sum"]
     solid = NORM_STYLES["layernorm"].color
     first, second = [[(xs(x), ys(x)) for x in panel.lines if x.get_color() == solid] for panel in axes]
     assert first == [([2, 8], [73, 74])]
@@ -214,24 +199,6 @@ def test_a_caption_has_the_seeds_that_the_figure_shows_and_the_settings_of_its_r
     assert "seeds 1, 2, 7." in drawing.caption
     assert drawing.figure.axes[0].get_title() == "MNIST, training.max_epochs=5, model.norm_axes=all"
     assert "undefined" in legend(drawing)
-
-
-def test_norms_under_the_same_settings_stand_together_in_their_own_colours(tmp_path: Path) -> None:
-    rows = load_study("position").rows
-    table = scored("position", tmp_path, {(row, "rt"): [75.0] for row in rows})
-    axes = drawn(norm_scores("norms-position", table)).figure.axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["pre", "post", "sandwich"]
-    colors = [(line.get_color(), round(ys(line)[0])) for line in axes.lines]
-    assert colors == [(NORM_STYLES[n].color, at) for n in ("layernorm", "adanorm") for at in (0, 1, 2)]
-
-
-def test_norms_far_above_the_others_leave_these_an_inset(tmp_path: Path) -> None:
-    cells: Cells = {}
-    for norm, end in {"layernorm": 4.3, "adanorm": 4.4, "none": 4.35, "detachnorm": 5.5}.items():
-        cells[norm] = [compose_experiment(["task=en-de", f"norm={norm}", "scale=mini", f"runs={tmp_path}"])]
-        record(cells[norm][0], rows=evaluations(6.0, end + 0.5, end))
-    (inset,) = drawn(curves("curves-en-de-mini", cells)).figure.axes[1].child_axes
-    assert len(inset.lines) == 3
 
 
 @pytest.mark.parametrize("mark", [r"$\frac{$", "<b>&"])
@@ -264,10 +231,8 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -
 
 
 def test_curves_of_one_norm_are_not_told_apart(tmp_path: Path) -> None:
-    (tmp_path / "twice.yaml").write_text(
-        "title: Twice\nrows: {a: {norm: adanorm}, b: {norm: adanorm}}\ncolumns: [rt]\n"
-        "shows: curves\nscale: mini\nseeds: [1]\n"
-    )
+    twice = "rows: {a: {norm: adanorm}, b: {norm: adanorm}}\ncolumns: [rt]\nshows: curves"
+    (tmp_path / "twice.yaml").write_text(f"title: Twice\n{twice}\nscale: mini\nseeds: [1]\n")
     with pytest.raises(ValueError, match="column 'rt': two rows have one norm"):
         load_study(str(tmp_path / "twice.yaml"))
 
@@ -280,27 +245,22 @@ def test_norms_are_told_apart_by_colour_by_marker_and_by_dashes() -> None:
 
 
 DRAWN_ELSEWHERE = """
-import json, sys
+import sys
 from pathlib import Path
-from adanorm.config.compose import compose_experiment
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.style import write_figure
-overrides = json.loads(sys.argv[1])
-cells = {norm: [compose_experiment(run) for run in runs] for norm, runs in overrides.items()}
-write_figure(curves("curves-rt-paper", cells), Path(sys.argv[2]), ["svg", "pdf", "png"])
+from tests.reporting.figures.test_figures import of_two_norms
+write_figure(curves("curves-rt-paper", of_two_norms(sys.argv[1])), Path(sys.argv[2]), ["svg", "pdf", "png"])
 """
 
 
 def test_the_same_records_give_the_same_bytes_in_another_process(cells: Cells, tmp_path: Path) -> None:
     here = write_figure(drawn(curves("curves-rt-paper", cells)), tmp_path / "here", ["svg", "pdf", "png"])
-    overrides = {
-        norm: [["task=rt", f"norm={norm}", f"seed={run.seed}", f"runs={run.runs}"] for run in runs]
-        for norm, runs in cells.items()
-    }
     settings = tmp_path / "matplotlibrc"  # the user's own count for nothing
     settings.write_text("font.size: 20\nlines.linewidth: 7\n")
     subprocess.run(
-        [sys.executable, "-c", DRAWN_ELSEWHERE, json.dumps(overrides), str(tmp_path / "there")],
+        [sys.executable, "-c", DRAWN_ELSEWHERE, tmp_path / "runs", tmp_path / "there"],
+        cwd=PROJECT,
         env={**os.environ, "PYTHONHASHSEED": "1", "MATPLOTLIBRC": str(settings)},
         check=True,
     )
@@ -310,7 +270,7 @@ def test_the_same_records_give_the_same_bytes_in_another_process(cells: Cells, t
 
 
 def cut_off(drawing: NamedFigure) -> list[str]:
-    """The words of a figure that was drawn which reach beyond it."""
+    """Return the words of a figure that was drawn which reach beyond it."""
     # Matplotlib keeps the labels of ticks beyond what an axis shows, and does not draw them.
     axes = [axis for panel in drawing.figure.axes for axis in (panel.xaxis, panel.yaxis)]
     ticks = [(axis, tick) for axis in axes for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())]

@@ -60,16 +60,15 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
     metrics = KIND_METRICS[first.task.kind]
     over = "epoch" if first.training.evaluate_every is None else "update"
     by_norm: dict[tuple[str, str], list[Curve]] = {}
-    for norm, runs in cells.items():
-        for run in runs:
-            result = reader.result(run.folder())
-            if result is None or result.status == "failed":
-                continue
-            rows = reader.metrics(run.folder())
-            for part in PARTS:
-                y = [row[f"{part}_{metrics.curve}"] * metrics.factor for row in rows]
-                curve = Curve([row[over] for row in rows], y, result.status == "diverged", run.seed)
-                by_norm.setdefault((norm, part), []).append(curve)
+    for norm, run in [(norm, run) for norm, runs in cells.items() for run in runs]:
+        result = reader.result(run.folder())
+        if result is None or result.status == "failed":
+            continue
+        rows = reader.metrics(run.folder())
+        for part in PARTS:
+            y = [row[f"{part}_{metrics.curve}"] * metrics.factor for row in rows]
+            curve = Curve([row[over] for row in rows], y, result.status == "diverged", run.seed)
+            by_norm.setdefault((norm, part), []).append(curve)
     return Curves(over, by_norm)
 
 
@@ -107,10 +106,8 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
                 for curve in (curve for curve in of_norm if curve.diverged):
                     axes.plot(curve.x, curve.y, color=look[norm].color, linewidth=0.6)
                     axes.plot(curve.x[-1:], curve.y[-1:], color=look[norm].color, marker="x", markersize=6)
-        axes.set_title(f"{PARTS[part]}, {source}" if theirs else PARTS[part])
-        axes.set_xlabel(shown.over)
-        if part == "train":
-            axes.set_ylabel(label)
+        heading = f"{PARTS[part]}, {source}" if theirs else PARTS[part]
+        axes.set(title=heading, xlabel=shown.over, ylabel=label if part == "train" else "")
         cut.append(_scale(axes))
         if not cut[-1]:
             _enlarge(axes, shown.means(part), look)
@@ -118,7 +115,9 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     if any(curve.diverged for of_norm in ours.by_norm.values() for curve in of_norm):
         handles["diverged"] = {"linewidth": 0.6, "marker": "x", "markersize": 6}
     style.legend_below(figure, handles)
-    return style.NamedFigure(name, _caption(run, cells, ours, is_cut=any(cut)), figure)
+    drawn = [[curve.seed for curve in ours.by_norm.get((norm, "valid"), [])] for norm in cells]
+    caption = _caption(run, drawn, is_cut=any(cut), has_papers=theirs is not None)
+    return style.NamedFigure(name, caption, figure)
 
 
 def _message(task: str, ours: Curves) -> str:
@@ -139,8 +138,7 @@ def _scale(axes: Axes) -> bool:
     """
     style.count_axis(axes.xaxis, 4)
     low, high = axes.dataLim.intervaly
-    if low > 0 and high / low > 10:
-        style.log_axis(axes)
+    if style.log_axis(axes):
         return False
     lines = [np.asarray(line.get_xydata(), float) for line in axes.lines]
     points = np.concatenate([np.empty((0, 2)), *lines])
@@ -174,11 +172,7 @@ def _enlarge(
     inset.yaxis.set_major_locator(ticker.MaxNLocator(3))
 
 
-def _caption(
-    run: Experiment, cells: Mapping[str, Sequence[Experiment]], ours: Curves, *, is_cut: bool
-) -> str:
-    drawn = [[curve.seed for curve in ours.by_norm.get((norm, "valid"), [])] for norm in cells]
-    has_papers = curves_of_the_paper(run.task.name) is not None
+def _caption(run: Experiment, drawn: Sequence[Sequence[int]], *, is_cut: bool, has_papers: bool) -> str:
     sentences = [
         f"{title(run.task.name)}, {run.scale} scale: means over {seeds(drawn)}.",
         "A steep start is left out." if is_cut else "",

@@ -23,6 +23,7 @@ from adanorm.verdicts.sentences import count, data_sets, listed
 SIGNS = {"ahead": "#0072B2", "behind": "#D55E00", "not told apart": "0.35"}
 ANSWERS = {"better": "#0072B2", "worse": "#D55E00", "equivalent": "#009E73", "open": "0.35"}
 MARGIN: dict[str, Any] = {"color": "#F0E442", "alpha": 0.35, "linewidth": 0}
+DOT: dict[str, Any] = {"marker": "o", "markerfacecolor": "white"}
 SIZE: dict[str, Any] = {"linewidth": 2.6, "solid_capstyle": "butt"}
 PAPER_LINE: dict[str, Any] = {"color": "black", "dashes": (2, 1.5), "linewidth": 0.8}
 
@@ -63,8 +64,7 @@ def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
         axes.plot(comparison.paper.value, 0, **style.PAPER)
         drawn.append(comparison.paper.value)
     reach = 1.1 * max(map(abs, drawn))
-    axes.set_xlim(-reach, reach)
-    axes.set_ylim(-1, 1)
+    axes.set(xlim=(-reach, reach), ylim=(-1, 1))
     axes.set_yticks([0], [f"{title(one.task)}, {task_metric(one.task).axis}\n{SIZES[one.scale]}"])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -90,9 +90,8 @@ def evidence_accrual(
 
     None where no task has two shared seeds, or all are of another scale, whose figure shows them.
     """
-    looks = {
-        task: pairs for task, of_task in evidence.items() if (pairs := evidence_by_seeds(claim, of_task))
-    }
+    by_task = {task: evidence_by_seeds(claim, of_task) for task, of_task in evidence.items()}
+    looks = {task: pairs for task, pairs in by_task.items() if pairs}
     if all(pairs[-1].scale != scale for pairs in looks.values()):
         return None
     better, worse = map(title, claim.norms(next(iter(looks))))
@@ -103,14 +102,12 @@ def evidence_accrual(
     for (task, pairs), axes in zip(looks.items(), grid, strict=True):
         metric = METRICS[evidence[task].norms[claim.norms(task)[0]].metric]
         _draw_looks(axes, pairs)
-        axes.set_title(f"{title(task)}, {SIZES[pairs[-1].scale]}")
-        axes.set_ylabel(f"lead, {metric.axis.partition(',')[0]}")
+        label = f"lead, {metric.axis.partition(',')[0]}"
+        axes.set(title=f"{title(task)}, {SIZES[pairs[-1].scale]}", ylabel=label)
     drawn = [pair for pairs in looks.values() for pair in pairs]
     answers = {pair.answer for pair in drawn}
     handles: dict[str, style.Handle] = {
-        answer: {"color": color, "marker": "o", "markerfacecolor": "white"}
-        for answer, color in ANSWERS.items()
-        if answer in answers
+        answer: {"color": color, **DOT} for answer, color in ANSWERS.items() if answer in answers
     }
     handles |= _interval_handles()
     if any(pair.comparison and pair.comparison.paper for pair in drawn):
@@ -132,16 +129,15 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
         color, margin, at = ANSWERS.get(pair.answer, "0.35"), comparison.margin, [comparison.seeds] * 2
         for ends, look in ((comparison.interval, {}), (comparison.margin_interval, SIZE)):
             axes.plot(at, ends, color=color, **look)
-        axes.plot(comparison.seeds, comparison.gap, marker="o", color=color, markerfacecolor="white")
+        axes.plot(comparison.seeds, comparison.gap, color=color, **DOT)
         reach, last = max(reach, abs(comparison.gap)), comparison.interval
         if comparison.paper is not None:
             axes.axhline(comparison.paper.value, **PAPER_LINE)
             reach = max(reach, abs(comparison.paper.value))
     # The first looks beyond the plan have intervals ten times as long as the last, which is what counts.
     limit = 1.1 * max(reach, 2 * margin, *map(abs, last))
-    axes.set_ylim(-limit, limit)
     axes.axhspan(-margin, margin, zorder=0, **MARGIN)
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=1)
-    axes.set_xlim(1.5, max(4, len(pairs) + 1) + 0.5)
-    axes.set_xlabel("shared seeds")
+    last_place = max(4, len(pairs) + 1) + 0.5
+    axes.set(xlim=(1.5, last_place), ylim=(-limit, limit), xlabel="shared seeds")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -45,10 +45,7 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
                 handles.setdefault(title(norm), line)
         axes.set(ylabel=quantity.label, xlabel="update")
         style.count_axis(axes.xaxis, 4)
-        low, high = axes.dataLim.intervaly
-        if quantity.log and low > 0 and high / low > 10:
-            style.log_axis(axes)
-        else:
+        if not (quantity.log and style.log_axis(axes)):
             axes.yaxis.set_major_locator(ticker.MaxNLocator(4))
             axes.yaxis.set_major_formatter("{x:g}")
     if any(axes.collections for axes in panels):

@@ -56,9 +56,8 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     if any(cell.paper and table.is_compared(*address) for address, cell in ended.items()):
         handles["the paper's number"] = style.PAPER
     style.legend_below(figure, handles)
-    return style.NamedFigure(
-        name, _caption(table, [(task, cell) for (_, task), cell in ended.items()]), figure
-    )
+    drawn = [(task, cell) for (_, task), cell in ended.items()]
+    return style.NamedFigure(name, _caption(table, drawn), figure)
 
 
 def _places(study: Study) -> tuple[dict[str, float], list[str]]:
@@ -207,8 +206,8 @@ def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
 def _label_setting(axes: Axes, table: Table, panel: Panel) -> None:
     values = sorted({row.at for row in table.study.rows.values() if row.at is not None})
     task, rows = panel
-    axes.set(title=": ".join([table.column_title(task), *([rows] if rows else [])]))
-    axes.set(ylabel=table.metric_of(task).axis, xlabel=table.study.over or "")
+    name = f"{table.column_title(task)}: {rows}" if rows else table.column_title(task)
+    axes.set(title=name, ylabel=table.metric_of(task).axis, xlabel=table.study.over or "")
     steps = {after - before for before, after in pairwise(values)}
     if values[0] > 0 and len(steps) > 1:
         axes.set_xscale("log", base=2)

@@ -71,11 +71,7 @@ NORM_STYLES = {
     "seednorm": NormStyle("#AD494A", "H", (2, 1, 1, 1)),
     "gatednorm": NormStyle("#7B4173", "*", (6, 1, 3, 1)),
 }
-OTHERS = (
-    NormStyle("#555555", "h", (6, 2, 2, 2)),
-    NormStyle("#999999", "1", (2, 1)),
-    NormStyle("#777777", "v", (4, 4)),
-)
+GREYS = (("#555555", "h", (6, 2, 2, 2)), ("#999999", "1", (2, 1)), ("#777777", "v", (4, 4)))
 Handle: TypeAlias = Artist | dict[str, Any]
 OPEN: dict[str, Any] = {"markersize": 5, "markerfacecolor": "none", "linestyle": ""}
 PAPER = {**OPEN, "color": "black", "marker": "d"}
@@ -89,7 +85,7 @@ def band() -> Artist:
 
 def norm_styles(norms: Sequence[str]) -> dict[str, NormStyle]:
     """Return the look of each norm; those without one of their own get a grey one in turn."""
-    others = cycle(OTHERS)
+    others = cycle(NormStyle(*grey) for grey in GREYS)
     return {norm: NORM_STYLES[norm] if norm in NORM_STYLES else next(others) for norm in norms}
 
 
@@ -143,14 +139,17 @@ def count_axis(axis: Axis, most: int) -> None:
     axis.set_major_formatter(ticker.EngFormatter(sep=""))
 
 
-def log_axis(axes: Axes) -> None:
-    """Make the axis of y logarithmic, with a few labels."""
+def log_axis(axes: Axes) -> bool:
+    """Make the axis of y logarithmic, with a few labels, where values span more than a factor of ten."""
     low, high = axes.dataLim.intervaly
+    if low <= 0 or high / low <= 10:
+        return False
     axes.set_yscale("log")
     axes.yaxis.set_minor_locator(ticker.NullLocator())
     subs = (1.0, 2.0, 5.0) if high / low < 100 else (1.0, 3.0) if high / low < 300 else (1.0,)
     axes.yaxis.set_major_locator(ticker.LogLocator(subs=subs, numticks=6))
     axes.yaxis.set_major_formatter("{x:g}")
+    return True
 
 
 def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:

@@ -19,7 +19,6 @@ from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.studies.study import load_study
 from adanorm.verdicts.cell import cell_of, last_fall
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
-from adanorm.verdicts.variance import Scores
 
 STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
 
@@ -178,31 +177,23 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
 def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     """Return a column's scores over its planned seeds, or by fold, and the rows that are not compared."""
     study, cells = table.study, table.column(task)
-    by_seed = table.variance(task).scores if quantity == "test" else _losses(table, task, quantity)
-    scores: Scores = {
-        row: {seed: score for seed, score in of_row.items() if seed in study.seeds}
-        for row, of_row in by_seed.items()
-    }
     setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
+    scores: dict[str, dict[int, float]] = {}
+    for row, cell in cells.items():
+        if cell.runs and not cell.setback:
+            read = cell if quantity == "test" else cell_of(cell.runs[0], cell.runs, quantity)
+            scores[row] = {seed: score for seed, score in read.by_seed.items() if seed in study.seeds}
     if rule.folds_overlap is not None:  # a norm that lost a fold is not compared by the others
         setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
-        by_fold: dict[str, dict[int, float]] = {}
-        for label, of_label in scores.items():
-            row = study.rows[label]
-            if of_label and row.at is not None and row.norm not in setbacks:
-                by_fold.setdefault(row.norm, {})[int(row.at)] = fmean(of_label.values())
-        scores = dict(by_fold)
+        by_row, scores = scores, {}
+        for label, of_label in by_row.items():
+            norm, fold = study.rows[label].norm, study.rows[label].at
+            if of_label and fold is not None and norm not in setbacks:
+                scores.setdefault(norm, {})[int(fold)] = fmean(of_label.values())
     margin = rule_margin(rule, task, quantity)
     is_score = quantity == "test" and rule.folds_overlap is None
     example = max((cell.example for cell in cells.values()), default=0.0) if is_score else 0.0
     return Column(task, study.scale, scores, margin, rule.folds_overlap or 0.0, example, setbacks)
-
-
-def _losses(table: Table, task: str, quantity: Compares) -> Scores:
-    """Return a column's losses by row and seed, negated: larger is better; of rows whose runs all learned."""
-    plans = {row: plan for (row, column), plan in table.grid.items() if column == task and plan.runs}
-    cells = {row: cell_of(plan.runs[0], plan.runs, quantity) for row, plan in plans.items()}
-    return {row: cell.by_seed for row, cell in cells.items() if cell.by_seed and not cell.setback}
 
 
 def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
@@ -241,14 +232,11 @@ def _replicated(first: str, second: str, columns: list[Column]) -> str:
 
 def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
     """Return on which columns the sentence is borne out, on which not, and which say nothing."""
-    relevant = [decision for decision in decisions if decision.compared == conclusion.where]
-    by_state = {
-        "borne out on": [d for d in relevant if d.answer == conclusion.found],
-        "not shown on": [d for d in relevant if d.answer not in (conclusion.found, None)],
-        "not compared on": [d for d in relevant if d.answer is None and d.not_compared],
-        "not run on": [d for d in relevant if d.answer is None and not d.not_compared],
-    }
-    states = [
-        f"{state} {', '.join(_name(d.column.task) for d in ds)}" for state, ds in by_state.items() if ds
-    ]
+    tasks: dict[str, list[str]] = {"borne out": [], "not shown": [], "not compared": [], "not run": []}
+    for decision in decisions:
+        if decision.compared == conclusion.where:
+            told = "borne out" if decision.answer == conclusion.found else "not shown"
+            untold = "not compared" if decision.not_compared else "not run"
+            tasks[told if decision.answer else untold].append(_name(decision.column.task))
+    states = [f"{state} on {', '.join(of_state)}" for state, of_state in tasks.items() if of_state]
     return f"By the rule, \u201c{markdown(conclusion.says)}\u201d: {'; '.join(states)}."
