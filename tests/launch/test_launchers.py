@@ -43,15 +43,6 @@ def test_ray_gets_the_gpus_that_there_are_and_room_for_its_workers_unless_it_run
     assert given[3:] == ["hydra.launcher.ray.remote.num_gpus=0", "hydra.launcher.ray.init.address=auto"]
 
 
-@pytest.fixture
-def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of configurations whose launchers are a test's own."""
-    (tmp_path / "launcher").mkdir()
-    monkeypatch.setattr("adanorm.config.paths.CONF", tmp_path)
-    monkeypatch.setattr("adanorm.launch.launchers.CONF", tmp_path)
-    return tmp_path / "launcher"
-
-
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
@@ -60,8 +51,13 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("remote: true", r"conf/launcher/mine.yaml: launcher.remote=True: extra inputs"),
     ],
 )
-def test_what_a_launcher_lacks_is_said_by_name(conf: Path, facts: str, message: str) -> None:
-    (conf / "mine.yaml").write_text(f"launcher: {{{facts}}}\n")
+def test_what_a_launcher_lacks_is_said_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: str, message: str
+) -> None:
+    (tmp_path / "launcher").mkdir()
+    (tmp_path / "launcher" / "mine.yaml").write_text(f"launcher: {{{facts}}}\n")
+    for module in ("config.paths", "launch.launchers"):
+        monkeypatch.setattr(f"adanorm.{module}.CONF", tmp_path)
     with pytest.raises(ValueError, match=message):
         choose_launch("mine", workers=1, gpus=1, settings=[], on_cpu=True)
 

@@ -14,7 +14,7 @@ from tests.reporting.records import record, score
 NOWHERE = ("data.mirror=nowhere", "data.mirrors=[]")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Addresses of the network do not answer; a proxy that is not there refuses them at once."""
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
@@ -22,7 +22,6 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
 
 
-@pytest.mark.usefixtures("_no_network")
 @pytest.mark.parametrize(
     ("task", "scale", "others"),
     [("en-de", "mini", ()), ("rt", "mini", ()), ("rt", "paper", ()), ("en-de", "mini", ("-m", "seed=1,2"))],
@@ -37,7 +36,6 @@ def test_a_record_is_shown_where_no_data_can_be_had(
     assert "its record is here" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("_no_network")
 def test_the_committed_record_of_a_translation_is_shown_with_its_place(command: Command) -> None:
     done = command("run", "task=en-de", "norm=adanorm", "scale=auto", "device=cpu", *NOWHERE)
     assert (done.returncode, done.stderr) == (0, "")
@@ -59,7 +57,6 @@ def test_auto_is_the_papers_scale_where_its_data_are_and_mini_where_they_are_lic
     assert why in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("_no_network")
 def test_auto_is_mini_where_the_papers_data_cannot_be_had_or_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

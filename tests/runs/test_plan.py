@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,37 +72,33 @@ def test_the_updates_of_epochs_are_counted_in_the_runs_own_data(
     assert line in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.fixture
-def run_of(tmp_path: Path) -> Callable[..., Experiment]:
-    def made(epochs: int, seed: int, norm: str = "layernorm") -> Experiment:
-        chosen = ["task=rt", "scale=mini", f"norm={norm}", f"training.max_epochs={epochs}", f"seed={seed}"]
-        return compose_experiment([*chosen, f"runs={tmp_path}"])
-
-    return made
+def run_of(runs: Path, epochs: int, seed: int, norm: str = "layernorm") -> Experiment:
+    chosen = ["task=rt", "scale=mini", f"norm={norm}", f"training.max_epochs={epochs}", f"seed={seed}"]
+    return compose_experiment([*chosen, f"runs={runs}"])
 
 
 def test_a_run_takes_what_finished_ones_took_in_the_median_in_proportion_to_its_epochs(
-    run_of: Callable[..., Experiment],
+    tmp_path: Path,
 ) -> None:
-    run = run_of(4, 9)
+    run = run_of(tmp_path, 4, 9)
     assert Durations().seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
     for seed, seconds in enumerate((30.0, 600.0, 40.0), 1):
-        record(run_of(4, seed, "adanorm"), **score(75.0), seconds=seconds)
+        record(run_of(tmp_path, 4, seed, "adanorm"), **score(75.0), seconds=seconds)
     assert Durations().seconds_left(run, "missing") == 40.0
-    assert Durations().seconds_left(run_of(20, 9), "missing") == 200.0
+    assert Durations().seconds_left(run_of(tmp_path, 20, 9), "missing") == 200.0
     assert Durations().seconds_left(run, "done") == 0.0
-    record(run_of(4, 4, "adanorm"), **score(75.0), seconds=3287.0, cpu_seconds=36.0)
+    record(run_of(tmp_path, 4, 4, "adanorm"), **score(75.0), seconds=3287.0, cpu_seconds=36.0)
     assert Durations().seconds_left(run, "missing") == 38.0, "of the fourth the processor's time"
-    here = run_of(4, 5, "adanorm")
+    here = run_of(tmp_path, 4, 5, "adanorm")
     here.folder().mkdir(parents=True)
     (here.folder() / "environment.json").write_text(json.dumps({"device": processor()}))
     record(here, **score(75.0), seconds=8.0)
     assert Durations().seconds_left(run, "missing") == 8.0, "those of this machine count before others"
 
 
-def test_a_running_run_goes_on_as_it_has_gone_so_far(run_of: Callable[..., Experiment]) -> None:
-    record(run_of(4, 1), **score(75.0), seconds=40.0)
-    run = run_of(4, 2)
+def test_a_running_run_goes_on_as_it_has_gone_so_far(tmp_path: Path) -> None:
+    record(run_of(tmp_path, 4, 1), **score(75.0), seconds=40.0)
+    run = run_of(tmp_path, 4, 2)
     assert Durations().seconds_left(run, "running") == 40.0, "before its first evaluation"
     run.folder().mkdir(parents=True)
     (run.folder() / "metrics.jsonl").write_text('{"epoch": 1, "update": 9, "seconds": 70.0}\n')

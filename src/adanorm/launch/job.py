@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from types import FrameType
@@ -62,13 +62,10 @@ def reserved_devices(devices: Sequence[str], count: int, runs_a_device: int = 1)
         with ExitStack() as locks:
             for turn, device in product(range(runs_a_device), devices):
                 name = f"adanorm-{os.getuid()}-device-{device}-{turn}.lock"
-                if device in taken:
-                    continue
-                try:
-                    locks.enter_context(FileLock(Path(tempfile.gettempdir()) / name, timeout=0))
-                except Timeout:
-                    continue
-                taken.append(device)
+                if device not in taken:
+                    with suppress(Timeout):
+                        locks.enter_context(FileLock(Path(tempfile.gettempdir()) / name, timeout=0))
+                        taken.append(device)
                 if len(taken) == count:
                     yield taken
                     return

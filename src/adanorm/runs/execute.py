@@ -13,6 +13,7 @@ from torch import nn
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
+from adanorm.config.titles import counted
 from adanorm.data.inspection import Inspection
 from adanorm.norms.over_batch import synchronize
 from adanorm.records import loggers
@@ -157,10 +158,8 @@ def _own_data(experiment: Experiment, task: TrainingTask) -> str:
     sizes = " / ".join(f"{task.sizes[split]:,}" for split in SPLITS)
     per_epoch, updates = updates_per_epoch(settings, batches), planned_updates(settings, batches)
     warmup = f", {min(settings.warmup_updates, updates)} of them warm-up" if settings.warmup_updates else ""
-    return (
-        f"own data: {sizes} examples to train, validate and test on; {per_epoch:,}"
-        f" update{'s'[: per_epoch > 1]} per epoch, {updates:,} in all{warmup}"
-    )
+    schedule = f"{counted(per_epoch, 'update')} per epoch, {updates:,} in all{warmup}"
+    return f"own data: {sizes} examples to train, validate and test on; {schedule}"
 
 
 def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -> dict[str, Any]:
