@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import chain, compress
 from pathlib import Path
 
 import numpy as np
@@ -42,37 +43,27 @@ def built(*overrides: str) -> tuple[Parsing, torch.nn.Module]:
     return task, task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
 
 
-def as_ud(trees: list[Tree]) -> list[Tree]:
-    """The trees with the label `root` at the root's word alone, as that evaluation wants it."""
-    made = []
-    for tree in trees:
-        labels = ["dep" if label == "root" else label for label in tree.labels or ()]
-        labels[tree.heads.index(0)] = "root"
-        made.append(replace(tree, labels=tuple(labels)))
-    return made
+def ud_tree(count: int, seed: int) -> Tree:
+    """A random tree with the label `root` at the root's word alone, as that evaluation wants it."""
+    tree = projective(count, seed, labels=LABELS)
+    labels = ["dep" if label == "root" else label for label in tree.labels or ()]
+    labels[tree.heads.index(0)] = "root"
+    return replace(tree, labels=tuple(labels))
 
 
-def conllu(trees: list[Tree]) -> str:
-    """The trees in CoNLL-U; every fourth word is punctuation, by its Penn tag, its universal tag or both."""
+def conllu(tree: Tree) -> str:
+    """A tree in CoNLL-U; every second word is punctuation, by its Penn tag, its universal tag or both."""
     tags = ("X\tNN", "PUNCT\t.", "X\tNN", "X\t:", "X\tNN", "PUNCT\tNN")
-    sentences = [
-        "".join(
-            f"{number}\t{word}\t_\t{tags[number % 6]}\t_\t{head}\t{label}\t_\t_\n"
-            for number, (word, head, label) in enumerate(
-                zip(tree.words, tree.heads, tree.labels or (), strict=True), 1
-            )
-        )
-        for tree in trees
-    ]
-    return "\n".join([*sentences, ""])
+    rows = enumerate(zip(tree.words, tree.heads, tree.labels or (), strict=True), 1)
+    lines = (f"{n}\t{word}\t_\t{tags[n % 6]}\t_\t{head}\t{label}\t_\t_\n" for n, (word, head, label) in rows)
+    return "".join([*lines, "\n"])
 
 
 def test_scores_of_universal_dependencies_are_those_of_the_official_script(tmp_path: Path) -> None:
-    gold = as_ud([projective(count, count, labels=LABELS) for count in range(1, 30)])
-    other = as_ud([projective(count, 99 - count, labels=LABELS) for count in range(1, 30)])
-    found = [replace(tree, words=right.words) for tree, right in zip(other, gold, strict=True)]
+    gold = [ud_tree(count, count) for count in range(1, 30)]
+    found = [replace(ud_tree(len(tree), 99 - len(tree)), words=tree.words) for tree in gold]
     for name, trees in (("gold", gold), ("found", found)):
-        (tmp_path / name).write_text(conllu(trees))
+        (tmp_path / name).write_text("".join(map(conllu, trees)))
     start = "from udtools.cli import main_eval; main_eval()"
     script = [sys.executable, "-c", start, "--verbose", *(str(tmp_path / name) for name in ("gold", "found"))]
     printed = subprocess.run(script, capture_output=True, text=True, check=True).stdout
@@ -97,28 +88,22 @@ def test_scores_are_those_of_eval07_token_for_token() -> None:
     counted = [not regex.fullmatch(r"\p{P}+", word) for word in words]
     assert counted.count(False) == 8
     uas = [a == b for a, b, counts in zip(heads, found, counted, strict=True) if counts]
-    las = [
-        a == b and c == "a" for a, b, c, counts in zip(heads, found, labels, counted, strict=True) if counts
-    ]
+    las = [r and c == "a" for r, c in zip(uas, compress(labels, counted), strict=True)]
     ours = attachment([tree], [(found, labels)], "eval07")
     assert ours.metrics["uas"] == pytest.approx(100 * sum(uas) / len(uas))
     assert ours.metrics["las"] == pytest.approx(100 * sum(las) / len(las))
     assert "7 of 15 words" in ours.signatures["uas"]
 
 
-def test_words_of_penn_punctuation_tags_do_not_count() -> None:
-    (tree,) = read_treebank(b"Go\tVB\t0\n%\tNN\t1\n-LRB-\t-LRB-\t1\n--\t:\t1\n.\t.\t1\n", "a.dp", "xpos")
+def test_words_of_penn_punctuation_tags_count_in_the_scores_over_all_words_alone() -> None:
+    rows = b"Go\tVB\t0\n%\tNN\t1\n-LRB-\t-LRB-\t1\n--\t:\t1\n.\t.\t1\n\nGo\tVB\t0\n.\t.\t1\n"
+    tree, alone = read_treebank(rows, "a.dp", "xpos")
     scores = attachment([tree], [([0, 1, 2, 3, 4], ["_"] * 5)], "penn").metrics
     assert scores == {"uas": pytest.approx(100 * 2 / 3), "uas_all": pytest.approx(100 * 2 / 5)}
-    (alone,) = read_treebank(b"Go\tVB\t0\n.\t.\t1\n", "a.dp", "xpos")
     assert attachment([alone], [([0, 2], ["_"] * 2)], "penn").metrics == {"uas": 100, "uas_all": 50}
-
-
-def test_the_share_of_right_labels_over_all_words_has_punctuation_in_it() -> None:
-    tree = Tree(
-        ("go", "on", ","), ("VB", "RP", ","), (0, 1, 1), ("root", "prt", "punct"), (False, False, True)
-    )
-    scores = attachment([tree], [([0, 1, 2], ["root", "obj", "punct"])], "penn").metrics
+    labelled = replace(projective(3, 0), heads=(0, 1, 1), labels=("root", "prt", "punct"))
+    labelled = replace(labelled, punctuation=(False, False, True))
+    scores = attachment([labelled], [([0, 1, 2], ["root", "obj", "punct"])], "penn").metrics
     assert scores == pytest.approx({"uas": 100, "uas_all": 200 / 3, "las": 50, "las_all": 100 / 3})
 
 
@@ -164,41 +149,31 @@ def test_a_validation_loss_is_the_mean_over_transitions_however_many_are_compute
 def test_batches_of_an_epoch_hold_every_transition_once() -> None:
     task, _ = built()
     rows = [tuple(row) for batch in task.train_batches(3) for row in batch.inputs.tolist()]
-    wanted = [
-        tuple(ids)
-        for tree in task.trees["train"]
-        for ids, _ in plain_parser.transitions(tree, task.vocabulary)
-    ]
-    assert sorted(rows) == sorted(wanted)
+    steps = (plain_parser.transitions(tree, task.vocabulary) for tree in task.trees["train"])
+    assert sorted(rows) == sorted(tuple(ids) for ids, _ in chain(*steps))
     assert rows != [tuple(row) for batch in task.train_batches(4) for row in batch.inputs.tolist()]
 
 
 def test_given_vectors_are_where_training_starts(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("noun1 1 2 3 4 5 6 7 8\nelsewhere 0 0 0 0 0 0 0 0\n")
-    task, model = built(f"data.vectors={tmp_path / 'v.txt'}")
+    vectors = f"data.vectors={tmp_path / 'v.txt'}"
+    task, model = built(vectors)
     index = task.vocabulary.word_ids["noun1"]
     assert model.get_parameter("embedding.weight")[index].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert task.inspection.counts["vectors"] == {"words": len(task.vocabulary.words), "found": 1}
-    with_vectors = compose_experiment(
-        ["task=ptb", "scale=smoke", "norm=none", f"data.vectors={tmp_path / 'v.txt'}"]
-    )
-    assert with_vectors.digest() != compose_experiment(["task=ptb", "scale=smoke", "norm=none"]).digest()
+    smoke = ["task=ptb", "scale=smoke"]
+    assert compose_experiment([*smoke, vectors]).digest() != compose_experiment(smoke).digest()
 
 
-def test_what_each_sentence_adds_is_the_score_in_the_mean() -> None:
+def test_what_each_sentence_adds_is_the_score_in_the_mean_and_of_the_words_that_count_alone() -> None:
     task, model = built()
     found = task.evaluate(model, "test")
     counts = np.array(task.counted(found.outputs)["uas"])
     assert score("uas", counts) == pytest.approx(found.metrics["uas"])
     assert by_example("uas", counts).mean() == pytest.approx(found.metrics["uas"])
-
-
-def test_what_a_sentence_adds_is_of_the_words_that_count_alone() -> None:
-    task, _ = built()
-    trees = task.trees["test"]
-    words = [len(tree) - sum(tree.punctuation) for tree in trees]
-    assert sum(words) < sum(map(len, trees)), "some words are punctuation"
-    outputs = [" ".join(map(str, tree.heads)) for tree in trees]
+    words = [len(tree) - sum(tree.punctuation) for tree in task.trees["test"]]
+    assert sum(words) < sum(map(len, task.trees["test"])), "some words are punctuation"
+    outputs = [" ".join(map(str, tree.heads)) for tree in task.trees["test"]]
     assert task.counted(outputs)["uas"] == [[n, n] for n in words]
 
 
@@ -270,6 +245,5 @@ def test_parse_says_what_is_wrong_in_one_line(
     chosen = {"task": "task=ptb", "input": f"input={tmp_path / 'empty'}"}
     chosen |= {argument.partition("=")[0]: argument for argument in given}
     done = command("parse", *chosen.values(), "norm=none", "scale=smoke", f"runs={tmp_path}")
-    assert done.returncode == 2
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert message in done.stderr
-    assert done.stderr.count("\n") == 1

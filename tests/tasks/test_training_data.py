@@ -36,8 +36,8 @@ def test_every_epoch_has_an_order_of_its_own_that_the_seed_draws(name: str, tmp_
     assert batches[0] != batches[1], "another epoch mixes other batches"
     assert batches[0] != batches[2], "another seed"
     if name in ("rt", "de-en"):  # whose batches are of sentences of about one length
-        train = task.splits.train.sentences if name == "rt" else task.corpus.splits["train"].dataset.src
-        lengths = [max(len(train[index]) for index in batch) for batch in first]
+        sentences = task.splits.train.sentences if name == "rt" else task.corpus.splits["train"].dataset.src
+        lengths = [max(len(sentences[index]) for index in batch) for batch in first]
         assert lengths != sorted(lengths), "nor do they come by length"
     by_place = [np.mean(np.abs(np.diff(batch))) for batch in first if len(batch) > 1]
     assert np.mean(by_place) > 1.5, "shuffled"
