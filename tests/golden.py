@@ -76,10 +76,11 @@ def compare(of: Sequence[str]) -> Iterator[tuple[bool, str]]:
     """Yield of each task whether its losses are those on file, and in words how many are."""
     kept, here = json.loads(PATH.read_text()), _machine()
     exact = _computed_by(kept) == _computed_by(here)
-    yield True, f"on file: {_said(kept)}; here: {_said(here)}; {'to the bit' if exact else 'within rounding'}"
+    machines = (f"{m['device']}, PyTorch {m['packages']['torch']}" for m in (kept, here))
+    yield True, "on file: {}; here: {}; {}".format(*machines, "to the bit" if exact else "within rounding")
     for task in of:
         was, now = golden(task), losses(task)
-        agreed = {norm: _agreement(was.get(norm), now.get(norm)) for norm in was | now}
+        agreed = {norm: _agreement(was.get(norm, []), now.get(norm, [])) for norm in was | now}
         counts = Counter(agreed.values())
         others = [norm for norm, word in agreed.items() if word != "equal"]
         words = ", ".join(f"{counts[word]} {word}" for word in ("equal", "within rounding", "other"))
@@ -87,12 +88,11 @@ def compare(of: Sequence[str]) -> Iterator[tuple[bool, str]]:
         yield good, f"{task}: {words}{' (' + ', '.join(others) + ')' if others else ''}"
 
 
-def _agreement(was: list[float] | None, now: list[float] | None) -> str:
+def _agreement(was: list[float], now: list[float]) -> str:
     if was == now:
         return "equal"
-    if was is None or now is None or len(was) != len(now):
-        return "other"
-    return "within rounding" if all(map(partial(isclose, rel_tol=ROUNDING), was, now)) else "other"
+    is_close = len(was) == len(now) and all(map(partial(isclose, rel_tol=ROUNDING), was, now))
+    return "within rounding" if is_close else "other"
 
 
 def _machine() -> dict[str, Any]:
@@ -103,10 +103,6 @@ def _machine() -> dict[str, Any]:
 
 def _computed_by(machine: Mapping[str, Any]) -> list[Any]:
     return [machine["packages"]["torch"], machine["packages"]["numpy"], machine["arithmetic"]]
-
-
-def _said(machine: Mapping[str, Any]) -> str:
-    return f"{machine['device']}, PyTorch {machine['packages']['torch']}"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -28,9 +28,10 @@ with writing(Path(sys.argv[1])) as file:
 """
 
 
-@pytest.fixture
-def killed_writer(tmp_path: Path) -> Path:
-    """A file whose writer was killed half-way."""
+@pytest.mark.parametrize("is_written_again", [False, True])
+def test_a_killed_writer_leaves_the_old_content_and_hinders_nobody(
+    tmp_path: Path, is_written_again: bool
+) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(b"old")
     with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE) as process:
@@ -39,20 +40,14 @@ def killed_writer(tmp_path: Path) -> Path:
         sweep(tmp_path)
         assert (tmp_path / "result.json.tmp").exists(), "somebody is writing it"
         process.send_signal(signal.SIGKILL)
-    return path
-
-
-def test_a_killed_writer_leaves_the_old_content_and_its_leftover_is_swept(killed_writer: Path) -> None:
-    assert killed_writer.read_bytes() == b"old"
-    assert killed_writer.with_name("result.json.tmp").exists()
-    sweep(killed_writer.parent)
-    assert [path.name for path in killed_writer.parent.iterdir()] == ["result.json"]
-
-
-def test_the_leftover_of_a_killed_writer_does_not_hinder_the_next(killed_writer: Path) -> None:
-    write_whole(killed_writer, b"new")
-    assert killed_writer.read_bytes() == b"new"
-    assert [path.name for path in killed_writer.parent.iterdir()] == ["result.json"]
+    assert path.read_bytes() == b"old"
+    assert (tmp_path / "result.json.tmp").exists()
+    if is_written_again:
+        write_whole(path, b"new")
+    else:
+        sweep(tmp_path)
+    assert path.read_bytes() == (b"new" if is_written_again else b"old")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
 def test_an_error_while_writing_leaves_the_old_content(tmp_path: Path) -> None:

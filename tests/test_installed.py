@@ -40,16 +40,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wheel_runs_from_any_folder_and_writes_there_alone(built: Path, tmp_path: Path) -> None:
     before = {path for path in built.rglob("*") if "__pycache__" not in path.parts}
     environment = {**os.environ, "PYTHONPATH": str(built)}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN],
-        check=False,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    run = [sys.executable, "-c", RUN]
+    done = subprocess.run(run, check=False, cwd=tmp_path, env=environment, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
     assert len(list(tmp_path.glob("results/runs/gaussian/adanorm/smoke-*/result.json"))) == 1
     assert {path for path in built.rglob("*") if "__pycache__" not in path.parts} == before
 

@@ -45,12 +45,9 @@ def run(arguments: Sequence[str], folder: Path, *, interrupt_after: float = 60, 
     """Return what `adanorm ARGUMENTS` came to in a folder, under the limits."""
     folder.mkdir(parents=True, exist_ok=True)
     given = json.dumps({"interrupt_after": interrupt_after, **limits})
-    ended = commands.run("tests.faults.command", given, *arguments, cwd=folder, environment=_environment())
+    environment = {**os.environ, "PYTHONPATH": str(commands.PROJECT)}
+    ended = commands.run("tests.faults.command", given, *arguments, cwd=folder, environment=environment)
     return Ended(ended.returncode, ended.stdout, ended.stderr)
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(commands.PROJECT)}
 
 
 def watch_writes(folder: str, kill_at: int | None) -> list[int]:

@@ -18,7 +18,7 @@ OF_TASK = {
     "de-en": ("model.dropout=0.1", "training.average={of: last, count: 2}"),
     "ptb": ("model.dropout=0.1",),
 }
-OPEN_ENDED = {"seconds", "cpu_seconds", "files", "checksum"}  # of a result: no two runs agree in them
+OPEN_ENDED = {"seconds", "cpu_seconds", "files", "checksum"}
 
 
 class Undisturbed(NamedTuple):
@@ -38,37 +38,33 @@ class Undisturbed(NamedTuple):
 
     def settings(self, folder: Path) -> list[str]:
         """Return the settings of the same run in another folder."""
-        own = OF_TASK.get(self.task, ())
-        return [
-            f"task={self.task}",
-            *STEADY,
-            *own,
-            f"runs={folder / 'runs'}",
-            f"data.cache={folder / 'cache'}",
-        ]
+        folders = [f"runs={folder / 'runs'}", f"data.cache={folder / 'cache'}"]
+        return [f"task={self.task}", *STEADY, *OF_TASK.get(self.task, ()), *folders]
 
     def difference(self, folder: Path) -> str:
         """Return in what the run in another folder differs, or what it left behind; empty: in nothing."""
         results = [*folder.rglob("result.json")]
         if len(results) != 1:
             return f"{len(results)} results"
-        for name in ("predictions.txt.gz", "weights.safetensors", "config.yaml"):
-            ours, theirs = results[0].parent / name, self.result.parent / name
-            if ours.exists() != theirs.exists() or (
-                ours.exists() and ours.read_bytes() != theirs.read_bytes()
-            ):
+        for name in (
+            "predictions.txt.gz",
+            "weights.safetensors",
+            "config.yaml",
+            "result.json",
+            "metrics.jsonl",
+        ):
+            if _content(results[0].parent / name) != _content(self.result.parent / name):
                 return f"{name} differs"
-        for name in ("result.json", "metrics.jsonl"):
-            if _values(results[0].parent / name) != _values(self.result.parent / name):
-                return f"{name} differs"
-        return ", ".join(
-            f"{path.name} left" for path in folder.rglob("*") if path.suffix in (".tmp", ".part")
-        )
+        left = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".part")]
+        return f"{', '.join(left)} left" if left else ""
 
 
-def _values(path: Path) -> list[dict[str, object]]:
+def _content(path: Path) -> object:
+    """Return what a file holds, in JSON without what no two runs agree in; None where there is none."""
+    if not path.exists() or not path.suffix.startswith(".json"):
+        return path.read_bytes() if path.exists() else None
     text = path.read_text()
-    rows = [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [json.loads(text)]
+    rows = map(json.loads, text.splitlines() if path.suffix == ".jsonl" else [text])
     return [{key: value for key, value in row.items() if key not in OPEN_ENDED} for row in rows]
 
 

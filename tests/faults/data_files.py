@@ -33,17 +33,21 @@ def write_good_files(kind: str, folder: Path) -> None:
         (folder / name).write_bytes(content)
 
 
-def _sentences(random: Random) -> dict[str, bytes]:
-    def line() -> str:
-        return f"{random.randrange(2)}\t{' '.join(random.choices(WORDS, k=random.randrange(2, 9)))}\n"
+def _words(random: Random, longest: int) -> list[str]:
+    return random.choices(WORDS, k=random.randrange(2, longest + 1))
 
-    return {f"{split}.tsv": "".join(line() for _ in range(60)).encode() for split in SPLITS}
+
+def _sentences(random: Random) -> dict[str, bytes]:
+    def lines() -> str:
+        return "".join(f"{random.randrange(2)}\t{' '.join(_words(random, 8))}\n" for _ in range(60))
+
+    return {f"{split}.tsv": lines().encode() for split in SPLITS}
 
 
 def _pairs(random: Random) -> dict[str, bytes]:
     files = {}
     for split in SPLITS:
-        lines = [random.choices(WORDS, k=random.randrange(2, 7)) for _ in range(60)]
+        lines = [_words(random, 6) for _ in range(60)]
         files[f"{split}.de"] = "".join(f"{' '.join(line)}\n" for line in lines).encode()
         files[f"{split}.en"] = "".join(f"{' '.join(reversed(line))}\n" for line in lines).encode()
     return files
@@ -51,10 +55,9 @@ def _pairs(random: Random) -> dict[str, bytes]:
 
 def _trees(random: Random) -> dict[str, bytes]:
     def tree() -> str:
-        count = random.randrange(2, 7)
         rows = (
-            f"{n}\t{random.choice(WORDS)}\t_\tNOUN\tNN\t_\t{n - 1}\t{'dep' if n > 1 else 'root'}\t_\t_\n"
-            for n in range(1, count + 1)
+            f"{n}\t{word}\t_\tNOUN\tNN\t_\t{n - 1}\t{'dep' if n > 1 else 'root'}\t_\t_\n"
+            for n, word in enumerate(_words(random, 6), 1)
         )
         return "".join(rows) + "\n"
 

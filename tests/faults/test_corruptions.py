@@ -20,11 +20,7 @@ INPUT = {"parse": SENTENCE, "translate": "word1 word2\n"}
 
 def spoil_any(folder: Path, random: Random) -> Path | None:
     """Spoil some file of a run and return it; None where no file is written yet."""
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and path.parent != folder and path.suffix != ".lock"
-    )
+    files = sorted(path for path in folder.glob("*/**/*") if path.is_file() and path.suffix != ".lock")
     if not files:
         return None
     path = random.choice(files)

@@ -50,13 +50,9 @@ def filled(arguments: tuple[str, ...], folder: Path) -> list[str]:
     return [argument.format(runs=folder / "runs") for argument in arguments]
 
 
-def written(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("runs/**/*") if path.is_file()]
-
-
 def assert_refused(ended: Ended, folder: Path) -> None:
     assert ended.is_refusal, ended.summary
-    assert not written(folder)
+    assert not [path for path in folder.glob("runs/**/*") if path.is_file()]
 
 
 def assert_ends_well(ended: Ended, folder: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
 from random import Random
@@ -79,24 +80,23 @@ def test_a_misbehaving_mirror_gives_the_right_file_or_a_line(
         server.script = scripts(Random(f"{way} {number}"), gate)[way]
         file = File("a.bin", SIZE if published else None, checksum, (server.url,))
         monkeypatch.setitem(catalogue.SOURCES, "numbers", Source("numbers", "none", (file,)))
-        done = threading.Event()
-        most = _most_written(tmp_path, done)
         refusal = ""
-        try:
-            assert fetch("numbers", data)["a.bin"].read_bytes() == CONTENT
-        except ValueError as error:
-            refusal = str(error)
-        gate.set()
-        done.set()
+        with sizes_watched(tmp_path) as sizes:
+            try:
+                assert fetch("numbers", data)["a.bin"].read_bytes() == CONTENT
+            except ValueError as error:
+                refusal = str(error)
+            gate.set()
         assert not refusal or not (tmp_path / "numbers" / "a.bin").exists()
         assert not refusal or (refusal.startswith("cannot get a.bin: ") and "\n" not in refusal)
-        assert most() <= (SIZE if published else 1 << 18) + CHUNK
+        assert max(sizes) <= (SIZE if published else 1 << 18) + CHUNK
     assert len(server.asked) <= 31 * IMPATIENT.attempts
 
 
-def _most_written(folder: Path, done: threading.Event) -> Callable[[], int]:
-    """Watch how many bytes lie in a folder, and return what tells the most."""
-    sizes = [0]
+@contextmanager
+def sizes_watched(folder: Path) -> Iterator[list[int]]:
+    """Collect how many bytes of downloads lie in a folder during a block."""
+    sizes, done = [0], threading.Event()
 
     def watch() -> None:
         while not done.wait(0.005):
@@ -104,9 +104,6 @@ def _most_written(folder: Path, done: threading.Event) -> Callable[[], int]:
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
-
-    def most() -> int:
-        thread.join()
-        return max(sizes)
-
-    return most
+    yield sizes
+    done.set()
+    thread.join()
