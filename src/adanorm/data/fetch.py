@@ -185,9 +185,7 @@ def _downloaded(address: str, folder: Path, file: File) -> Path:
         whole, _, member = address.partition("#")
         if member:
             archive = _downloaded(whole, folder, File(Path(whole).name, None, None, ()))
-            if member not in (members := packed.tar_members(archive, [member])):
-                raise ValueError(f"{archive.name}: holds no {member}")
-            part.write_bytes(members[member])
+            part.write_bytes(packed.tar_members(archive, [member])[member])
         else:
             download(whole, part, file.size)
         try:

@@ -21,7 +21,7 @@ from adanorm.data.inspection import inspect_labeled
 SIDE = 28  # pixels of a grey image
 COLOR_SIDE = 32
 RECORD = 1 + 3 * COLOR_SIDE * COLOR_SIDE  # bytes: the label, then red, green and blue, each row by row
-TRAIN, TEST = tuple(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"
+MEMBERS = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")  # of CIFAR-10's archive
 CLASSES = 10  # of CIFAR-10
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 Labeled = tuple[Pixels, Pixels]  # images and their labels
@@ -131,16 +131,9 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
         raise ValueError(f"data.source={data.source!r}: colour images come from cifar10 or synthetic")
     (archive,) = fetch(data.source, data).values()
     digest = hashlib.sha256()
-    contents = {f"{archive}/{name}": content for name, content in unpacked(archive, digest.update).items()}
+    members = packed.tar_members(archive, MEMBERS, digest.update)
+    contents = {f"{archive}/{name}": content for name, content in members.items()}
     return _of_records(contents), {archive.name: digest.hexdigest()}
-
-
-def unpacked(archive: Path, hashing: packed.Hashing | None = None) -> dict[str, bytes]:
-    """Return CIFAR-10's six files by name; raises ValueError where one is missing or the archive broken."""
-    members = packed.tar_members(archive, (*TRAIN, TEST), hashing)
-    if lacking := next((name for name in (*TRAIN, TEST) if name not in members), None):
-        raise ValueError(f"{archive}: holds no {lacking}")
-    return {name: members[name] for name in (*TRAIN, TEST)}
 
 
 def _of_records(contents: Mapping[str, bytes]) -> Arrays:

@@ -135,12 +135,14 @@ def most(path: Path) -> int:
 def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = None) -> dict[str, bytes]:
     """Return the contents of the files in a tar archive, gzipped or not, whose paths end so, by suffix.
 
-    The archive is read to its end. Raises ValueError, naming it, where it is cut off, corrupted or a bomb.
+    It is read to its end. Raises ValueError, naming it, where it lacks one, is cut off, corrupted or a bomb.
     """
     with _whole(path, "tar archive"), opened(path, hashing) as stream:
         contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
         _read_to_end(stream)
-    return contents
+    if lacking := next((suffix for suffix in suffixes if suffix not in contents), None):
+        raise ValueError(f"{path.name}: holds no {lacking}")
+    return {suffix: contents[suffix] for suffix in suffixes}
 
 
 def _members(path: Path, stream: BinaryIO, suffixes: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
