@@ -107,25 +107,6 @@ def test_layernorm_is_torchs_to_the_bit() -> None:
     assert torch.equal(simple(x), nn.functional.layer_norm(x, [33]))
 
 
-@pytest.mark.parametrize("zero_centered", [False, True])
-@pytest.mark.parametrize("shape", [(6,), (2, 3)])
-def test_layernorm_in_released_numerics_has_gain_and_bias(
-    shape: tuple[int, ...], zero_centered: bool
-) -> None:
-    """The unbiased deviation with eps added to it, as a well-known tutorial has it."""
-    norm: Any = LayerNorm(shape, numerics="released", zero_centered=zero_centered).double()
-    gain = norm.gain_less_one if zero_centered else norm.weight
-    for parameter in norm.parameters():
-        nn.init.normal_(parameter)
-
-    def written_out(x: Tensor) -> Any:
-        axes = tuple(range(1, 1 + len(shape)))
-        std = x.var(axes, correction=1, keepdim=True).sqrt()
-        return (gain + zero_centered) * (x - x.mean(axes, keepdim=True)) / (std + EPS) + norm.bias
-
-    assert_same(norm, written_out, torch.randn(5, *shape, dtype=torch.float64))
-
-
 def test_topk_is_layernorm_of_rows_whose_extremes_are_cut() -> None:
     norm, x = TopK(10, sigma=0.25).double(), torch.randn(50, 10, dtype=torch.float64)
 
@@ -140,19 +121,6 @@ def test_topk_is_layernorm_of_rows_whose_extremes_are_cut() -> None:
     assert torch.autograd.gradgradcheck(norm, (x[:3].requires_grad_(),))
     assert TopK(128).k == 1
     assert TopK(512).k == 2
-
-
-@pytest.mark.parametrize("cls", BY_GRADIENT)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_value_is_x_itself_and_the_gradient_a_member_of_the_familys(cls: Any, dtype: torch.dtype) -> None:
-    """To the bit; gradnorm's value is x and the member's."""
-    x, inner = torch.randn(5, 33, dtype=dtype), LayerNormSimple(33)
-    inner._set(cls(33).member)
-    leaves = x.clone().requires_grad_(), x.clone().requires_grad_()
-    z, y = cls(33)(leaves[0]), inner(leaves[1])
-    assert torch.equal(z, x + y if cls is GradNorm else x)
-    weights = torch.randn(5, 33).to(dtype)
-    assert torch.equal(*(torch.autograd.grad(*pair, weights)[0] for pair in zip((z, y), leaves, strict=True)))
 
 
 def test_norms_that_make_the_same_of_a_row_say_so() -> None:
