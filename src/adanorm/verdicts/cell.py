@@ -23,12 +23,11 @@ from adanorm.records.check import OUTPUTS
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
 from adanorm.studies.grid import Candidate
+from adanorm.studies.rule import Compares
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import Spread, TaskVariance, place
 
-Quantity: TypeAlias = Literal[
-    "test", "top3", "last_train_loss", "last_valid_loss", "valid_best", "valid_level"
-]
+Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level"]
 
 
 @dataclass(frozen=True)

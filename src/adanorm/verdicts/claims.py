@@ -115,18 +115,13 @@ def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult
     records, both = _decided(claim, task, scale, runs)
     beside = SEEN if claim.quantity == "test" else ()
     seen = (_evidence(claim, task, scale, runs, records.plan, quantity) for quantity in beside)
-    return TaskResult(claim, task, both, *(claimed_pair(claim, one) for one in seen))
+    return TaskResult(claim, task, both, *(pair(one, *claim.norms(task)) for one in seen))
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
     by_task = {task: _decided(claim, task, scale, runs) for task in claim.tasks_at(scale)}
     return {task: records for task, (records, both) in by_task.items() if both and both.answer != "not run"}
-
-
-def claimed_pair(claim: Claim, records: Evidence) -> Pair | None:
-    """Return the pair of norms of a claim on the task that records are of; None where they have none."""
-    return pair(records, *claim.norms(records.task))
 
 
 def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair | None]:
@@ -137,12 +132,12 @@ def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evi
     """
     plan = preregistration().plan_of(task, scale)
     records = _evidence(claim, task, scale, runs, plan)
-    both = claimed_pair(claim, records)
+    both = pair(records, *claim.norms(task))
     has_looked = both is not None and (both.comparison is not None or both.divergence_p is not None)
     if plan is None or has_looked or records.scale != "paper":
         return records, both
     records = _evidence(claim, task, scale, runs, None)
-    return records, claimed_pair(claim, records)
+    return records, pair(records, *claim.norms(task))
 
 
 def _evidence(

@@ -210,9 +210,9 @@ def compare_gaps(
 ) -> Comparison | None:
     """Return the comparison that gaps make, one per seed; None where nothing tells their spread.
 
-    Without `levels` it is a fixed plan, without `spread` the gaps tell their own. `overlap`: the gaps are of
-    folds, with so many tested examples per example trained on; n of them have the variance of a mean of n
-    independent ones times 1 + n * overlap (Nadeau & Bengio 2003, section 3). `facts` are Comparison's others.
+    Without `levels` it is a fixed plan, without `spread` the gaps tell their own. With `overlap` they are of
+    n folds, with so many tested examples per example trained on, and their mean has 1 + n * overlap times the
+    variance (Nadeau & Bengio 2003, section 3). `facts` are Comparison's others.
     """
     if spread is None and (len(gaps) < 2 or stdev(gaps) <= NO_SPREAD):
         return None

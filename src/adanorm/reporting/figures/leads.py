@@ -14,9 +14,9 @@ from adanorm.metrics.table import METRICS
 from adanorm.reporting.answers import SIZES
 from adanorm.reporting.figures import style
 from adanorm.verdicts.cell import Evidence
-from adanorm.verdicts.claims import TaskAnswer, claimed_pair
+from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.comparison import Comparison
-from adanorm.verdicts.pair import Pair
+from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import count, data_sets, listed
 
@@ -78,8 +78,8 @@ def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
     better, worse = claim.norms(evidence.task)
     seeds = evidence.variance.shared(worse, better)[: preregistration().stopping.most]
     first = [seeds[:count] for count in range(2, len(seeds) + 1)]
-    pairs = [claimed_pair(claim, evidence.of_seeds({better: some, worse: some})) for some in first]
-    return [pair for pair in pairs if pair is not None and pair.comparison is not None]
+    pairs = [pair(evidence.of_seeds({better: some, worse: some}), better, worse) for some in first]
+    return [both for both in pairs if both is not None and both.comparison is not None]
 
 
 @style.figure_style()
@@ -104,13 +104,13 @@ def evidence_accrual(
         _draw_looks(axes, pairs)
         label = f"lead, {metric.axis.partition(',')[0]}"
         axes.set(title=f"{title(task)}, {SIZES[pairs[-1].scale]}", ylabel=label)
-    drawn = [pair for pairs in looks.values() for pair in pairs]
-    answers = {pair.answer for pair in drawn}
+    drawn = [both for pairs in looks.values() for both in pairs]
+    answers = {both.answer for both in drawn}
     handles: dict[str, style.Handle] = {
         answer: {"color": color, **DOT} for answer, color in ANSWERS.items() if answer in answers
     }
     handles |= _interval_handles()
-    if any(pair.comparison and pair.comparison.paper for pair in drawn):
+    if any(both.comparison and both.comparison.paper for both in drawn):
         handles["the paper's lead"] = PAPER_LINE
     style.legend_below(figure, handles)
     planned = preregistration().stopping.planned
@@ -123,10 +123,10 @@ def evidence_accrual(
 
 def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
     margin, reach, last = 0.0, 0.0, (0.0, 0.0)
-    for pair in pairs:
-        comparison = pair.comparison
+    for both in pairs:
+        comparison = both.comparison
         assert comparison is not None, "only such are drawn"
-        color, margin, at = ANSWERS.get(pair.answer, "0.35"), comparison.margin, [comparison.seeds] * 2
+        color, margin, at = ANSWERS.get(both.answer, "0.35"), comparison.margin, [comparison.seeds] * 2
         for ends, look in ((comparison.interval, {}), (comparison.margin_interval, SIZE)):
             axes.plot(at, ends, color=color, **look)
         axes.plot(comparison.seeds, comparison.gap, color=color, **DOT)
