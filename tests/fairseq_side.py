@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import warnings
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import hydra
 import torch
+from hydra.core.config_store import ConfigStore
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import FairseqTransformerConfig
 from adanorm.data.examples import Indices
-from adanorm.data.translation.fairseq_library import fairseqs_command_line
+from adanorm.data.translation import fairseq_library
 from adanorm.tasks.translation import Translation
 
 DECODED_TOKENS = 12_000  # a batch: what fairseq-generate takes where nothing is said
+
+
+@contextmanager
+def _command_line() -> Iterator[None]:
+    """Put fairseq's registry and its version of Hydra's rules in place during a block."""
+    fairseq_library.fairseq()
+    store = ConfigStore.instance()
+    ours, store.repo = store.repo, fairseq_library.registries[0]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Hydra's, of fairseq's older ways
+            hydra.version.setbase("1.1")
+            yield
+    finally:
+        store.repo = ours
+        hydra.version.setbase("1.3")
 
 
 class FairseqSide:
@@ -26,7 +46,7 @@ class FairseqSide:
         from fairseq.dataclass.utils import convert_namespace_to_omegaconf
         from fairseq.trainer import Trainer as FairseqTrainer
 
-        with fairseqs_command_line():
+        with _command_line():
             arguments = [str(task.corpus.folder), *training_arguments(experiment)]
             parsed = options.parse_args_and_arch(options.get_training_parser(), arguments)
             config = convert_namespace_to_omegaconf(parsed)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import copy
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-_registries: list[Any] = []  # Hydra's, as fairseq's import leaves it
+registries: list[Any] = []  # Hydra's, as fairseq's import leaves it: its own command line needs that
 
 
 @cache
@@ -41,28 +39,9 @@ def fairseq() -> Any:
         ) from None
     finally:
         logging.disable(logging.NOTSET)
-        _registries.append(store.repo)
+        registries.append(store.repo)
         store.repo = kept
         root.handlers, root.level = handlers, level
     # fairseq gives attention a boolean and a float mask together; their sum is what it means.
     warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
     return fairseq
-
-
-@contextmanager
-def fairseqs_command_line() -> Iterator[None]:
-    """Put fairseq's registry and its version of Hydra's rules in place during a block."""
-    import hydra
-    from hydra.core.config_store import ConfigStore
-
-    fairseq()
-    store = ConfigStore.instance()
-    ours, store.repo = store.repo, _registries[0]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Hydra's, of fairseq's older ways
-            hydra.version.setbase("1.1")
-            yield
-    finally:
-        store.repo = ours
-        hydra.version.setbase("1.3")
