@@ -64,11 +64,6 @@ class Process:
         except subprocess.TimeoutExpired:
             return None
 
-    def send_signal(self, number: int) -> None:
-        """Send a signal, unless the process has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
     def kill(self) -> None:
         """Kill the process and all that is in its group."""
         if self.poll() is None:

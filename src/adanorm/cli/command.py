@@ -49,19 +49,14 @@ class Key(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a command takes: names, keys of its own, and perhaps the settings of a run.
+    """What a command takes: names, keys of its own, and perhaps the settings of a run."""
 
-    `name` stands for the names in the help, such as STUDY; `choices` returns them; `fewest` and
-    `most` say how many. `settings` says what other `key=value` arguments are settings of; without
-    it there are none.
-    """
-
-    name: str = ""
-    choices: Callable[[], Sequence[str]] = tuple
+    name: str = ""  # stands for the names in the help, such as STUDY
+    choices: Callable[[], Sequence[str]] = tuple  # returns the names
     fewest: int = 0
     most: int = 0
     keys: Mapping[str, Key] = MappingProxyType({})
-    settings: str = ""
+    settings: str = ""  # what other `key=value` arguments are settings of; empty: there are none
     examples: tuple[str, ...] = ()
 
 

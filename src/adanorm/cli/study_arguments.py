@@ -24,16 +24,11 @@ study_names = partial(choices, "study")
 
 
 class ChosenStudy(NamedTuple):
-    """A study as a command line has it: its name and that of its table.
-
-    The table's name is that of a study of conf/study for its own table alone: of fewer tasks, at another
-    scale, of other seeds or from a file of one's own it is another, so that none takes the place of a
-    committed one.
-    """
+    """A study as a command line has it: its name and that of its table."""
 
     name: str
     study: Study
-    table: str
+    table: str  # not the study's own with other tasks, scale, seeds or file: no committed one is replaced
 
 
 def chosen_study(arguments: Arguments) -> ChosenStudy:

@@ -156,15 +156,12 @@ class SplitSegmentsConfig(Config):
 
 
 class DecodingConfig(Config):
-    """Beam search; a translation has at most `max_ratio` x source length + `max_extra` subwords.
-
-    Of `length_penalties`, the test set is translated under the one with the best validation BLEU, the first
-    such one; null: under `length_penalty`.
-    """
+    """Beam search; a translation has at most `max_ratio` x source length + `max_extra` subwords."""
 
     beam: Positive
     length_penalty: float
-    length_penalties: Annotated[list[float], Field(min_length=1)] | None = None  # the best by validation BLEU
+    # The test is under the first of those with the best validation BLEU; null: under length_penalty.
+    length_penalties: Annotated[list[float], Field(min_length=1)] | None = None
     max_ratio: Annotated[float, Field(ge=0)]
     max_extra: Positive
     batch_tokens: Positive
