@@ -12,6 +12,8 @@ from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.placements import POSITIONS
 from adanorm.config.yaml_file import read_yaml_file
+from adanorm.records import reader
+from adanorm.records.result import Result
 
 USAGE = Usage()
 
@@ -52,9 +54,6 @@ def description(path: Path) -> str:
 
 def _done() -> list[str]:
     """Return one line per task and scale: its norms, with how many runs have ended."""
-    from adanorm.records import reader
-    from adanorm.records.result import Result
-
     ended = [record.ended for record in reader.records(RUNS)]
     runs = [run for run in ended if isinstance(run, Result) and run.dry_run is None]
     counts = Counter((run.task, run.scale, run.norm, run.status) for run in runs)

@@ -24,6 +24,10 @@ from adanorm.config.overrides import check_each_once, differences, parsed, prepa
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
 from adanorm.process import is_first_process, torchrun
+from adanorm.records import reader
+from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, where
+from adanorm.records.result import outcome
+from adanorm.runs.duration import needs_gpu
 
 USAGE = Usage(
     keys={"gpus": Key("processes of torchrun, each with a GPU, or with device=cpu a core", "1")},
@@ -118,9 +122,6 @@ def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
 
 def _sweep_lines(sweep: Mapping[str, Experiment]) -> list[str]:
     """Return a line with the scores for each run of a sweep."""
-    from adanorm.records import reader
-    from adanorm.records.result import outcome
-
     lines, width = [], max(map(len, sweep))
     for words, run in sweep.items():
         result = reader.result(run.folder())
@@ -154,9 +155,6 @@ def _help(overrides: Sequence[str]) -> str:
 
 def _is_shown(experiment: Experiment) -> bool:
     """Return whether a run is completed, after printing its record and what it came to."""
-    from adanorm.records import reader
-    from adanorm.records.folder import where
-
     folder = experiment.folder()
     if not reader.is_complete(folder):
         return False
@@ -170,9 +168,6 @@ def _is_shown(experiment: Experiment) -> bool:
 
 def _run(experiment: Experiment) -> None:
     """Complete a run that is not complete, and print what it came to."""
-    from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError
-    from adanorm.runs.duration import needs_gpu
-
     if is_first_process():
         named = f"{experiment.task.name} {experiment.norm.name} {experiment.scale} seed {experiment.seed}"
         if OF_A_STUDY not in os.environ:  # which has said what it runs

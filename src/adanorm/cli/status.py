@@ -10,18 +10,18 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adanorm.cli.command import WIDTH, Arguments, Usage
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names, workers_of
 from adanorm.cli.values import folder_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
+from adanorm.records import reader
+from adanorm.records.folder import RunFolder, is_locked
+from adanorm.runs.duration import Durations, needs_gpu
 from adanorm.studies.grid import StudyGrid, plan_runs, study_grid
 from adanorm.studies.study import load_study
-
-if TYPE_CHECKING:
-    from adanorm.runs.duration import Durations
 
 STATES = ("done", "running", "diverged", "failed", "missing")
 LABEL, FIELD = 32, 9  # columns of a row's label, and of a count
@@ -54,8 +54,6 @@ def main(arguments: Arguments) -> None:
         return
     name, study, _ = chosen_study(arguments)
     grid = study_grid(study, runs=folder_of(arguments.keys["runs"]))
-    from adanorm.runs.duration import Durations
-
     progress = _progress(grid, Durations())
     print(f"{name}, {study.scale}: {counted(len(progress), 'run')}, {_counts(progress.values())}")
     for task in study.columns:
@@ -73,8 +71,6 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     if meant := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
         raise ValueError(f"{meant[0]}= is of one study: choose from {', '.join(study_names())}")
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
-    from adanorm.runs.duration import Durations  # which takes a moment: the heads are there before
-
     durations, whole = Durations(), Progress()
     for name in study_names():
         runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), durations)
@@ -90,8 +86,6 @@ def _show_all(arguments: Arguments, workers: int) -> None:
 
 def _progress(grid: StudyGrid, durations: Durations) -> Progress:
     """Return where a study's runs stand."""
-    from adanorm.runs.duration import needs_gpu
-
     progress = Progress()
     for run in (planned.experiment for planned in plan_runs(grid)):
         now = state(run)
@@ -117,9 +111,6 @@ def state(run: Experiment) -> str:
     It runs where its folder is locked or, seen from a machine that sees no lock, where its
     checkpoint is younger than two intervals between checkpoints.
     """
-    from adanorm.records import reader
-    from adanorm.records.folder import RunFolder, is_locked
-
     folder = run.folder()
     held = is_locked(folder)  # asked before the result, which is written while the folder is locked
     result = reader.result(folder)

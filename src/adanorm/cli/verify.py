@@ -15,6 +15,8 @@ from adanorm.cli.command import WIDTH, Arguments, Key, Usage
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.table import METRICS
+from adanorm.records import reader
+from adanorm.verdicts.repetition import differences, repetition
 
 USAGE = Usage(
     keys={"into": Key("folder of the repetition, which goes on where it stopped", "repeated")},
@@ -26,8 +28,6 @@ USAGE = Usage(
 def main(arguments: Arguments) -> int:
     """Repeat the run that the command line names, and say how it compares with its record."""
     recorded = _recorded(arguments.settings)
-    from adanorm.records import reader
-
     environment = reader.record(recorded.folder()).environment
     # What a record does not say was computed by the eager norms: there were no others then.
     backend = environment.get("norm_backend", "eager").partition(":")[0]
@@ -51,8 +51,6 @@ def _key(setting: str) -> str:
 
 def _recorded(settings: list[str]) -> Experiment:
     """Return the run on record that settings name; raises ValueError where there is none."""
-    from adanorm.records import reader
-
     named = compose_experiment(settings)
     candidates = [named] if "seed" in map(_key, settings) else reader.runs_on_record(named)
     if run := next((run for run in candidates if reader.is_complete(run.folder())), None):
@@ -66,9 +64,6 @@ def _recorded(settings: list[str]) -> Experiment:
 
 
 def _say(recorded: Experiment, repeated: Experiment) -> int:
-    from adanorm.records import reader
-    from adanorm.verdicts.repetition import differences, repetition
-
     repeat = repetition(recorded, repeated)
     metric = METRICS[recorded.task.metric]
     name = f"{recorded.task.name} {recorded.norm.name} {recorded.scale}, seed {recorded.seed}"
