@@ -113,8 +113,6 @@ class Experiment(Config):
 
     @cached_property
     def _folder(self) -> Path:
-        name = f"{self.scale}-seed{self.seed}-{self._digest}"
-        if self.updates is not None:  # where no table looks
-            runs = Path(self.runs) if self.runs else DRY_RUNS
-            return runs / self.task.name / self.norm.name / f"dry-{name}"
-        return runs_folder(self.runs) / self.task.name / self.norm.name / name
+        dry = "" if self.updates is None else "dry-"  # where no table looks
+        runs = DRY_RUNS if dry and not self.runs else runs_folder(self.runs)
+        return runs / self.task.name / self.norm.name / f"{dry}{self.scale}-seed{self.seed}-{self._digest}"
