@@ -1,4 +1,4 @@
-"""Which table a command line of a study is about."""
+"""Which table a command line of a study is about, and which row of it an address names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from adanorm.cli.command import parse_arguments
 from adanorm.cli.study import USAGE
 from adanorm.cli.study_arguments import ChosenStudy, chosen_study
+from adanorm.cli.trace import trace
 from adanorm.cli.values import folder_of
 from adanorm.config.paths import CONF, RUNS
 from adanorm.studies.grid import plan_runs, study_grid
@@ -81,3 +82,20 @@ def test_the_repositorys_own_folder_of_runs_is_no_folder_of_the_users(tmp_path: 
     assert folder_of("") is None
     assert folder_of(str(RUNS)) is None
     assert folder_of(str(tmp_path / "x")) == str(tmp_path / "x")
+
+
+OWN = """title: t
+rows: {k: {norm: adanorm}, K: {norm: layernorm}, "K/2": {norm: none}}
+columns: [rt]
+scale: smoke
+seeds: [1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("row", "norm"), [("k", "adanorm"), ("K", "layernorm"), ("K/2", "none"), ("k/2", "none")]
+)
+def test_a_row_is_found_as_it_is_written_and_then_in_any_case(tmp_path: Path, row: str, norm: str) -> None:
+    (tmp_path / "own.yaml").write_text(OWN)
+    lines = trace(f"{tmp_path / 'own.yaml'}/{row}/RT")
+    assert lines[-1].split()[:4] == ["adanorm", "run", "task=rt", f"norm={norm}"]
