@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,16 +43,10 @@ def test_a_copy_has_an_identity_of_its_own() -> None:
     assert run == compose_experiment(RT), "what was computed of a run is no part of it"
 
 
-def values_of(settings: Any) -> list[Any]:
-    if isinstance(settings, dict):
-        return [value for entry in settings.values() for value in values_of(entry)]
-    return [settings]
-
-
 @pytest.mark.parametrize("task", ["rt", "mnist", "enwik8", "ptb", "gaussian"])
 def test_an_identity_has_no_null(task: str) -> None:
     """A setting that is added later, null by default, leaves digests as they are."""
-    assert None not in values_of(compose_experiment([f"task={task}", "scale=smoke"]).identity())
+    assert "null" not in json.dumps(compose_experiment([f"task={task}", "scale=smoke"]).identity())
 
 
 @pytest.mark.parametrize(
