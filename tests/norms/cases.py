@@ -69,13 +69,10 @@ def assert_is_the_definition(parts: tuple[Tensor, Tensor], x: Tensor, member: Me
 
 def assert_same(norm: Norm, expected: Norm, x: Tensor) -> None:
     """The value and the first and second gradients of a sum of cubes are equal."""
-    leaf = x.clone().requires_grad_()
-    values = norm(leaf), expected(leaf)
-    torch.testing.assert_close(*values, rtol=1e-10, atol=1e-10)
-    gradients = [torch.autograd.grad(z.pow(3).sum(), leaf, retain_graph=True)[0] for z in values]
-    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
-    seconds = []
-    for z in values:
-        (gradient,) = torch.autograd.grad(z.pow(3).sum(), leaf, create_graph=True)
-        seconds.append(torch.autograd.grad(gradient.pow(2).sum(), leaf)[0])
-    torch.testing.assert_close(*seconds, rtol=1e-8, atol=1e-8)
+    leaf, results = x.clone().requires_grad_(), []
+    for function in (norm, expected):
+        z = function(leaf)
+        (first,) = torch.autograd.grad(z.pow(3).sum(), leaf, create_graph=True)
+        results.append((z, first, *torch.autograd.grad(first.pow(2).sum(), leaf)))
+    for ours, theirs, tolerance in zip(*results, (1e-10, 1e-9, 1e-8), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)

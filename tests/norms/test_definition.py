@@ -19,7 +19,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import SequenceParallel, parallelize_module
 
-from adanorm.norms import NORMS, AdaNorm, NormChoice, norm_factory
+from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, norm_factory
 from adanorm.norms.closed_form import Member, closed_form, definition
 from tests.norms.cases import inputs, of_the_family, value_and_gradient
 
@@ -253,11 +253,13 @@ def test_a_subclass_of_tensor_takes_the_definition() -> None:
     assert torch.equal(z.as_subclass(Tensor), definition(X, Member(k=0.1)))
 
 
-@pytest.mark.parametrize("name", NORMS)
-def test_torchs_encoder_layer_does_not_pass_a_norm_by_in_evaluation(name: str) -> None:
+@pytest.mark.parametrize(
+    "make", [*(partial(made, name) for name in NORMS), partial(LayerNorm, 16, zero_centered=True)]
+)
+def test_torchs_encoder_layer_does_not_pass_a_norm_by_in_evaluation(make: Callable[[], Any]) -> None:
     """Without gradients its fast path would compute LayerNorm by the weights of whatever norm it has."""
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
-    layer.norm1, layer.norm2 = made(name), made(name)
+    layer.norm1, layer.norm2 = make(), make()
     x = inputs(3, 5, 16).double()
     expected = layer.double().eval()(x)
     with torch.no_grad():

@@ -215,19 +215,6 @@ def test_adanorm_learns_c_when_told_to() -> None:
     torch.testing.assert_close(C.grad, plain(x).sum() / 1.5)
 
 
-def test_seednorm_is_rmsnorm_until_beta_is_learned_and_sees_the_scale_of_a_row_from_then_on() -> None:
-    first, later = SeeDNorm(H, eps=1e-12).double(), learned(SeeDNorm(H, eps=1e-12))
-    torch.testing.assert_close(first(X), RmsNorm(H, eps=1e-12).double()(X))
-    torch.testing.assert_close(first(3 * X), first(X))
-    assert (later(3 * X) - later(X)).abs().max() > 0.01
-    # As x grows, tanh saturates: the gain stays between gain - alpha and gain + alpha.
-    limits = (later.weight - later.alpha, later.weight + later.alpha)
-    y = X / rms(X, 1e-12)
-    found = later(1e6 * X) / y
-    for limit in found.unbind(-2):
-        assert all(any(torch.allclose(row, one) for one in limits) for row in limit)
-
-
 def test_a_gate_is_drawn_by_torchs_seed_and_takes_none_of_its_random_numbers() -> None:
     gates = []
     for _ in range(2):
@@ -259,14 +246,6 @@ def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(dtype
         found = norm(x)
         assert found.dtype == dtype
         torch.testing.assert_close(found.double(), exact, rtol=tolerance, atol=tolerance)
-
-
-def test_torchs_encoder_layer_does_not_take_a_zero_centered_layernorm_for_its_own() -> None:
-    layer = nn.TransformerEncoderLayer(H, 2, 8, dropout=0.0, batch_first=True).double()
-    zero_centered = copy.deepcopy(layer)
-    zero_centered.norm1, zero_centered.norm2 = (LayerNorm(H, zero_centered=True).double() for _ in "12")
-    with torch.no_grad():
-        torch.testing.assert_close(zero_centered.eval()(X), layer.eval()(X))
 
 
 @pytest.mark.parametrize(

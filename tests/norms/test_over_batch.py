@@ -231,23 +231,6 @@ def test_noise_has_a_mean_and_a_spread_of_its_own_in_every_feature_and_step() ->
     assert torch.equal(norm.eval()(x), norm(x))
 
 
-def test_the_noise_of_an_example_is_normal_and_uniform_and_its_gradient_is_the_scale() -> None:
-    """By Kolmogorov and Smirnov, whose statistic is below 1.95/sqrt(n) 999 times in 1000."""
-    norm = NoisyBatchNorm(301, mean_range=0.0, largest_spread=1.0, jitter=0.5)
-    (x,) = batches(1, 400, 301)
-    leaf, plain = x.float().requires_grad_(), BatchNorm(301)(x.float())
-    drawn = []
-    for sign in (1, -1):
-        torch.manual_seed(0)
-        drawn.append(norm(sign * leaf))
-    shift, product = (drawn[0] + drawn[1]) / 2, (drawn[0] - drawn[1]) / 2
-    scale = (product / plain)[plain.abs() > 0.1]
-    for noise, cdf in ((shift.flatten(), lambda m: m + 0.5), ((scale - 1) / 0.5, torch.special.ndtr)):
-        ordered = cdf(noise.detach().double().sort().values)
-        steps = torch.arange(1, ordered.numel() + 1) / ordered.numel()
-        assert (ordered - steps).abs().max() < 1.95 / ordered.numel() ** 0.5
-
-
 @pytest.mark.parametrize("counted", [9, 1, None])
 def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient(counted: int | None) -> None:
     norm = PowerNorm(H, warmup=2).double()
