@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adanorm.config.titles import counted, title
-from adanorm.verdicts.claims import ClaimResult, TaskResult
+from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import Claim
 
@@ -38,13 +38,16 @@ def claim_sentence(result: ClaimResult) -> str:
     if len(names) == 1:
         better, worse = map(title, names.pop())
     relation = "no worse than" if claim.bound == "no_worse" else "better than"
-    holds = [title(task.task) for task in result.run if task.holds]
+    by_task = {title(task.task): task for task in result.run}
+    holds = [name for name, task in by_task.items() if task.holds]
     needed, missing = claim.needed(result.scale), len(result.tasks) - len(result.run)
     by_words = {
-        words: [title(task.task) for task in result.run if task.answer == answer and not task.holds]
+        words: [name for name, task in by_task.items() if task.answer == answer and not task.holds]
         for answer, words in ANSWERS.items()
     }
-    by_words["the paper's own gap is excluded"] = [title(task.task) for task in result.run if _excluded(task)]
+    comparisons = {name: task.pair.comparison for name, task in by_task.items() if task.pair}
+    excluded = [name for name, one in comparisons.items() if one and one.papers_gap == "excluded"]
+    by_words["the paper's own gap is excluded"] = excluded
     parts = [
         f"{result.verdict.capitalize()}: {better} is shown to be {relation} {worse} on"
         f" {count(len(holds))} of {data_sets(len(result.tasks))}"
@@ -67,21 +70,13 @@ def conditions(claim: Claim, scale: str) -> str:
     return f" Read {', and '.join(parts)}." if parts else ""
 
 
-def _excluded(task: TaskResult) -> bool:
-    comparison = task.pair.comparison if task.pair else None
-    return comparison is not None and comparison.papers_gap == "excluded"
-
-
 def claim_closing(result: ClaimResult) -> str:
     """Return what would close a claim that is open: seeds and core-hours by task."""
     if result.verdict in ("supported", "contradicted", "no difference"):
         return ""
-    closing = [
-        f"{title(task.task)}: {lacking(task.pair)}"
-        for task in result.run
-        if task.pair and task.answer == "open"
-    ]
+    pairs = [(title(task.task), task.pair) for task in result.run if task.pair and task.answer == "open"]
     missing = [title(task.task) for task in result.tasks if task.answer == "not run"]
+    closing = [f"{task}: {lacking(pair)}" for task, pair in pairs]
     return "; ".join([*closing, *([f"runs of {listed(missing)}"] if missing else [])])
 
 
