@@ -61,10 +61,10 @@ def test_the_archive_is_verified_and_split_with_validation_last(
     targets = torch.cat([splits[split].targets for split in SPLITS])
     assert targets.tolist() == every[:, 0].tolist()
     # A record is its label, then 1,024 bytes of each colour, row by row.
-    pixel = splits.valid.batch(np.array([1])).inputs[0, 2, 5, 7]
+    pixel = splits["valid"].batch(np.array([1])).inputs[0, 2, 5, 7]
     expected = (every[15, 1 + 2 * 1024 + 5 * 32 + 7] / 255 - 0.4465) / 0.2616
     assert pixel.item() == pytest.approx(expected, abs=1e-6)
-    assert splits.train.batch(np.arange(3)).inputs.shape == (3, 3, 32, 32)
+    assert splits["train"].batch(np.arange(3)).inputs.shape == (3, 3, 32, 32)
     assert splits.checksums == {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
     assert {file.name for file in tmp_path.rglob("*") if file.is_file()} == {path.name}, "nothing is unpacked"
     path.write_bytes(path.read_bytes() + b"\0")
@@ -78,7 +78,7 @@ def test_ones_own_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> 
     splits = load_images(section(f"data.path={tmp_path}", "data.valid_size=2", "data.train_images=7"))
     assert sizes(splits) == [5, 2, 4]
     labels = [*records(4, 2)[:, 0], *records(4, 10)[:3, 0]]
-    assert [*splits.train.targets, *splits.valid.targets] == labels
+    assert [*splits["train"].targets, *splits["valid"].targets] == labels
 
 
 FOUR = records(4, 0)

@@ -112,7 +112,7 @@ def test_labels_that_decide_nothing_are_refused_in_images(
 def test_labels_of_images_need_not_be_a_range(tmp_path: Path) -> None:
     splits = own_images(tmp_path, [3, 255] * 6, [255, 3, 3])
     assert splits.labels == ("3", "255")
-    assert splits.test.targets.tolist() == [1, 0, 0]
+    assert splits["test"].targets.tolist() == [1, 0, 0]
 
 
 def own_text(path: Path) -> Inspection:

@@ -78,15 +78,15 @@ def test_the_packaged_images_are_mnists_and_balanced_over_splits() -> None:
     assert [len(splits[split]) for split in SPLITS] == [4000, 500, 500]
     labels = torch.cat([splits[split].targets for split in SPLITS])
     assert Counter(labels.tolist()) == dict.fromkeys(range(10), 500)
-    assert min(Counter(splits.test.targets.tolist()).values()) > 25
+    assert min(Counter(splits["test"].targets.tolist()).values()) > 25
 
 
 def test_mnist_is_split_as_the_paper_does(mirror: Path) -> None:
     splits = load_images(images_of(f"data.mirror={mirror}"))
-    assert (len(splits.train), len(splits.valid), len(splits.test)) == (55_000, 5_000, 10_000)
+    assert (len(splits["train"]), len(splits["valid"]), len(splits["test"])) == (55_000, 5_000, 10_000)
     # The published training set starts 5, 0, 4, 1, 9: those are validation images.
-    assert splits.valid.targets[:5].tolist() == [5, 0, 4, 1, 9]
-    assert splits.test.targets[:5].tolist() == [7, 2, 1, 0, 4]
+    assert splits["valid"].targets[:5].tolist() == [5, 0, 4, 1, 9]
+    assert splits["test"].targets[:5].tolist() == [7, 2, 1, 0, 4]
 
 
 def test_rt_is_the_groups_own_split_and_sst5_the_canonical_one(mirror: Path) -> None:
@@ -125,7 +125,7 @@ def test_ones_own_text_is_read(tmp_path: Path) -> None:
     assert splits.labels == ("neg", "pos")
     # Words seen twice or more, by falling count, then by name.
     assert splits.vocabulary == ("<pad>", "<unk>", "film", "good", "a", "bad")
-    test = splits.test
+    test = splits["test"]
     assert test.batch(np.array([0])).inputs.tolist() == [[4, 5, 1]]
     assert test.targets.tolist() == [0]
 
@@ -158,7 +158,7 @@ def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, coun
     lines = "a\tx\nb\ty\na\tz\nb\tx\na\ty\n"
     own = write_corpus(tmp_path, train=lines, valid="a\tx\n", test="a\ty\n")
     data = text_of(*own, f"data.train_fraction={fraction}", "data.min_count=1")
-    assert len(load_sentences(data).train) == count
+    assert len(load_sentences(data)["train"]) == count
     with pytest.raises(ValueError, match=r"data\.min_count=9: no word of the training data is so frequent"):
         load_sentences(data.model_copy(update={"min_count": 9}))
 

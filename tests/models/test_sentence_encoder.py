@@ -51,7 +51,7 @@ def test_label_smoothing_adds_the_mean_loss_of_all_labels(smoke: Smoke) -> None:
 def test_a_score_of_classification_has_the_plain_loss_however_training_smooths_it(smoke: Smoke) -> None:
     prepared = prepare(smoke("training.label_smoothing=0.3"))
     task, model = prepared.task, prepared.model.eval()
-    valid = task.splits.valid  # type: ignore[attr-defined]
+    valid = task.splits["valid"]  # type: ignore[attr-defined]
     nats = [
         -model(torch.from_numpy(sentence)[None]).log_softmax(1)[0, target].item()
         for sentence, target in zip(valid.sentences, valid.targets, strict=True)

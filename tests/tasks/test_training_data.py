@@ -36,7 +36,9 @@ def test_every_epoch_has_an_order_of_its_own_that_the_seed_draws(name: str, tmp_
     assert batches[0] != batches[1], "another epoch mixes other batches"
     assert batches[0] != batches[2], "another seed"
     if name in ("rt", "de-en"):  # whose batches are of sentences of about one length
-        sentences = task.splits.train.sentences if name == "rt" else task.corpus.splits["train"].dataset.src
+        sentences = (
+            task.splits["train"].sentences if name == "rt" else task.corpus.splits["train"].dataset.src
+        )
         lengths = [max(len(sentences[index]) for index in batch) for batch in first]
         assert lengths != sorted(lengths), "nor do they come by length"
     by_place = [np.mean(np.abs(np.diff(batch))) for batch in first if len(batch) > 1]
@@ -92,6 +94,6 @@ def test_pixels_are_standardized_by_the_configured_mean_and_deviation() -> None:
         task_of("task=mnist", f"data.mean={mean}", f"data.std={std}") for mean, std in ((0, 1), (0.5, 0.25))
     )
     indices = np.arange(3)
-    before, after = (task.splits.train.batch(indices).inputs for task in (plain, shifted))
+    before, after = (task.splits["train"].batch(indices).inputs for task in (plain, shifted))
     assert torch.allclose(after, (before - 0.5) / 0.25)
     assert 0 <= before.min() < before.max() <= 1

@@ -360,8 +360,8 @@ def test_the_order_of_evaluation_batches_changes_nothing(smoke: Smoke) -> None:
     assert isinstance(task, Classification)
     trainer.model.eval()
     whole = task.evaluate(trainer.model, "test")
-    assert isinstance(task.splits.test, TextExamples)
-    task.splits = replace(task.splits, test=replace(task.splits.test, batch_tokens=13))
+    assert isinstance(task.splits["test"], TextExamples)
+    task.splits.examples["test"] = replace(task.splits["test"], batch_tokens=13)
     small = task.evaluate(trainer.model, "test")
     assert small.outputs == whole.outputs
     assert small.metrics == pytest.approx(whole.metrics)

@@ -89,13 +89,12 @@ class Corpus:
         lines = {
             split: [line for line in part.split(b"\n") if len(line) >= LINE] for split, part in parts.items()
         }
-        counts, sizes = count_overlaps(lines), {split: len(part) for split, part in lines.items()}
-        counts["lines"] = sizes
+        counts = {**count_overlaps(lines), "lines": {split: len(part) for split, part in lines.items()}}
         if not self.own:
             return Inspection(counts)
         again = [split for split in ("valid", "test") if parts[split] in parts["train"]]
         warnings = [f"{split}: the whole of it also stands in the training part" for split in again]
-        return Inspection(counts, (*warnings, *overlap_warnings(counts, sizes)))
+        return Inspection(counts, (*warnings, *overlap_warnings(counts, lines)))
 
     def before(self, split: str) -> int:
         """Return the byte before a split; 0 before the first."""

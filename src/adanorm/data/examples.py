@@ -164,14 +164,11 @@ class Batches(Generic[BatchT_co]):
 class Splits:
     """Training, validation and test examples, the labels' names, the files' checksums, what was seen."""
 
-    train: Examples
-    valid: Examples
-    test: Examples
+    examples: dict[str, Examples]
     labels: tuple[str, ...]
     checksums: dict[str, str]
     inspection: Inspection
     vocabulary: tuple[str, ...] = ()
 
     def __getitem__(self, split: str) -> Examples:
-        examples: Examples = getattr(self, split)
-        return examples
+        return self.examples[split]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from itertools import combinations
 from typing import NamedTuple
 
@@ -77,9 +77,8 @@ def inspect_labeled(
         for split, part in labels.items()
         if len(set(part)) == 1
     ]
-    overlaps = overlap_warnings(counts, {split: len(part) for split, part in labels.items()})
-    lines = (*overlaps, *of_one_label, *_label_warnings(labels), *batch_warnings(available, *batch))
-    return Inspection(counts, lines)
+    lines = [*overlap_warnings(counts, labels), *of_one_label, *_label_warnings(labels)]
+    return Inspection(counts, (*lines, *batch_warnings(available, *batch)))
 
 
 def _label_warnings(labels: Mapping[str, Sequence[Hashable]]) -> list[str]:
@@ -109,26 +108,27 @@ def keys_of(examples: Iterable[bytes]) -> Keys:
     return np.frombuffer(digests, np.uint64)
 
 
-def overlap_warnings(counts: Counts, sizes: Mapping[str, int]) -> list[str]:
+def overlap_warnings(counts: Counts, splits: Mapping[str, Sized]) -> list[str]:
     """Return a line for examples that are in two splits, and one for splits with many copies."""
     lines = []
     shared = [
-        f"{number:,} of {sizes[pair.partition(' ')[0]]:,} of {pair.replace(' in ', ' are also in ')}"
+        f"{number:,} of {len(splits[pair.partition(' ')[0]]):,} of {pair.replace(' in ', ' are also in ')}"
         for pair, number in counts["overlap"].items()
         if number
     ]
     if shared:
         lines.append(f"examples in two splits: {', '.join(shared)}; a score on them measures memory")
     copied = [
-        f"{number:,} of {sizes[split]:,} in {split}"
+        f"{number:,} of {len(splits[split]):,} in {split}"
         for split, number in counts["copies"].items()
-        if number > MANY_COPIES * sizes[split]
+        if number > MANY_COPIES * len(splits[split])
     ]
-    return [*lines, *([f"copies of other examples: {', '.join(copied)}"] if copied else [])]
+    if copied:
+        lines.append(f"copies of other examples: {', '.join(copied)}")
+    return lines
 
 
 def batch_warnings(available: int, setting: str, size: int) -> list[str]:
     """Return a line where there is less to train on than a batch holds."""
-    if available >= size:
-        return []
-    return [f"{setting}={size}: an epoch is one batch of {available:,}, all of train"]
+    line = f"{setting}={size}: an epoch is one batch of {available:,}, all of train"
+    return [] if available >= size else [line]

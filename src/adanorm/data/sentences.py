@@ -12,7 +12,7 @@ import torch
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TextConfig
 from adanorm.data import full_size, packed, synthetic
-from adanorm.data.examples import Splits, TextExamples, frequent
+from adanorm.data.examples import Examples, Splits, TextExamples, frequent
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled, too_long
 
@@ -127,5 +127,5 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
             data.batch_tokens,
         )
 
-    train, valid, test = map(examples, SPLITS)
-    return Splits(train, valid, test, labels, checksums, inspection, vocabulary)
+    splits: dict[str, Examples] = {split: examples(split) for split in SPLITS}
+    return Splits(splits, labels, checksums, inspection, vocabulary)

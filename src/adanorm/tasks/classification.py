@@ -49,7 +49,7 @@ class Classification(TrainingTask):
 
     def train_batches(self, epoch: int) -> Batches[Batch]:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
-        train = self.splits.train
+        train = self.splits["train"]
         return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
@@ -78,11 +78,11 @@ class Classification(TrainingTask):
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the accuracy (%) of the label that is most frequent in training."""
-        is_most = self.splits[split].targets == self.splits.train.targets.bincount().argmax()
+        is_most = self.splits[split].targets == self.splits["train"].targets.bincount().argmax()
         return {"majority class": {"accuracy": 100 * float(is_most.float().mean())}}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return whether the label of each test example is right."""
-        labels, targets = self.splits.labels, self.splits.test.targets.tolist()
+        labels, targets = self.splits.labels, self.splits["test"].targets.tolist()
         right = [[int(labels[target] == output)] for target, output in zip(targets, outputs, strict=True)]
         return {"accuracy": right}

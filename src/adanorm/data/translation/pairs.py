@@ -123,7 +123,7 @@ class Corpus:
         if not self.data.own_files():
             return Inspection(counts)
         warnings = [
-            *overlap_warnings(counts, {split: len(pairs) for split, pairs in self.splits.items()}),
+            *overlap_warnings(counts, self.splits),
             *batch_warnings(int(sizes.sum()), "data.batch_tokens", batch_tokens),
         ]
         if too_long:

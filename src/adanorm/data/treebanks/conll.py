@@ -53,30 +53,28 @@ def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
     counts = count_overlaps(
         {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
     )
-    warnings = overlap_warnings(counts, {split: len(part) for split, part in trees.items()})
+    warnings = overlap_warnings(counts, trees)
     known = {label for tree in trees["train"] for label in tree.labels or ()}
     for split in ("valid", "test") if known else ():
         labels = [label for tree in trees[split] for label in tree.labels or ()]
         unknown = [label for label in labels if label not in known]
-        if not unknown:
-            continue
-        if len(unknown) == len(labels):
+        if unknown and len(unknown) == len(labels):
             raise ValueError(
                 f"{split}: label {unknown[0]!r} and all others are not among the training labels"
             )
-        counts.setdefault("unknown_labels", {})[split] = len(unknown)
-        warnings.append(
-            f"{split}: {len(unknown):,} of {len(labels):,} arcs have a label that training lacks, such as"
-            f" {unknown[0]!r}: a parser cannot give it"
-        )
+        if unknown:
+            counts.setdefault("unknown_labels", {})[split] = len(unknown)
+            warnings.append(
+                f"{split}: {len(unknown):,} of {len(labels):,} arcs have a label that training lacks, such as"
+                f" {unknown[0]!r}: a parser cannot give it"
+            )
     return Inspection(counts, tuple(warnings) if own else ())
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
-    """Return the trees of a file in CoNLL-X, CoNLL-U or columns of `word tag head [label]`.
+    """Return the trees of CoNLL-X, CoNLL-U (tags of the column `upos` or `xpos`) or `word tag head [label]`.
 
-    `tags` is the column of tags in CoNLL: `xpos`, the fifth, or `upos`, the fourth. Raises
-    ValueError naming file, sentence and reason where it is no such file or holds no tree.
+    Raises ValueError naming file, sentence and reason where it is no such file or holds no tree.
     """
 
     def checked(lines: Sequence[str]) -> Tree | None:
