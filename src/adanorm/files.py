@@ -62,12 +62,12 @@ def _created(path: Path) -> BinaryIO:
     """Return a new file, locked; wait while another process writes it. A symbolic link is not followed."""
     while True:
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError:
             if not _removed(path):
                 time.sleep(0.05)
             continue
-        file = os.fdopen(descriptor, "wb")
+        file = os.fdopen(descriptor, "w+b")
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if _is_at(descriptor, path):  # not swept before it was locked
             return file

@@ -133,19 +133,17 @@ def write_positions(states: States, s: int, out: Numbers) -> None:
 
 
 @cached_njit
-def write_features(
-    states: States, s: int, sentences: Sentences, first_label: int, positions: Numbers, out: Numbers
-) -> None:
+def write_features(states: States, s: int, sentences: Sentences, first_label: int, out: Numbers) -> None:
     """Write the ids of words, of tags and, if `first_label` is not 0, of labels into `out` (36 or 48,)."""
-    write_positions(states, s, positions)
+    write_positions(states, s, out)
     start = states.starts[s]
-    for place in range(WORDS):
-        out[place] = sentences.words[start + positions[place]]
-        out[WORDS + place] = sentences.tags[start + positions[place]]
-    if first_label:
-        for place in range(LABELLED):
-            label = states.labels[start + positions[WORDS - LABELLED + place]]
-            out[2 * WORDS + place] = first_label + label
+    for place in range(LABELLED if first_label else 0):
+        label = states.labels[start + out[WORDS - LABELLED + place]]
+        out[2 * WORDS + place] = first_label + label
+    for place in range(WORDS):  # last: ids take the places of positions
+        position = start + out[place]
+        out[place] = sentences.words[position]
+        out[WORDS + place] = sentences.tags[position]
 
 
 @cached_njit
@@ -153,9 +151,8 @@ def write_features_of(
     states: States, rows: Numbers, sentences: Sentences, first_label: int, out: Numbers
 ) -> None:
     """Write the features of the sentences `rows` (A,) into `out` (A, F)."""
-    positions = np.zeros(WORDS, dtype=np.int64)
     for place in range(len(rows)):
-        write_features(states, rows[place], sentences, first_label, positions, out[place])
+        write_features(states, rows[place], sentences, first_label, out[place])
 
 
 @cached_njit
@@ -200,7 +197,6 @@ def follow(
     `gold` are heads (P,), positions, and labels (P,), numbers from 1.
     """
     (heads, labels), (inputs, targets) = gold, steps
-    positions = np.zeros(WORDS, dtype=np.int64)
     waiting = np.zeros(len(heads), dtype=np.int64)
     for s in range(len(states.front)):
         for position in range(states.starts[s] + FIRST_WORD, states.starts[s + 1]):
@@ -209,7 +205,7 @@ def follow(
     for s in range(len(states.front)):
         start = states.starts[s]
         while not is_done(states, s):
-            write_features(states, s, sentences, first_label, positions, inputs[step])
+            write_features(states, s, sentences, first_label, inputs[step])
             action = oracle(states, s, heads, waiting)
             head, dependent = arc(states, s, action)
             label = labels[start + dependent]

@@ -27,7 +27,6 @@ class PlacedNorms:
         self._placement = placement
         self.swapped: list[str] = []
         self.kept: list[str] = []
-        self._final: list[str] = []
         self._in_layers: list[tuple[str, Norm, str | None]] = []  # site, norm, the layer before it
 
     def __call__(self, dim: int, *, site: str, after: str | None = None, closes_stack: bool = False) -> Norm:
@@ -36,8 +35,6 @@ class PlacedNorms:
         `after` names the layer whose output reaches the site, straight or as the last part of a
         residual sum, where there is one.
         """
-        if closes_stack:
-            self._final.append(site)
         if isinstance(self._placement, str):
             takes_variant = closes_stack or self._placement == "all"
         else:
@@ -58,7 +55,7 @@ class PlacedNorms:
         sites = [*self.swapped, *self.kept]
         if not sites:
             raise ValueError("the model has no norm that could be replaced")
-        if self._placement == "final" and not self._final:
+        if self._placement == "final" and not self.swapped:
             raise ValueError(
                 f"placement final: no norm closes a stack here; the sites are {', '.join(sites)}"
             )

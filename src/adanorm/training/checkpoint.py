@@ -7,7 +7,7 @@ import pickle
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,9 +28,10 @@ class BrokenError(ValueError):
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a state so that `path` holds either the old or the new one, whatever happens."""
     with writing(path) as file:
-        sealed = _Hashed(file)
-        torch.save(state, cast(BinaryIO, sealed))
-        file.write(_MARK + sealed.digest.hexdigest().encode() + b"\n")
+        torch.save(state, file)
+        size = file.tell()
+        file.seek(0)
+        file.write(_seal(file, size))
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any] | None:
@@ -50,29 +51,19 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
 
 def verify(path: Path) -> None:
     """Raise BrokenError, naming the file, where its content does not have the checksum at its end."""
-    left = path.stat().st_size - _SEAL
-    digest = hashlib.sha256()
+    size = path.stat().st_size - _SEAL
     with path.open("rb") as file:
-        while left > 0 and (part := file.read(min(left, 1 << 20))):
-            digest.update(part)
-            left -= len(part)
-        seal = file.read()
-    if left or seal != _MARK + digest.hexdigest().encode() + b"\n":
-        raise BrokenError(f"{path}: corrupted or cut off, its content is not what its checksum says")
+        if size < 0 or _seal(file, size) != file.read():
+            raise BrokenError(f"{path}: corrupted or cut off, its content is not what its checksum says")
 
 
-class _Hashed:
-    """A file that is written, and the digest of what was."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self.digest = file, hashlib.sha256()
-
-    def write(self, content: bytes) -> int:
-        self.digest.update(content)
-        return self._file.write(content)
-
-    def flush(self) -> None:
-        self._file.flush()
+def _seal(file: BinaryIO, size: int) -> bytes:
+    """Return what belongs behind the first `size` bytes of a file: their checksum."""
+    digest = hashlib.sha256()
+    while size and (part := file.read(min(size, 1 << 20))):
+        digest.update(part)
+        size -= len(part)
+    return _MARK + digest.hexdigest().encode() + b"\n"
 
 
 def keep_weights(model: nn.Module, update: int, folder: Path) -> None:

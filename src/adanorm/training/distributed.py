@@ -130,12 +130,7 @@ T = TypeVar("T")
 
 def broadcast(value: T, world: World) -> T:
     """Return the first process's value on every process."""
-    if world.size == 1:
-        return value
-    box: list[Any] = [value]
-    dist.broadcast_object_list(box, src=0)
-    agreed_value: T = box[0]
-    return agreed_value
+    return all_gather(value, world)[0]
 
 
 def all_gather(value: T, world: World) -> list[T]:

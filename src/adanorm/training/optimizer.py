@@ -31,14 +31,14 @@ def learning_rate(settings: TrainingConfig, update: int) -> float:
     A linear warm-up, then constant, or falling with the inverse square root of the updates done
     before (Vaswani et al. 2017, in fairseq's form), or along half a cosine to zero at max_updates.
     """
-    if settings.schedule == "cosine" and update > settings.warmup_updates:
-        assert settings.max_updates is not None, "checked with the configuration"
-        return settings.lr * (1 + math.cos(math.pi * (update - 1) / settings.max_updates)) / 2
-    if settings.schedule in (None, "cosine"):
-        before_end = update < settings.warmup_updates
-        return settings.lr * update / settings.warmup_updates if before_end else settings.lr
-    done, warmup = update - 1, settings.warmup_updates
-    if done < warmup:
+    lr, warmup, done = settings.lr, settings.warmup_updates, update - 1
+    if settings.schedule == "inverse_sqrt":
         start = settings.warmup_from or 0.0
-        return start + (settings.lr - start) * done / warmup
-    return settings.lr * math.sqrt(max(1, warmup) / max(1, done))
+        falling = lr * math.sqrt(max(1, warmup) / max(1, done))
+        return start + (lr - start) * done / warmup if done < warmup else falling
+    if update < warmup:
+        return lr * update / warmup
+    if settings.schedule == "cosine" and update > warmup:
+        assert settings.max_updates is not None, "checked with the configuration"
+        return lr * (1 + math.cos(math.pi * done / settings.max_updates)) / 2
+    return lr
