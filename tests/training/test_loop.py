@@ -378,16 +378,12 @@ def test_rows_carried_by_some_processes_are_shared_out_to_others(before: int, af
     assert reshard([[] for _ in range(before)], World(0, after)) == []
 
 
-@pytest.mark.parametrize(("precision", "rounds"), [("fp32", False), ("tf32", True), ("bf16", False)])
-def test_tf32_is_on_for_products_and_convolutions_under_its_name_alone(precision: str, rounds: bool) -> None:
-    torch.backends.cudnn.allow_tf32 = not rounds
-    set_tf32(precision)
-    found = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    set_tf32("fp32")
-    assert found == (rounds, rounds)
-
-
-def test_a_cpu_has_no_tf32(smoke: Smoke) -> None:
+def test_tf32_is_on_for_products_and_convolutions_under_its_name_alone_and_no_cpu_has_it(
+    smoke: Smoke,
+) -> None:
+    for precision, rounds in (("tf32", True), ("bf16", False), ("tf32", True), ("fp32", False)):
+        set_tf32(precision)
+        assert torch.backends.cuda.matmul.allow_tf32 is torch.backends.cudnn.allow_tf32 is rounds
     assert smoke("precision=tf32").digest() != smoke().digest()
     with pytest.raises(ValueError, match=r"^precision=tf32: a CPU has no TF32; choose fp32 or bf16"):
         prepare(smoke("precision=tf32", "device=cpu"))

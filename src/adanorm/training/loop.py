@@ -191,8 +191,8 @@ class Trainer:
             if world.is_main:
                 keep_weights(self.model, state.update, folder)
             if len(state.kept) > average.count:
-                worst = state.kept[0] if average.of == "last" else self.selection.worst(state.kept)
-                state.kept.remove(worst)
+                dropped = state.kept[0] if average.of == "last" else self.selection.worst(state.kept)
+                state.kept.remove(dropped)
         if world.is_main:
             place: Row = {"update": state.update, "epoch": state.epoch}
             row = place | {"train_loss": train_loss}
