@@ -23,10 +23,12 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
     ended = analysis_results(cell)
     if any(result.status == "diverged" for result in ended):
         return "diverges"
+    summaries = [result.summary for result in ended]
     if quantity.geometric:
-        numbers = _geometric_means(cell, quantity.name)
-    else:
-        numbers = [result.summary[quantity.name] for result in ended if quantity.name in result.summary]
+        records = [reader.record(record.folder()) for record in cell if analysis_results([record])]
+        rows = [record.rows("rows.jsonl") for record in records]
+        summaries = [averages(of, geometric_mean, only=quantity.name)[0] for of in rows]
+    numbers = [summary[quantity.name] for summary in summaries if quantity.name in summary]
     if not numbers:
         return "-"
     if quantity.yes_within is not None:
@@ -34,16 +36,6 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
         return "yes" if max(numbers) <= limit else "no"
     mean = number(fmean(numbers))
     return f"{mean} ± {number(stdev(numbers))}" if len(numbers) > 1 else mean
-
-
-def _geometric_means(cell: Sequence[AnalysisRecord], name: str) -> list[float]:
-    """Return the geometric mean of a quantity's observations, of each record that has ended and has it."""
-    means: list[float] = []
-    for record in cell:
-        if analysis_results([record]):
-            rows = reader.record(record.folder()).rows("rows.jsonl")
-            means += averages(rows, geometric_mean, only=name)[0].values()
-    return means
 
 
 def unchanged_with(analysis: Analysis, grid: AnalysisGrid) -> dict[str, list[str]]:
@@ -62,16 +54,13 @@ def number(value: float) -> str:
     return f"{value:.1e}"
 
 
-Mean = Callable[[Iterable[float]], float]
-
-
 def geometric_mean(numbers: Iterable[float]) -> float:
     """Return the geometric mean of numbers that are not negative, 0 where one of them is."""
     return math.exp(fmean(math.log(number) if number else -math.inf for number in numbers))
 
 
 def averages(
-    rows: Sequence[dict[str, Any]], mean: Mean = fmean, *, only: str | None = None
+    rows: Sequence[dict[str, Any]], mean: Callable[..., float] = fmean, *, only: str | None = None
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Return each quantity's mean over observations: over the places it is known at, and at each of them."""
     seen: dict[str, dict[str, list[float]]] = {}

@@ -26,10 +26,7 @@ class Call:
     counted: Tensor | None = None  # (...): the rows that a norm over several rows was told to count
 
     def rows(self) -> list[Tensor]:
-        """Return x, z, dx and dz as rows (N, H): those that a gradient reaches, so none of padding.
-
-        In float32 at least; asked once the gradients are known.
-        """
+        """Return x, z, dx and dz in float32 at least, as rows (N, H): those that a gradient reaches."""
         known = [tensor for tensor in (self.x, self.z, self.dx, self.dz) if tensor is not None]
         assert len(known) == 4, "asked once the gradients are known"
         x, z, dx, dz = (upcast(tensor).reshape(-1, tensor.shape[-1]) for tensor in known)
@@ -50,11 +47,10 @@ OnCall = Callable[[str, Call], None]
 
 @contextmanager
 def record_norm_calls(sites: Mapping[str, nn.Module], seen: OnCall, *, gradients: bool) -> Iterator[None]:
-    """Hand every call of the norms to `seen(site, call)` during a block.
+    """Hand every call of the norms to `seen(site, call)` during a block, whose numbers stay what they are.
 
     With `gradients` when its gradients are known, in the backward pass, else when z is. dx is what
-    comes through the norm alone: a residual's gradient of the same x is none of it. The numbers of
-    the pass stay what they are.
+    comes through the norm alone: a residual's gradient of the same x is none of it.
     """
     hooks = [hook for site, norm in sites.items() for hook in _hooks(site, norm, seen, gradients=gradients)]
     try:
@@ -104,22 +100,20 @@ def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple
     `measure` returns numbers (N,) of a call's N rows; the mean is over all calls of the update. A
     site that no gradient reaches is left out.
     """
-    sums: dict[str, dict[str, Tensor]] = {}
-    counts: dict[str, int] = {}
+    sums: dict[str, dict[str, Any]] = {site: {} for site in step.sites}
+    counts = dict.fromkeys(step.sites, 0)
 
     def seen(site: str, call: Call) -> None:
         if call.dz is None:
             return
-        found = sums.setdefault(site, {})
         for name, numbers in measure(call).items():
-            total = numbers.double().sum()
-            found[name] = found[name] + total if name in found else total
-        counts[site] = counts.get(site, 0) + len(numbers)
+            sums[site][name] = sums[site].get(name, 0) + numbers.double().sum()
+        counts[site] += len(numbers)
 
     with record_norm_calls(step.sites, seen, gradients=True):
         units = step.update().units
     return units, {
         site: {name: total.item() / counts[site] for name, total in sums[site].items()}
         for site in step.sites
-        if counts.get(site)
+        if counts[site]
     }

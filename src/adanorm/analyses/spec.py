@@ -33,8 +33,7 @@ class Quantity(Config):
 class Analysis(Config):
     """Norms x tasks x seeds at one scale, and what is observed at every `every`-th of `steps` updates.
 
-    Without tasks nothing is trained. `options` are the observing function's own. In YAML the norm `all`
-    stands for every norm that is not named.
+    Without tasks nothing is trained. In YAML the norm `all` stands for every norm that is not named.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Analysis(Config):
     evaluate: bool = False  # whether the validation score at the end is recorded
     overrides: tuple[str, ...] = ()  # of every run, in Hydra's syntax
     task_overrides: dict[str, tuple[str, ...]] = Field(default={})  # of every run of a task
-    options: dict[str, Param] = Field(default={})
+    options: dict[str, Param] = Field(default={})  # of the observing function
     shown: Annotated[list[Quantity], Field(min_length=1)]
 
     @field_validator("norms", mode="before")
@@ -106,11 +105,12 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
         (options if key in options else values)[key] = _typed(key, text, options.get(key))
     analysis = Analysis.checked(values, f"analysis {name}: ")
     norms = [norm for norm in analysis.norms if ":" not in norm]  # package.module:Class is looked for later
-    known = {"task": choices("task"), "norm": [*choices("norm"), *outside_norms()]}
-    for kind, entries in (("task", [*analysis.tasks, *analysis.task_overrides]), ("norm", norms)):
-        for entry in entries:
-            if entry not in known[kind]:
-                raise ValueError(f"unknown {kind} {entry!r}: choose from {', '.join(known[kind])}")
+    for kind, named, known in (
+        ("task", [*analysis.tasks, *analysis.task_overrides], choices("task")),
+        ("norm", norms, [*choices("norm"), *outside_norms()]),
+    ):
+        if unknown := [name for name in named if name not in known]:
+            raise ValueError(f"unknown {kind} {unknown[0]!r}: choose from {', '.join(known)}")
     return analysis
 
 
@@ -161,10 +161,9 @@ AnalysisGrid = dict[tuple[str, str], list[AnalysisRecord]]
 def analysis_grid(
     analysis: Analysis, *, runs: str | None = None, overrides: Sequence[str] = ()
 ) -> AnalysisGrid:
-    """Return the records of every cell, made or not; without tasks the one column is named "".
+    """Return the records of every cell in a folder, made or not; without tasks the one column is named "".
 
-    `runs` is the folder of the runs' records, and `overrides` are of every run. Raises ValueError
-    as composing does.
+    `overrides` are of every run. Raises ValueError as composing does.
     """
     grid: AnalysisGrid = {}
     for task in analysis.tasks or [""]:
@@ -173,6 +172,6 @@ def analysis_grid(
         named = f"task={task}" if task else UNTUNED
         for norm in analysis.norms:
             run = cached_experiment([named, f"norm={norm}", f"scale={analysis.scale}", *changes], runs=runs)
-            runs_by_seed = [run.model_copy(update={"seed": seed}) for seed in analysis.seeds]
-            grid[norm, task] = [AnalysisRecord(analysis, one) for one in runs_by_seed]
+            by_seed = (run.model_copy(update={"seed": seed}) for seed in analysis.seeds)
+            grid[norm, task] = [AnalysisRecord(analysis, one) for one in by_seed]
     return grid

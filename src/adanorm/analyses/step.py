@@ -25,10 +25,8 @@ class Step:
     norms under study by their names in the model.
     """
 
-    def __init__(
-        self, trainer: Trainer, micro_batches: list[Movable], sites: Mapping[str, nn.Module]
-    ) -> None:
-        self.trainer, self.micro_batches, self.sites = trainer, micro_batches, sites
+    def __init__(self, trainer: Trainer, batches: list[Movable], sites: Mapping[str, nn.Module]) -> None:
+        self.trainer, self.micro_batches, self.sites = trainer, batches, sites
         self.model, self.task = trainer.model, trainer.task
         self.done: Loss | None = None
         self._random, self._carried = random_state(), trainer.carried
@@ -84,8 +82,7 @@ Tensors = dict[str, Tensor]  # by a parameter's name
 def update_and_gradient(step: Step) -> tuple[Tensors, Tensors]:
     """Make the update of a step; return the weights before it, and there the gradient of the mean loss.
 
-    The gradient is the loss's own, not clipped, of the parameters that it reaches. It costs nothing more,
-    unless the update clips it: then a pass.
+    It is not clipped, and of the parameters that it reaches. Where the update clips it, it costs a pass.
     """
     weights = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
     if step.trainer.settings.clip_norm is None:
@@ -109,15 +106,15 @@ def loss_and_gradient(step: Step, *, of: Collection[str] | None = None) -> tuple
 
     With `of` the gradient is of these parameters alone: layers before them need no backward pass.
     """
-    parameters = dict(step.model.named_parameters())
-    asked = {name: parameter.requires_grad for name, parameter in parameters.items()}
+    chosen = dict(step.model.named_parameters()) if of is None else of
+    left_out = [p for name, p in step.model.named_parameters() if p.requires_grad and name not in chosen]
     try:
-        for name, parameter in parameters.items():
-            parameter.requires_grad_(asked[name] and (of is None or name in of))
+        for parameter in left_out:
+            parameter.requires_grad_(False)
         loss = step.backward()
     finally:
-        for name, parameter in parameters.items():
-            parameter.requires_grad_(asked[name])
+        for parameter in left_out:
+            parameter.requires_grad_(True)
     gradients = {name: gradient / loss.units for name, gradient in _gradients(step).items()}
     return loss.total.item() / loss.units, gradients
 

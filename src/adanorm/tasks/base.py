@@ -24,14 +24,11 @@ class Loss(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Metrics by name, an output a line for each example of the split, in its order, and signatures.
-
-    A signature says how a metric was counted, where one name has several meanings.
-    """
+    """Metrics by name, and an output line for each example of the split, in its order."""
 
     metrics: dict[str, float]
     outputs: list[str]
-    signatures: dict[str, str] | None = None
+    signatures: dict[str, str] | None = None  # how a metric was counted, where one name has several meanings
 
 
 class Batches(Protocol):
@@ -83,10 +80,7 @@ class TrainingTask(ABC):
         """
 
     def derived(self, train_loss: float) -> dict[str, float]:
-        """Return the mean training loss, nats a unit, in the units of the task's metrics, by their names.
-
-        They are logged as `train_<name>` beside `valid_<name>`.
-        """
+        """Return the mean training loss, nats a unit, in units of the metrics, to log as `train_<name>`."""
         return {}
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
