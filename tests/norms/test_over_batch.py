@@ -164,9 +164,8 @@ def test_it_is_torchs_batchnorm_at_each_position() -> None:
         x = torch.randn(6, T, H) * torch.arange(1.0, T + 1)[:, None] + 2
         expected = torch.stack([one.train(train)(x[:, t]) for t, one in enumerate(torchs)], 1)
         torch.testing.assert_close(ours(x), expected)
-    torch.testing.assert_close(
-        ours.running_var, torch.stack([one.get_buffer("running_var") for one in torchs])
-    )
+    variances = torch.stack([one.get_buffer("running_var") for one in torchs])
+    torch.testing.assert_close(ours.running_var, variances)
 
 
 def test_padding_is_in_no_statistic_of_its_position() -> None:
@@ -196,18 +195,15 @@ def test_an_unseen_position_takes_the_running_values_of_the_last_seen_one() -> N
 
 
 def test_what_shows_it_no_positions_is_refused_with_the_reason() -> None:
-    with pytest.raises(
-        ValueError, match="statistics are a position's, and the sites show it one row per example"
-    ):
-        compatible_norm(
-            compose_experiment(["task=enwik8-rnn", "norm=batchnorm", "norm.params.over=examples"])
-        )
+    over_examples = ["norm=batchnorm", "norm.params.over=examples"]
+    with pytest.raises(ValueError, match="a position's, and the sites show it one row per example"):
+        compatible_norm(compose_experiment(["task=enwik8-rnn", *over_examples]))
     with pytest.raises(ValueError, match="over='features': choose rows or examples"):
         by_position(over="features")
     for positions in (0, 2.5):
         with pytest.raises(ValueError, match=f"positions={positions}: must be a whole number above 0"):
             by_position(positions=positions)
-    assert compatible_norm(compose_experiment(["task=rt", "norm=batchnorm", "norm.params.over=examples"]))
+    assert compatible_norm(compose_experiment(["task=rt", *over_examples]))
 
 
 def test_noise_has_a_mean_and_a_spread_of_its_own_in_every_feature_and_step() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -185,20 +185,13 @@ CHECKS: tuple[Callable[[MakeNorm], None], ...] = (
 )
 
 
-class Check(NamedTuple):
-    """What is claimed of a norm, and why it does not hold; None where it does."""
-
-    claim: str
-    problem: str | None
-
-
-def check_contract(make_norm: MakeNorm) -> Iterator[Check]:
-    """Yield every check of the contract as it is made."""
+def check_contract(make_norm: MakeNorm) -> Iterator[tuple[str, str | None]]:
+    """Yield of each check, as it is made, what it claims and why that does not hold; None where it does."""
     for check in CHECKS:
         assert check.__doc__
         claim = " ".join(check.__doc__.partition("\n\n")[0].split())  # its first paragraph, in one line
         try:
             check(make_norm)
-            yield Check(claim, None)
+            yield claim, None
         except Exception as error:  # whatever somebody's norm raises is what the check reports
-            yield Check(claim, " ".join(f"{type(error).__name__}: {error}".split())[:400])
+            yield claim, " ".join(f"{type(error).__name__}: {error}".split())[:400]

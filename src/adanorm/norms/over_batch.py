@@ -221,13 +221,6 @@ class PowerNorm(Affine):
             self.batches += 1
         return self.affine(y, x)
 
-    @torch.no_grad()
-    def move_projection(self, square: Tensor, product: Tensor, counted: Tensor) -> None:
-        """Move nu by the means of y^2 and of dl/dy * y over the rows that count."""
-        new, dtype = 1 - self.alpha, self.projection.dtype
-        square, product = (self.mean(x, counted).to(dtype) for x in (square, product))
-        self.projection.mul_(1 - new * square).add_(new * product)
-
     def mean(self, x: Tensor, counted: Tensor) -> Tensor:
         """Return the mean of each feature (H,) over the rows that count, 0 where none does."""
         total = over_processes((x * counted).sum(tuple(range(x.dim() - 1))), self.synchronized)
@@ -247,8 +240,11 @@ class _Scale(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         y, psi, counted = ctx.saved_tensors
-        dx = (grad - ctx.norm.projection.to(y.dtype, copy=True) * y) / psi
-        ctx.norm.move_projection(y * y, grad * y, counted)
+        norm, nu = ctx.norm, ctx.norm.projection
+        dx = (grad - nu.to(y.dtype, copy=True) * y) / psi
+        with torch.no_grad():
+            square, product = (norm.mean(one, counted).to(nu.dtype) for one in (y * y, grad * y))
+            nu.mul_(1 - (1 - norm.alpha) * square).add_((1 - norm.alpha) * product)
         return dx, None, None, None
 
 

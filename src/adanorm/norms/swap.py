@@ -142,9 +142,8 @@ def _in_place_of(
         own = [name for name in NAMES if norm._parameters.get(name) is not None and name in theirs]
         for name in own:
             norm.register_parameter(name, theirs[name])
-        behind = {name: theirs[name] if name in theirs and name not in own else None for name in NAMES}
-        if any(parameter is not None for parameter in behind.values()):
-            placed = WithAffine(norm, **behind)
+        if len(own) < len(theirs):
+            placed = WithAffine(norm, *(None if name in own else theirs.get(name) for name in NAMES))
         inner = "" if placed is norm else "norm"
         kept = {name: (inner if name in own else "", name) for name in theirs}
     else:

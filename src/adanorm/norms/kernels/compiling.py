@@ -44,13 +44,9 @@ def entry(function: Kernel, takes: str) -> Kernel:
     function.__qualname__ = f"{function.__name__}_{_sources()}"
     signature = types.void(*(KINDS[kind][0] for kind in takes))
     code = _with_a_cache(lambda: cfunc(signature, cache=True)(function))
-    _KEPT.append(code)  # its machine code goes when it does
-    return ctypes.CFUNCTYPE(None, *(KINDS[kind][1] for kind in takes))(
-        code.address
-    )  # holds no lock while it runs
-
-
-_KEPT: list[Any] = []
+    call: Any = ctypes.CFUNCTYPE(None, *(KINDS[kind][1] for kind in takes))(code.address)
+    call.code = code  # whose machine code goes when it does
+    return call  # holds no lock while it runs
 
 
 def cached_njit(function: F) -> F:
