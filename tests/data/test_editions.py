@@ -9,7 +9,7 @@ import pytest
 from adanorm.config.compose import cached_experiment
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import editions_of
-from adanorm.runs import auto_scale
+from adanorm.runs import duration
 from adanorm.runs.auto_scale import resolve_auto
 
 
@@ -37,7 +37,7 @@ def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(
             (tmp_path / name / file.name).touch()
     asked = ["task=en-de", "norm=adanorm", "scale=auto"]
     assert resolve_auto(asked)[2:] == ["scale=mini"], "the edition is of the paper's scale alone"
-    monkeypatch.setattr(auto_scale, "LONGEST_CPU_HOURS", 1e9)
+    monkeypatch.setattr(duration, "LONGEST_CPU_HOURS", 1e9)
     assert resolve_auto(asked)[2:] == ["scale=paper", "preset=wmt16-archive"]
     assert "preset=wmt16-archive: that edition of the data lies here" in capsys.readouterr().out
     swept = ["task=en-de", "norm=adanorm,layernorm", "seed=1,2,3", "scale=auto"]

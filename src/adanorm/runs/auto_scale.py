@@ -10,7 +10,7 @@ from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, editions_of, missing_files
 from adanorm.records import reader
-from adanorm.runs.duration import LONGEST_CPU_HOURS, on_cuda
+from adanorm.runs.duration import needs_gpu, on_cuda
 
 
 def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "") -> Experiment:
@@ -42,7 +42,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
         if not override.startswith("-")
     ]
     paper = compose_experiment([*first, "scale=paper"])
-    is_affordable = on_cuda(paper) or paper.cost.cpu_hours <= LONGEST_CPU_HOURS
+    is_affordable = on_cuda(paper) or not needs_gpu(paper)
     if reader.is_complete(paper.folder()):
         print("scale paper: its record is here", flush=True)
         return [*others, "scale=paper"]
