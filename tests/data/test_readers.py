@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import struct
 from collections import Counter
 from collections.abc import Sequence
@@ -13,8 +14,12 @@ import torch
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS, ColorImagesConfig, ImagesConfig, TextConfig
+from adanorm.data import catalogue
+from adanorm.data.catalogue import File, Source
+from adanorm.data.examples import Splits
 from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences, read_sst
+from tests.data.archives import archive
 from tests.data.sections import section_of
 
 zipped = partial(gzip.compress, mtime=0)
@@ -40,6 +45,10 @@ def images_of(*overrides: str) -> ImagesConfig:
 
 def text_of(*overrides: str) -> TextConfig:
     return section_of(TextConfig, "task=rt", *overrides)
+
+
+def sizes(splits: Splits) -> list[int]:
+    return [len(splits[split]) for split in SPLITS]
 
 
 def test_the_first_training_images_validate_and_the_test_images_test(tmp_path: Path) -> None:
@@ -75,7 +84,7 @@ def test_a_broken_image_file_is_named(tmp_path: Path, content: bytes, message: s
 
 def test_the_packaged_images_are_mnists_and_balanced_over_splits() -> None:
     splits = load_images(images_of("scale=mini"))
-    assert [len(splits[split]) for split in SPLITS] == [4000, 500, 500]
+    assert sizes(splits) == [4000, 500, 500]
     labels = torch.cat([splits[split].targets for split in SPLITS])
     assert Counter(labels.tolist()) == dict.fromkeys(range(10), 500)
     assert min(Counter(splits["test"].targets.tolist()).values()) > 25
@@ -91,7 +100,7 @@ def test_mnist_is_split_as_the_paper_does(mirror: Path) -> None:
 
 def test_rt_is_the_groups_own_split_and_sst5_the_canonical_one(mirror: Path) -> None:
     splits = load_sentences(text_of(f"data.mirror={mirror}"))
-    assert [len(splits[split]) for split in SPLITS] == [8_608, 964, 1_089]
+    assert sizes(splits) == [8_608, 964, 1_089]
     assert splits.labels == ("0", "1")
     corpora, _ = read_sst(mirror / "sst5" / "trainDevTestTrees_PTB.zip")
     assert [len(corpora[split]) for split in SPLITS] == [8_544, 1_101, 2_210]
@@ -101,9 +110,8 @@ def test_rt_is_the_groups_own_split_and_sst5_the_canonical_one(mirror: Path) -> 
 
 
 def test_a_source_of_another_kind_names_the_choices() -> None:
-    colored = section_of(ColorImagesConfig, "task=cifar10", "data.source=mnist")
     with pytest.raises(ValueError, match=r"source='mnist': colour images come from cifar10 or synthetic"):
-        load_images(colored)
+        load_images(colored("data.source=mnist"))
     with pytest.raises(ValueError, match=r"source='x': images come from mnist, mnist-5k or synthetic"):
         load_images(images_of("data.source=x"))
     with pytest.raises(ValueError, match=r"source='x': text comes from rt, sst5 or synthetic"):
@@ -172,3 +180,75 @@ def test_own_files_identify_a_run_by_content_not_by_place(tmp_path: Path) -> Non
     changed = compose_experiment(["task=rt", *write_corpus(tmp_path / "b", test="neg\tbad\n")])
     assert changed.digest() != first.digest()
     assert str(tmp_path) not in str(first.identity())
+
+
+Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+NAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
+
+
+def records(count: int, seed: int) -> Bytes:
+    random = np.random.default_rng(seed)
+    made = random.integers(0, 256, (count, 3073)).astype(np.uint8)
+    made[:, 0] = (np.arange(count) + seed) % 3  # every file has every label
+    return made
+
+
+def colored(*overrides: str) -> ColorImagesConfig:
+    return section_of(ColorImagesConfig, "task=cifar10", *overrides)
+
+
+def test_the_archive_of_cifar10_is_read_in_order_and_validation_is_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cifar-10" / "cifar-10-binary.tar.gz"
+    path.parent.mkdir()
+    made = {name: records(4, seed) for seed, name in enumerate(NAMES)}
+    members = {name: made[name].tobytes() for name in reversed(NAMES)} | {"../outside.bin": b"x"}
+    archive(path, {f"cifar-10-batches-bin/{name}": content for name, content in members.items()})
+    source = Source("cifar-10", "none", (File(path.name, None, None, ()),))
+    monkeypatch.setitem(catalogue.SOURCES, "cifar10", source)
+    places = (f"data.mirror={tmp_path}", f"data.cache={tmp_path / 'cache'}")
+    splits = load_images(colored(*places, "data.valid_size=6"))
+    assert sizes(splits) == [14, 6, 4]
+    every = np.concatenate([made[name] for name in NAMES])
+    targets = torch.cat([splits[split].targets for split in SPLITS])
+    assert targets.tolist() == every[:, 0].tolist()
+    # A record is its label, then 1,024 bytes of each colour, row by row.
+    pixel = splits["valid"].batch(np.array([1])).inputs[0, 2, 5, 7]
+    expected = (every[15, 1 + 2 * 1024 + 5 * 32 + 7] / 255 - 0.4465) / 0.2616
+    assert pixel.item() == pytest.approx(expected, abs=1e-6)
+    assert splits["train"].batch(np.arange(3)).inputs.shape == (3, 3, 32, 32)
+    assert splits.checksums == {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def test_ones_own_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
+    for name, seed in (("data_batch_10.bin", 10), ("data_batch_2.bin", 2), ("test_batch.bin", 0)):
+        records(4, seed).tofile(tmp_path / name)
+    splits = load_images(colored(f"data.path={tmp_path}", "data.valid_size=2", "data.train_images=7"))
+    assert sizes(splits) == [5, 2, 4]
+    labels = [*records(4, 2)[:, 0], *records(4, 10)[:3, 0]]
+    assert [*splits["train"].targets, *splits["valid"].targets] == labels
+
+
+FOUR = records(4, 0)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        (None, None, r"data\.path=\S+: holds no data_batch_1\.bin"),
+        (FOUR, None, r"holds no test_batch\.bin"),
+        (FOUR[:, :-1], FOUR, "12,288 bytes are no whole number of records"),
+        (FOUR[:0], FOUR, "0 bytes are no whole"),
+        (FOUR | 128, FOUR, "has the label 1[23]"),
+        (FOUR, FOUR, r"data\.valid_size=5000: only 4 training images"),
+    ],
+)
+def test_a_broken_folder_is_named(
+    tmp_path: Path, train: Bytes | None, test: Bytes | None, message: str
+) -> None:
+    for name, content in (("data_batch_1", train), ("test_batch", test)):
+        if content is not None:
+            (tmp_path / f"{name}.bin").write_bytes(content.tobytes())
+    with pytest.raises(ValueError, match=message):
+        load_images(colored(f"data.path={tmp_path}"))

@@ -53,7 +53,8 @@ def download(address: str, part: Path, size: int | None) -> None:
             asked = 0
             try:
                 with _answer(session, address, f"{have}-" if have else "", PATIENCE.read) as answer:
-                    problem, asked = _continue(answer, part, have, size), _wait(answer)
+                    problem, wait = _continue(answer, part, have, size), answer.headers.get("Retry-After", "")
+                    asked = int(wait) if re.fullmatch("[0-9]{1,12}", wait) else 0
             except (requests.ReadTimeout, TimeoutError, requests.ConnectionError) as error:
                 if isinstance((*error.args, None)[0], MaxRetryError):
                     raise  # where nobody answers, the next address is better than patience
@@ -135,12 +136,6 @@ def _continue(answer: requests.Response, part: Path, have: int, size: int | None
             return problem
         raise ValueError(problem)
     return _write(answer, part, have if goes_on else 0, size)
-
-
-def _wait(answer: requests.Response) -> int:
-    """Return how many seconds an answer asks to wait."""
-    asked = answer.headers.get("Retry-After", "")
-    return int(asked) if re.fullmatch("[0-9]{1,12}", asked) else 0
 
 
 def _write(answer: requests.Response, part: Path, have: int, size: int | None) -> str | None:

@@ -64,9 +64,8 @@ def availability(source: str, data: DataConfig) -> str | None:
     for file in entry.files:
         addresses = [str(cache_of(data) / entry.folder / file.name), *_addresses(entry, file, data)]
         if not any(map(_answers, addresses)):
-            instead = entry.instead and availability(entry.instead, data)
-            if entry.instead is None or instead is not None:
-                return instead or f"{file.name} cannot be had (no network or no mirror)"
+            lacking = f"{file.name} cannot be had (no network or no mirror)"
+            return availability(entry.instead, data) if entry.instead else lacking
     return None
 
 

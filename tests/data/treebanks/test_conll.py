@@ -105,20 +105,16 @@ def test_projectivity_is_that_every_head_dominates_what_lies_between(count: int,
 
 
 def test_of_several_crossing_arcs_the_shortest_is_lifted_first() -> None:
-    def crossing(heads: tuple[int, ...]) -> list[tuple[int, int]]:
-        """The length and the word of each arc over a word that its head does not dominate."""
-        return [
-            (abs(word - head), word)
-            for word, head in enumerate(heads, 1)
-            for between in range(min(word, head) + 1, max(word, head))
-            if head and not dominates(heads, head, between)
-        ]
-
     other_order = 0
     for seed in range(60):
         tree = any_tree(9, seed)
         heads = tree.heads
-        while arcs := crossing(heads):
+        while arcs := [  # the length and the word of each arc over a word that its head does not dominate
+            (abs(word - head), word)
+            for word, head in enumerate(heads, 1)
+            for between in range(min(word, head) + 1, max(word, head))
+            if head and not dominates(heads, head, between)
+        ]:
             _, word = min(arcs)
             other_order += max(arcs)[0] > min(arcs)[0]
             heads = (*heads[: word - 1], heads[heads[word - 1] - 1], *heads[word:])
