@@ -51,34 +51,29 @@ class State:
         return beside[number] if number < len(beside) else None
 
 
-def encoded(tree: Tree, vocabulary: Vocabulary) -> tuple[dict[int | None, int], dict[int | None, int]]:
-    """Return the ids of a sentence's words and tags by position; None: of nothing, 0: of the root."""
+def teller(tree: Tree, vocabulary: Vocabulary) -> Callable[[State], list[int]]:
+    """Return what tells a state of a sentence by ids: of words, of tags and, if there are any, of labels."""
     first = vocabulary.first_tag
     tag_ids = {tag: first + SPECIAL + index for index, tag in enumerate(vocabulary.tags)}
-    words: dict[int | None, int] = {None: 0, 0: 1}
+    words: dict[int | None, int] = {None: 0, 0: 1}  # None: of nothing, 0: of the root
     tags: dict[int | None, int] = {None: first, 0: first + 1}
     for position, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True), 1):
         written = word.lower() if vocabulary.lowercase else word
         words[position] = vocabulary.word_ids.get(written, UNKNOWN)
         tags[position] = tag_ids.get(tag, first + UNKNOWN)
-    return words, tags
 
-
-def features(
-    state: State, words: dict[int | None, int], tags: dict[int | None, int], vocabulary: Vocabulary
-) -> list[int]:
-    """Return the ids that a state is told by: words, tags and, if there are any, labels."""
-    positions = state.positions()
-    ids = [words[place] for place in positions] + [tags[place] for place in positions]
-    if vocabulary.labels:
+    def features(state: State) -> list[int]:
+        positions = state.positions()
         labels = [state.labels.get(place, 0) if place else 0 for place in positions[6:]]
-        ids += [vocabulary.first_label + label for label in labels]
-    return ids
+        told = [vocabulary.first_label + label for label in labels] if vocabulary.labels else []
+        return [*(words[place] for place in positions), *(tags[place] for place in positions), *told]
+
+    return features
 
 
 def transitions(tree: Tree, vocabulary: Vocabulary) -> Iterator[tuple[list[int], int]]:
     """Yield features and action at every step of the static oracle over a projective tree."""
-    words, tags = encoded(tree, vocabulary)
+    features = teller(tree, vocabulary)
     kinds = max(1, len(vocabulary.labels))
     numbers = {label: 1 + index for index, label in enumerate(vocabulary.labels)}
     heads = (None, *tree.heads)
@@ -97,19 +92,19 @@ def transitions(tree: Tree, vocabulary: Vocabulary) -> Iterator[tuple[list[int],
         else:
             action, dependent = 0, 0
         label = labels[dependent] if action else 0
-        yield features(state, words, tags, vocabulary), label + (action - 1) * kinds if action else 0
+        yield features(state), label + (action - 1) * kinds if action else 0
         state.advance(action, label)
 
 
 def parse(tree: Tree, vocabulary: Vocabulary, scores: Callable[[list[int]], list[float]]) -> list[int]:
     """Return the heads of a sentence, by the allowed action with the best score at each step."""
-    words, tags = encoded(tree, vocabulary)
+    features = teller(tree, vocabulary)
     kinds = max(1, len(vocabulary.labels))
     state = State(len(tree))
     while state.buffer or len(state.stack) > 1:
         allowed = state.allowed()
         best, chosen = -float("inf"), 0
-        for number, score in enumerate(scores(features(state, words, tags, vocabulary))):
+        for number, score in enumerate(scores(features(state))):
             action = 0 if number == 0 else 1 + (number - 1) // kinds
             if allowed[action] and score > best:
                 best, chosen = score, number

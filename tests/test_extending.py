@@ -1,13 +1,42 @@
-"""What it takes to extend the suite, done to a copy of it."""
+"""What a new norm and a new kind of task take, done to a copy of the repository as CONTRIBUTING tells."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.copied import copy, in_copy
+import pytest
 
-__all__ = ["copy"]  # the fixture
+from adanorm.config.paths import PROJECT
+from tests import commands
+
+NEEDED = ("src", "conf", "scripts", "tests", "docs/norms.md", "pyproject.toml", "results/published.csv")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the repository, without its records; Numba's compiled kernels, in __pycache__, are in it."""
+    root = tmp_path / "copy"
+    for name in NEEDED:
+        source, target = PROJECT / name, root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.egg-info"))
+        else:
+            shutil.copy(source, target)
+    return root
+
+
+def in_copy(copy: Path, *arguments: str, code: int = 0) -> str:
+    """Run `python -m <arguments>` in a copy and return what it printed; fail at another exit code."""
+    paths = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    done = commands.run(*arguments, cwd=copy, environment=paths, imported="libraries", timeout=250)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + (done.stderr if code else "")
+
 
 CLASS = '''
 
@@ -49,3 +78,185 @@ def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     lists = ["tests/norms/test_registry.py", "tests/norms/test_check.py", "tests/scripts/test_norm_guide.py"]
     held = in_copy(copy, "pytest", *lists, "-k", "halfnorm or every_norm_has or every_section")
     assert "passed" in held
+
+
+class Edit(NamedTuple):
+    """Text that a file, perhaps a new one, gets in front of the first match of `before`, or at its end."""
+
+    file: str
+    text: str
+    before: str | None = None
+
+
+DATA = '''
+
+class Waves(GaussianConfig):
+    """Sine waves of random phase with noise, and the waves without."""
+
+    kind = "denoising"
+    reader: Literal["waves"]
+    source: Literal["waves"]
+'''
+READER = '''"""Noisy sine waves."""
+
+import numpy as np
+import torch
+
+from adanorm.data.examples import ArrayExamples
+
+
+def load_waves(data):
+    """Return the examples of each split: noisy and clean waves, both (N, points)."""
+    sizes = {"train": data.train_size, "valid": data.valid_size, "test": data.test_size}
+    splits = {}
+    for seed, (split, size) in enumerate(sizes.items()):
+        random = np.random.default_rng(seed)
+        phase = random.uniform(0, 2 * np.pi, (size, 1))
+        clean = np.sin(phase + np.linspace(0, 2 * np.pi, data.inputs))
+        noisy = clean + data.noise * random.standard_normal(clean.shape)
+        inputs, targets = (torch.from_numpy(values.astype(np.float32)) for values in (noisy, clean))
+        splits[split] = ArrayExamples(inputs, targets, data.batch_size)
+    return splits
+'''
+MODEL_SECTION = '''class Denoiser(ModelConfig):
+    """Settings of models.denoiser."""
+
+    reads = (Waves,)
+    norm_sites = Sites(positions=False)
+    name: Literal["denoiser"]
+    dim: Positive
+
+
+'''
+MODEL = '''"""A hidden layer with a norm in front of its activation."""
+
+from torch import nn
+
+
+class Denoiser(nn.Module):
+    """Waves to waves."""
+
+    def __init__(self, make_norm, settings, *, points):
+        super().__init__()
+        self.hidden, self.output = nn.Linear(points, settings.dim), nn.Linear(settings.dim, points)
+        self.norm = make_norm(settings.dim, site="norm", after="hidden")
+
+    def forward(self, x):
+        """Return clean waves (B, points) for noisy ones (B, points)."""
+        return self.output(self.norm(self.hidden(x)).relu())
+'''
+TASK = '''"""Denoising: waves without their noise."""
+
+import numpy as np
+import torch
+
+from adanorm.data.examples import Batches
+from adanorm.data.waves import load_waves
+from adanorm.models import build_model
+from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+
+
+class Denoising(TrainingTask):
+    """Loss and metric are the mean squared error a point."""
+
+    def __init__(self, experiment):
+        self._experiment, self.splits, self.checksums = experiment, load_waves(experiment.data), {}
+        self.sizes = {split: len(examples) for split, examples in self.splits.items()}
+
+    def build_model(self, make_norm):
+        return build_model(self._experiment.model, make_norm, points=self._experiment.data.inputs)
+
+    def train_batches(self, epoch):
+        train = self.splits["train"]
+        return Batches(train, train.order(np.random.default_rng((self._experiment.seed, epoch))))
+
+    def loss(self, model, batch, carried=()):
+        errors = model(batch.inputs).float() - batch.targets
+        return Loss(errors.square().sum(), errors.numel())
+
+    def evaluate(self, model, split):
+        with torch.inference_mode():
+            errors = model(self.splits[split].inputs) - self.splits[split].targets
+        return Evaluation({"loss": errors.double().square().mean().item()}, [])
+'''
+CONFIGURATION = """# @package _global_
+# Waves.
+task: {name: waves, title: Waves, kind: denoising, metric: loss, goal: min}
+data:
+  {reader: waves, source: waves, inputs: 32, outputs: 32, noise: 0.5, train_size: 4096, valid_size: 256,
+   test_size: 256, batch_size: 64}
+model: {name: denoiser, dim: 64}
+training:
+  {lr: 0.001, betas: [0.9, 0.999], eps: 1.0e-8, weight_decay: 0.0, warmup_updates: 0, clip_norm: null,
+   accumulate: 1, max_epochs: 20, max_updates: null, evaluate_every: null, average: null, diverge_after: 3}
+cost: {cpu_hours: 0.01, cuda_hours: 0.01}
+"""
+SMOKE = """# @package _global_
+data: {train_size: 256}
+model: {dim: 16}
+training: {max_epochs: 4, lr: 0.01}
+"""
+METRICS = '    "denoising": KindMetrics(("loss",), ("loss",), "mean squared error"),\n'
+SECTIONS, TASKS = "src/adanorm/config/model_sections.py", "src/adanorm/tasks/__init__.py"
+IMPORT_DATA = "from adanorm.config.data_sections import Waves\n"
+IMPORT_TASK = "from adanorm.tasks.denoising import Denoising\n"
+
+# The places of CONTRIBUTING's list "A kind of task", in its order.
+PLACES: tuple[tuple[Edit, ...], ...] = (
+    (Edit("src/adanorm/metrics/table.py", METRICS, before='^    "regression": KindMetrics'),),
+    (Edit("src/adanorm/config/data_sections.py", DATA),),
+    (Edit("src/adanorm/data/waves.py", READER),),
+    (
+        Edit(SECTIONS, IMPORT_DATA, before="^from adanorm.config.sections"),
+        Edit(SECTIONS, MODEL_SECTION, before="^class TransitionParserConfig"),
+        Edit(
+            SECTIONS,
+            '    Denoiser: "adanorm.models.denoiser:Denoiser",\n',
+            before="^    TransitionParserConfig: ",
+        ),
+    ),
+    (Edit("src/adanorm/models/denoiser.py", MODEL),),
+    (
+        Edit("src/adanorm/tasks/denoising.py", TASK),
+        Edit(TASKS, IMPORT_TASK, before="^from adanorm.tasks.parsing"),
+        Edit(TASKS, '    "denoising": Denoising,\n', before='^    "parsing": '),
+    ),
+    (Edit("conf/task/waves.yaml", CONFIGURATION), Edit("conf/task_scale/waves_smoke.yaml", SMOKE)),
+)
+
+
+def make(edit: Edit, root: Path) -> None:
+    path = root / edit.file
+    text = path.read_text() if path.exists() else ""
+    if edit.before is None:
+        path.write_text(text + edit.text)
+        return
+    match = re.search(edit.before, text, re.MULTILINE)
+    assert match is not None, f"{edit.file} has no {edit.before}"
+    path.write_text(text[: match.start()] + edit.text + text[match.start() :])
+
+
+def test_a_kind_of_task_takes_the_places_that_the_contributors_are_told(copy: Path) -> None:
+    told = (PROJECT / "CONTRIBUTING.md").read_text().partition("**A kind of task**")[2].partition("\n**")[0]
+    items = re.split(r"^\d+\. ", told, flags=re.MULTILINE)[1:]
+    assert len(PLACES) == len(items) <= 7
+    for edits, item in zip(PLACES, items, strict=True):
+        for edit in edits:
+            folder = edit.file if edit.file in item else str(Path(edit.file).parent)
+            assert folder in item, f"{edit.file} is not in: {item}"
+            make(edit, copy)
+
+    norms = "layernorm,adanorm,batchnorm,weightnorm"
+    ran = in_copy(copy, "adanorm", "run", "-m", "task=waves", f"norm={norms}", "scale=smoke", "runs=runs")
+    losses = re.findall(r"^waves (\S+) smoke seed 1: test loss ([\d.]+)", ran, re.MULTILINE)
+    assert [norm for norm, _ in losses] == norms.split(",")
+    assert all(0 < float(loss) < 0.45 for _, loss in losses), "below the variance of a wave"
+    (copy / "own.yaml").write_text(
+        "title: Waves\nrows: [layernorm, adanorm]\ncolumns: [waves]\nscale: smoke\nseeds: [1]\n"
+    )
+    table = in_copy(copy, "adanorm", "study", "own.yaml", "runs=runs")
+    assert "2 runs, 2 completed before" in table
+    assert "Waves, test loss, smoke" in table
+    assert "waves" in in_copy(copy, "adanorm", "list")
+    refused = in_copy(copy, "adanorm", "run", "task=waves", "norm=instancenorm", "scale=smoke", code=2)
+    assert "its statistics are over positions" in refused

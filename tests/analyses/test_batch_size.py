@@ -42,14 +42,11 @@ def table(tmp_path: Path) -> Table:
     return Table(small, grid)
 
 
-def test_an_undefined_cell_says_so_and_has_no_runs(table: Table) -> None:
+def test_an_undefined_cell_says_so_and_has_no_runs_and_scores_are_drawn_over_the_size(table: Table) -> None:
     assert table.grid["BatchNorm, 1", "mnist"].runs == []
     assert table.ours("BatchNorm, 1", "mnist") == "undefined"
     assert "BatchNorm, 1       undefined" in table_text(table)
     assert "*undefined*: one example has no variance over the batch." in table_markdown(table)
-
-
-def test_scores_are_drawn_over_the_batch_size(table: Table) -> None:
     drawing = over_setting("norms-batch-size", table)
     assert drawing is not None
     (panel,) = drawing.figure.axes

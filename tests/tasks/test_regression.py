@@ -46,20 +46,17 @@ def test_the_splits_share_one_map_and_no_example() -> None:
     assert len({tuple(row) for row in rows.tolist()}) == 180
 
 
-def test_without_norms_the_network_is_the_product_of_its_matrices() -> None:
-    task, model = built("none", "model.layers=5")
-    inputs = task.splits["test"].inputs
-    product = torch.linalg.multi_dot([linear.get_parameter("weight").T for linear in model.linears])
-    assert product.shape == (8, 3)
-    torch.testing.assert_close(model(inputs), inputs @ product)
-
-
-def test_a_norm_follows_every_layer_but_the_last() -> None:
-    task, model = built("layernorm")
+@pytest.mark.parametrize(("norm", "layers"), [("none", 5), ("layernorm", 4)])
+def test_the_network_is_the_product_of_its_matrices_with_a_norm_after_all_but_the_last(
+    norm: str, layers: int
+) -> None:
+    task, model = built(norm, f"model.layers={layers}")
     x = inputs = task.splits["test"].inputs
-    for linear in model.linears[:-1]:
-        x = F.layer_norm(x @ linear.get_parameter("weight").T, (8,))
-    torch.testing.assert_close(model(inputs), x @ model.linears[-1].get_parameter("weight").T)
+    *weights, last = [linear.get_parameter("weight").T for linear in model.linears]
+    for weight in weights:
+        x = F.layer_norm(x @ weight, (8,)) if norm == "layernorm" else x @ weight
+    assert (len(weights), last.shape) == (layers - 1, (8, 3))
+    torch.testing.assert_close(model(inputs), x @ last)
 
 
 def test_the_loss_is_a_sum_of_squared_errors_and_the_metric_their_mean() -> None:
@@ -83,9 +80,8 @@ def test_the_initialization_keeps_the_variance_through_25_layers() -> None:
     """Torch's own divides it by three a layer: the targets would be out of reach."""
     spreads = {}
     for init in ("xavier", "default"):
-        task, model = built(
-            "none", "model.layers=25", "model.dim=256", f"model.init={init}", "data.inputs=256"
-        )
+        sizes = "model.layers=25", "model.dim=256", "data.inputs=256"
+        task, model = built("none", *sizes, f"model.init={init}")
         spreads[init] = model(task.splits["test"].inputs).std().item()
     assert 0.1 < spreads["xavier"] < 10
     assert spreads["default"] < 1e-3
