@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,19 +61,16 @@ def checks(devices: int) -> Iterator[Check]:
     if not devices:
         yield Check("resume", ("resume", "mnist", "smoke"))
         return
-    for case in CASES:
-        yield Check(f"equality: {case}", ("equality", case))
+    yield from (Check(f"equality: {case}", ("equality", case)) for case in CASES)
     yield Check("resume", ("resume", "de-en", "paper"))
-    for task in TASKS:
-        yield Check(f"speed: {task} fp32", ("speed", task, "fp32"))
+    yield from (Check(f"speed: {task} fp32", ("speed", task, "fp32")) for task in TASKS)
     several = [count for count in (2, 4, 8, 16) if count < devices] + [devices] * (devices > 1)
     if several:
         yield Check("ranks", ("ranks", "cuda", str(devices)))
         yield Check("lost process", ("lost", "cuda"))
         yield Check("all-reduce", ("allreduce",), devices)
-    for task in TASKS:
-        for precision in ("bf16", "tf32"):
-            yield Check(f"speed: {task} {precision}", ("speed", task, precision))
+    for task, precision in product(TASKS, ("bf16", "tf32")):
+        yield Check(f"speed: {task} {precision}", ("speed", task, precision))
     for count in several:
         yield Check(f"speed: en-de bf16 on {count}", ("speed", "en-de", "bf16"), count)
     norms = (sys.executable, "-m", "scripts.benchmarks.norms", "devices=cuda", "rounds=11")
@@ -137,16 +135,13 @@ def _printed(*command: str) -> list[str]:
 
 def in_words(found: Sequence[Facts]) -> list[str]:
     """Return the verdict: hours of a run at the paper's size, what limits them, and what failed."""
-    names = {
-        kind: [facts["name"] for facts in found if facts["verdict"] == kind] for kind in ("FAIL", "skipped")
-    }
     lines = [_speed(facts) for facts in found if "hours" in facts]
-    lines += [f"{kind}: {', '.join(of_kind)}" for kind, of_kind in names.items() if of_kind]
-    is_bad = bool(names["FAIL"])
-    return [
-        *lines,
-        "Do not start long runs before this is understood." if is_bad else "All that was run is well.",
-    ]
+    for verdict in ("FAIL", "skipped"):
+        names = [facts["name"] for facts in found if facts["verdict"] == verdict]
+        lines += [f"{verdict}: {', '.join(names)}"] if names else []
+    has_failed = any(facts["verdict"] == "FAIL" for facts in found)
+    bad, good = "Do not start long runs before this is understood.", "All that was run is well."
+    return [*lines, bad if has_failed else good]
 
 
 def _speed(facts: Facts) -> str:

@@ -55,10 +55,8 @@ def write(project: Path) -> None:
     for kind in ("cpu", "cuda"):
         asked = ["pip", "compile", "-q", "pyproject.toml", "--all-extras", "-c", "constraints.txt"]
         form = ["--generate-hashes", "--no-header", "--no-annotate", "--python-version", PYTHON]
-        compiled = subprocess.run(
-            [uv, *asked, *form, *choices(kind)],
-            cwd=project, env=os.environ | {"UV_NO_CONFIG": "1"}, capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+        command, environment = [uv, *asked, *form, *choices(kind)], os.environ | {"UV_NO_CONFIG": "1"}
+        compiled = subprocess.check_output(command, cwd=project, env=environment, text=True)
         head = f"# By `python -m scripts.locks`, of pyproject.toml and constraints.txt {of_what(project)}\n"
         (project / "locks" / f"{kind}.txt").write_text(head + compiled, "utf-8")
 

@@ -35,7 +35,6 @@ REPLACED = ("scale", "runs", "workers", "gpus")
 # Kept small: a smoke run has few updates.
 SMALLER = {"steps": "20", "every": "10", "probes": "2", "length": "20", "samples": "20"}
 FEWER = {"1,2,3": "1,2"}  # seeds
-SMALL_CIFAR = ["data.valid_size=20", "data.train_images=null"]
 
 
 def documented() -> list[str]:
@@ -167,7 +166,7 @@ def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.Ca
         assert dispatch(["run", *arguments]) == 0
         arguments.append(f"into={workplace / 'repeated'}")
     if "data.path=my/cifar-10-batches-bin" in arguments:
-        arguments += SMALL_CIFAR
+        arguments += ["data.valid_size=20", "data.train_images=null"]
     if command in ("translate", "parse", "sample", "compare"):
         complete_what_is_needed(command, arguments)
     assert dispatch([command, *arguments]) == 0
@@ -222,16 +221,12 @@ def test_numbers_of_a_section_of_the_results_stand_in_what_it_links(section: str
         assert any(round(value, decimals) == abs(float(number)) for value in known), number
 
 
-def ideas() -> list[list[str]]:
-    """Return the cells of the lines of the tables in docs/ideas.md: idea, module, test, command."""
-    lines = (PROJECT / "docs" / "ideas.md").read_text().splitlines()
-    rows = [[cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in lines if line[:2] == "| "]
-    return [row for row in rows if row[0] not in ("idea", "---")]
-
-
 def test_every_idea_has_the_module_the_test_and_the_command_that_its_line_names() -> None:
-    assert len(ideas()) > 40
-    for idea, module, test, command in ideas():
+    lines = (PROJECT / "docs" / "ideas.md").read_text().splitlines()
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in lines if line[:2] == "| "]
+    ideas = [row for row in rows if row[0] not in ("idea", "---")]
+    assert len(ideas) > 40
+    for idea, module, test, command in ideas:
         assert (PROJECT / "src" / "adanorm" / module).is_file(), idea
         file, _, name = test.partition("::")
         assert f"\ndef {name}(" in (PROJECT / "tests" / file).read_text(), idea

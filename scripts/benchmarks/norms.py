@@ -32,7 +32,7 @@ from scripts.benchmarks.harness import (
     take_turns,
     timed,
 )
-from scripts.pages.norms_figure import draw
+from scripts.pages.norm_guide import draw
 
 CASES = {  # what the tasks have: translation, RT, a wide encoder; on a GPU long batches
     "cpu": [(4096, 512, torch.float32), (4096, 128, torch.float32), (3500, 1024, torch.float32)],

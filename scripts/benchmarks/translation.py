@@ -101,8 +101,8 @@ def _peak(name: str, updates: int) -> float:
     if name == "ours":
         _train_ours(trainer, task, order)
     else:
-        dataset = task.corpus.splits["train"].dataset
-        FairseqSide(experiment, task, trainer.model.state_dict()).train(dataset, order)
+        other = FairseqSide(experiment, task, trainer.model.state_dict())
+        other.train(task.corpus.splits["train"].dataset, order)
     return peak_mb()
 
 

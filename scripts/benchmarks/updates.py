@@ -98,15 +98,13 @@ _start_run(sys.argv[1:], answers)
 class Child:
     """The process of one checkout, which works only when it is asked."""
 
-    def __init__(
-        self, checkout: Path, settings: list[str], folder: Path, held: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, checkout: Path, settings: list[str], folder: Path, **held: str) -> None:
         self.checkout, self._errors = checkout, folder / "errors.txt"
         folder.mkdir()
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", CHILD, *settings, f"runs={folder}"],
-                env=os.environ | _mirror() | ENVIRONMENT | {**(held or {}), "PYTHONPATH": f"{checkout}/src"},
+                env=os.environ | _mirror() | ENVIRONMENT | held | {"PYTHONPATH": f"{checkout}/src"},
                 cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip
 
@@ -147,14 +145,12 @@ def measure(options: Options) -> Iterator[Row]:
         raise ValueError(f"tasks={unknown[0]}: choose from {', '.join(SCALES)}")
     if keys["arithmetic"] not in ("", "portable"):
         raise ValueError(f"arithmetic={keys['arithmetic']}: must be portable, or nothing")
-    other = checkout_of(keys["baseline"])
+    checkouts = {"here": PROJECT, "there": checkout_of(keys["baseline"])}
     for task in tasks:
-        scale = keys["scale"] or SCALES[task]
-        settings = [f"task={task}", f"norm={keys['norm']}", f"scale={scale}", "device=cpu", "threads=1"]
-        settings.append(f"data.cache={PROJECT / 'data'}")
-        of_all = {"task": task, "norm": keys["norm"], "scale": scale, "baseline": keys["baseline"]}
-        for row in _compared({"here": PROJECT, "there": other}, settings, options):
-            yield of_all | row
+        about = {"task": task, "norm": keys["norm"], "scale": keys["scale"] or SCALES[task]}
+        settings = [*(f"{key}={value}" for key, value in about.items()), "device=cpu", "threads=1"]
+        for row in _compared(checkouts, [*settings, f"data.cache={PROJECT / 'data'}"], options):
+            yield {**about, "baseline": keys["baseline"], **row}
 
 
 def _mirror() -> dict[str, str]:
@@ -180,7 +176,7 @@ def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Optio
     with ExitStack() as stack:
         runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         children = {
-            side: stack.enter_context(Child(path, settings, runs / side, held[side]))
+            side: stack.enter_context(Child(path, settings, runs / side, **held[side]))
             for side, path in checkouts.items()
         }
         for child in children.values():

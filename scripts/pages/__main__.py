@@ -15,8 +15,7 @@ from adanorm.records.folder import shown
 from adanorm.reporting.report import read_tables
 from adanorm.verdicts.claims import claim_results
 from scripts.pages.metadata import croissants, ro_crate
-from scripts.pages.norm_guide import GUIDE, guide
-from scripts.pages.norms_figure import draw
+from scripts.pages.norm_guide import GUIDE, draw, guide
 from scripts.pages.readme import README, readme
 from scripts.pages.reproducibility_report import reproducibility_report
 

@@ -63,13 +63,9 @@ def croissant(name: str, source: Source) -> dict[str, Any]:
 def _file_object(file: File) -> dict[str, Any]:
     kind, _, checksum = (file.checksum or "").partition(":")
     suffix = next((ending for ending in TYPES if file.name.endswith(ending)), "")
-    described: dict[str, Any] = {
-        "@type": "cr:FileObject",
-        "@id": file.name,
-        "name": file.name,
-        "contentUrl": file.addresses[0].partition("#")[0],
-        "encodingFormat": TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "text/plain",
-    }
+    described: dict[str, Any] = {"@type": "cr:FileObject", "@id": file.name, "name": file.name}
+    described["contentUrl"] = file.addresses[0].partition("#")[0]
+    described["encodingFormat"] = TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "text/plain"
     if file.size is not None:
         described["contentSize"] = f"{file.size} B"
     if kind in ("sha256", "md5"):

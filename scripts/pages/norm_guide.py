@@ -1,4 +1,4 @@
-"""The generated lines of docs/norms.md: what each norm is invariant to, costs and scored here."""
+"""The generated lines of docs/norms.md: what each norm is invariant to, costs and scored; its costs drawn."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from statistics import fmean
 from adanorm.analyses.cell import unchanged_with
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
+from adanorm.config.titles import title
+from adanorm.files import write_whole
+from adanorm.reporting.figures.style import Handle, NamedFigure, figure_style, legend_below, panels, svg
 from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.cell import Evidence, variance_of
@@ -19,6 +22,8 @@ from adanorm.verdicts.preregistration import preregistration
 
 GUIDE = PROJECT / "docs" / "norms.md"
 BASELINE = "layernorm"
+COLORS = {"": "#0072B2", "to_eager": "#56B4E9", "to_authors": "#999999"}
+SIDES = {"": "as used", "to_eager": "eager", "to_authors": "as published"}
 MARKED = re.compile(r"(<!-- facts: (\S+) -->\n).*?(<!-- /facts -->)", re.DOTALL)
 
 
@@ -46,9 +51,8 @@ def update_norm_guide(
 
 def _times(path: Path) -> dict[str, str]:
     """Return one line per norm on its time beside LayerNorm's, from the bench's CSV."""
-    rows = list(csv.DictReader(path.read_text("utf-8").splitlines())) if path.exists() else []
     cases: dict[str, list[str]] = {}
-    for row in rows:
+    for row in _rows(path) if path.exists() else ():
         ratio = f"{float(row['to_layernorm']):.2f} at ({row['rows']}, {row['features']})"
         team = row.get("threads", "1")
         cases.setdefault(row["norm"], []).append(ratio if team == "1" else f"{ratio} with {team} threads")
@@ -103,3 +107,40 @@ def guide(tables: Mapping[str, Table]) -> str:
     analysis = load_analysis("invariance")
     unseen = unchanged_with(analysis, analysis_grid(analysis))
     return update_norm_guide(GUIDE.read_text("utf-8"), shown, costs=costs, invariances=unseen)
+
+
+@figure_style()
+def draw(costs: Path) -> None:
+    """Write an SVG beside norms.csv: one panel per shape, in multiples of LayerNorm's time."""
+    rows = _rows(costs)
+    cases = list(dict.fromkeys(map(_case, rows)))
+    name = "adanorm" if any(row["norm"] == "adanorm" for row in rows) else rows[0]["norm"]
+    times = [float(row["to_layernorm"]) for row in rows if row["norm"] == name]
+    message = f"{title(name)} takes {min(times):.2f} to {max(times):.2f} times as long as torch's LayerNorm"
+    handles: dict[str, Handle] = {}
+    figure, grid = panels(len(cases), 2.7, message, across=2, sharey=True)
+    for panel, case in zip(grid, cases, strict=True):
+        of_case = [row for row in rows if _case(row) == case]
+        for shift, (side, label) in zip((-0.27, 0, 0.27), SIDES.items(), strict=True):
+            heights = {
+                at + shift: float(row["to_layernorm"]) / (float(row[side]) if side else 1)
+                for at, row in enumerate(of_case)
+                if not side or row.get(side)
+            }
+            if heights:
+                handles[label] = panel.bar([*heights], [*heights.values()], 0.25, color=COLORS[side])[0]
+        panel.set_xticks(range(len(of_case)), [row["norm"] for row in of_case], rotation=90, fontsize=6)
+        panel.axhline(1, color="black", linewidth=0.8)
+        panel.set(yscale="log", title=case, ylabel="time : torch's LayerNorm")
+        panel.yaxis.set_major_formatter("{x:g}")
+    legend_below(figure, handles)
+    write_whole(costs.with_suffix(".svg"), svg(NamedFigure("norms", message, figure)).encode())
+
+
+def _case(row: dict[str, str]) -> str:
+    threads = f"{row['threads']} thread{'' if row['threads'] == '1' else 's'}"
+    return f"{row['device']}, {threads}\n({row['rows']}, {row['features']}) {row['dtype']}"
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text("utf-8").splitlines()))

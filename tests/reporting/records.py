@@ -42,10 +42,11 @@ def record(
     `counted` of each test example makes its outputs and its test scores. `tests` are the test scores of its
     evaluations, where they are on record.
     """
+    folder = run.folder()
+    folder.mkdir(parents=True, exist_ok=True)
     if counted:
         examples = [str(rows) for rows in zip(*counted.values(), strict=True)]
-        run.folder().mkdir(parents=True, exist_ok=True)
-        RunFolder(run.folder()).write_outputs(examples, counted)
+        RunFolder(folder).write_outputs(examples, counted)
         result["test"] = {metric: score_of(metric, np.array(of)) for metric, of in counted.items()}
     facts: dict[str, Any] = {"schema": 1, "status": "done", "task": run.task.name, "norm": run.norm.name}
     facts |= {"scale": run.scale, "seed": run.seed, "precision": run.precision, "own_data": run.own_data}
@@ -63,8 +64,6 @@ def record(
         steps = written[-1]["update"]
         facts |= {"valid": valid, "test": test, "best_step": steps, "steps": steps}
         result = {key: value for key, value in result.items() if key not in ("valid", "test")}
-    folder = run.folder()
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in written))
     if tests:
         pairs = zip(written, tests, strict=True)

@@ -209,14 +209,12 @@ def test_the_csv_holds_every_cell_unrounded_with_the_seeds_of_its_scores(table: 
     record(table.grid["adanorm", "enwik8"].runs[0], rows=curve, test={"bpc": 1.0})
     rows = {(row["task"], row["norm"]): row for row in of_csv(Table(table.study, table.grid))}
     assert len(rows) == 2 * 8
-    mnist = rows["mnist", "layernorm"]
-    assert (mnist["scores"], mnist["mean"], mnist["paper"]) == ("99.1000 99.2000 99.3000", "99.2000", "99.13")
-    assert (mnist["seeds"], mnist["unlearned"], mnist["baseline"]) == ("1 2 3", "", "11.3500")
-    assert mnist["verdict"].startswith("consistent (")
-    other = rows["mnist", "adanorm"]
-    assert (other["seeds"], other["scores"], other["failed"]) == ("2 3", "99.3000 99.3000", "1")
-    valid = rows["enwik8", "adanorm"]
-    assert (valid["valid_best"], valid["valid_level"]) == ("1.0000", "1.0500")
+    mnist = {"scores": "99.1000 99.2000 99.3000", "mean": "99.2000", "paper": "99.13", "seeds": "1 2 3"}
+    assert (mnist | {"unlearned": "", "baseline": "11.3500"}).items() < rows["mnist", "layernorm"].items()
+    assert rows["mnist", "layernorm"]["verdict"].startswith("consistent (")
+    failed = {"seeds": "2 3", "scores": "99.3000 99.3000", "failed": "1"}
+    assert failed.items() < rows["mnist", "adanorm"].items()
+    assert {"valid_best": "1.0000", "valid_level": "1.0500"}.items() < rows["enwik8", "adanorm"].items()
     assert "| AdaNorm | 1.00, 1.05 |" in table_markdown(Table(table.study, table.grid))
 
 
@@ -235,8 +233,7 @@ def test_quoted_and_unconfirmed_numbers_of_the_paper_get_no_verdict(tmp_path: Pa
     quoting = scored("ptb-sample", tmp_path, {("layernorm", "ptb"): (85.0, 86.0, 87.0)})
     text = table_markdown(quoting)
     assert "| LayerNorm | 86.00 ± 1.00 |\n| · paper | 89.12 |" in text
-    assert "verdict" not in text
-    assert "a training set ten times larger" in text
+    assert ("verdict" in text, "a training set ten times larger" in text) == (False, True)
     assert "LayerNorm          86.00 ± 1.00             paper 89.12" in table_text(quoting)
     assert {row["verdict"] for row in of_csv(quoting)} == {""}
 
@@ -308,11 +305,9 @@ def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -
     assert "training.lr=0.0003, training.lr=0.001, training.lr=0.003. Shown is the best" in text
     (row,) = of_csv(whole)
     assert (row["chosen"], row["mean"]) == ("lr=0.001", "60.0000")
-    assert text.split("setting that was tried\n\n")[1].splitlines()[2:5] == [
-        "| AdaNorm | training.lr=0.0003 | 70.50 |",
-        "| AdaNorm | training.lr=0.001 | **72.50** |",
-        "| AdaNorm | training.lr=0.003 | 80.00, 1 diverged |",
-    ]
+    tried = text.split("setting that was tried\n\n")[1].splitlines()[2:5]
+    scores = {"0.0003": "70.50", "0.001": "**72.50**", "0.003": "80.00, 1 diverged"}
+    assert tried == [f"| AdaNorm | training.lr={lr} | {score} |" for lr, score in scores.items()]
     page = report_page({"fair": whole}, ())
     assert "5 runs done, 1 diverged" in page, "those of settings that were not chosen are on record too"
     assert len(re.findall(r'<td[^>]*><a( class="best")? href="#runs-', page)) == 1 + 3
@@ -333,9 +328,11 @@ def test_a_task_the_paper_has_no_number_of_fits_into_every_table(tmp_path: Path)
     assert table.ours("layernorm", "gaussian") == "0.0302 ± 0.0001"
     assert table.improvement("layernorm", "adanorm", "gaussian") == ("+0.0201", "-")  # less is better
     assert table.verdict("adanorm", "gaussian") == table.paper("adanorm", "gaussian") == ""
-    text = table_markdown(table)
-    assert "| Model | Gaussian (loss) | CIFAR-10 (accuracy) |" in text
-    assert "| AdaNorm | **0.0101 ± 0.0000** | - |" in text
+    text, rows = (
+        table_markdown(table),
+        ("Model | Gaussian (loss) | CIFAR-10", "AdaNorm | **0.0101 ± 0.0000** | -"),
+    )
+    assert all(f"| {row} " in text for row in rows)
 
 
 def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) -> None:

@@ -33,8 +33,7 @@ from scripts.benchmarks.harness import (
     write,
 )
 from scripts.command_line import parse_keys
-from scripts.pages.norm_guide import update_norm_guide
-from scripts.pages.norms_figure import draw
+from scripts.pages.norm_guide import draw, update_norm_guide
 
 BENCH = PROJECT / "results" / "bench"
 

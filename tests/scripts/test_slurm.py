@@ -36,12 +36,10 @@ def submitted(name: str, folder: Path, *arguments: str, srun: str) -> subprocess
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_job_is_bash_that_says_how_to_submit_it_and_can_be_requeued(name: str) -> None:
-    path = PROJECT / "scripts" / "slurm" / f"{name}.sbatch"
-    subprocess.run(["bash", "-n", str(path)], check=True)
-    text = path.read_text()
-    assert f"scripts/slurm/{name}.sbatch" in text.partition("#SBATCH")[0]
-    assert "\n#SBATCH --requeue\n" in text
+def test_a_job_says_how_to_submit_it_and_can_be_requeued(name: str) -> None:
+    head, _, settings = (PROJECT / "scripts" / "slurm" / f"{name}.sbatch").read_text().partition("#SBATCH")
+    assert f"scripts/slurm/{name}.sbatch" in head
+    assert "\n#SBATCH --requeue\n" in settings
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -57,7 +57,7 @@ def report_page(
         counts={status: counts[status] for status in STATUSES},
         judgements=[(result, _figure_of(result, figures or {})) for result in judgements],
         answers=answers,
-        columns=columns,
+        columns=[*map(reproducibility.row, columns)],
         figures=figures or {},
         groups=groups,
         tables=begun,
@@ -94,13 +94,10 @@ class RunGroups:
                 for candidate in (tried.candidate for tried in by_task.values()):
                     self._add(table, row, cell(candidate.runs, metric=table.metric), candidate.overrides)
 
-    def anchor(self, folders: Iterable[Path]) -> str | None:
-        """Return the anchor of the group of some runs, by their folders; None where none has ended."""
-        return next((self._anchors[folder] for folder in folders if folder in self._anchors), None)
-
     def of_runs(self, runs: Iterable[Experiment]) -> str | None:
         """Return the anchor of the group of some runs; None where none has ended."""
-        return self.anchor(run.folder() for run in runs)
+        anchors = (self._anchors.get(run.folder()) for run in runs)
+        return next(filter(None, anchors), None)
 
     def _add(self, table: Table, row: str, runs: Cell, line: Sequence[str]) -> None:
         if not runs.folders or runs.folders[0] in self._anchors:

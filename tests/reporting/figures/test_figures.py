@@ -29,9 +29,7 @@ from adanorm.verdicts.preregistration import Claim
 from tests.reporting.records import record, said, score, scored, seal
 
 Cells = dict[str, list[Experiment]]
-ADANORM = Claim(
-    id="a", text="AdaNorm is better.", source="", better="adanorm", worse="layernorm", tasks=["mnist"]
-)
+ADANORM = Claim(id="a", text="", source="", better="adanorm", worse="layernorm", tasks=["mnist"])
 
 
 def xs(line: Any) -> list[float]:
@@ -114,9 +112,8 @@ def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -
     assert "not of the paper's data" in drawing.caption
 
 
-@pytest.mark.parametrize(
-    ("start", "is_steep"), [((5.0, 4.0), True), ((2.9, 2.8), False), ((5.0,), False)]
-)  # the last has nine evaluations
+# The last has nine evaluations.
+@pytest.mark.parametrize(("start", "is_steep"), [((5.0, 4.0), True), ((2.9, 2.8), False), ((5.0,), False)])
 def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     tmp_path: Path, start: tuple[float, ...], is_steep: bool
 ) -> None:
@@ -141,8 +138,7 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
     assert xs(whisker) == pytest.approx(own)
     assert [*xs(mean), *xs(paper), *xs(other)] == pytest.approx([75.2, 77.21, 77.5])
     assert ys(paper)[0] < ys(mean)[0] < ys(paper)[0] + 1, "above the mean, which it does not hide"
-    (seeds,) = panel.collections
-    assert [x for x, _ in np.asarray(seeds.get_offsets())] == [75.0, 75.1, 75.5]
+    assert [x for x, _ in np.asarray(panel.collections[0].get_offsets())] == [75.0, 75.1, 75.5]
     assert [text.get_text() for text in panel.texts] == ["diverges (1/2)"]
     assert "Not run yet: En-De, De-En" in drawing.caption
     mini = drawn(norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid)))

@@ -38,12 +38,9 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
     lines += markdown_table(VERDICT_COLUMNS, map(_verdict_row, judgements))
     lines += ["", "## How to read the tables", "", how_to_read("Claims"), ""]
-    lines += [
-        "## The paper's own table, tested as the paper's claims",
-        "",
-        how_to_read("The paper's own table"),
-    ]
-    lines += ["", *markdown_table(OWN_COLUMNS, map(_own_row, claims_of_the_paper()))]
+    own_table = "The paper's own table"
+    lines += [f"## {own_table}, tested as the paper's claims", "", how_to_read(own_table), ""]
+    lines += markdown_table(OWN_COLUMNS, map(_own_row, claims_of_the_paper()))
     for result in judgements:
         if result.run:
             lead = f"{result.claim.source}. Scale {result.scale}: {claim_sentence(result)}"

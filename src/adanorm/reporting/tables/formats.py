@@ -87,11 +87,8 @@ def validation_table(table: Table) -> list[list[str]]:
             if scores := table.validation(norm, task):
                 metric = METRICS[cell.runs[0].task.selection_metric]
                 shown.setdefault(task, {})[norm] = ", ".join(map(metric.text, scores))
-    body = [
-        [title(norm), *(of.get(norm, "-") for of in shown.values())]
-        for norm in table.study.rows
-        if any(norm in of for of in shown.values())
-    ]
+    norms = [norm for norm in table.study.rows if any(norm in of for of in shown.values())]
+    body = [[title(norm), *(of.get(norm, "-") for of in shown.values())] for norm in norms]
     return [["Model", *(validation_label(table, task) for task in shown)], *body] if body else []
 
 
@@ -128,11 +125,9 @@ CSV_HEADER = (
 
 def table_csv(table: Table) -> str:
     """Return the table as CSV: one line per cell, unrounded."""
-    rows = {address: _csv_row(table, *address) for address in table.cells}
-    if not table.study.tries:
-        return csv_text(CSV_HEADER, rows.values())
-    chosen = ([*row, table.chosen.get(address, "")] for address, row in rows.items())
-    return csv_text([*CSV_HEADER, "chosen"], chosen)
+    header = [*CSV_HEADER, "chosen"] if table.study.tries else CSV_HEADER
+    rows = ([*_csv_row(table, *address), table.chosen.get(address, "")] for address in table.cells)
+    return csv_text(header, (row[: len(header)] for row in rows))
 
 
 def _csv_row(table: Table, norm: str, task: str) -> list[str]:
@@ -173,9 +168,8 @@ def table_text(table: Table) -> str:
     for task in shown:
         lines.append(f"{table.column_title(task)}, test {table.metric_of(task).label}, {study.scale}")
         for norm in study.rows:
-            paper = table.paper(norm, task)
+            paper, label = table.paper(norm, task), title(norm)
             quoted = f"paper {paper:<7} {table.verdict(norm, task)}" if paper else ""
-            label = title(norm)
             if len(label) > LABEL:  # on lines of its own
                 lines += textwrap.wrap(label, WIDTH, initial_indent="  ", subsequent_indent="    ")
                 label = ""

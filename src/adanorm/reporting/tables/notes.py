@@ -32,12 +32,11 @@ def notes(table: Table) -> list[str]:
 
 def _convergence(table: Table) -> list[str]:
     """Return how far the runs of scale small had converged, and which had not."""
-    largest = {
-        f"{_name(task)} {_name(label)}": max(falls)
-        for (label, task), cell in table.cells.items()
-        if cell and (falls := [fall for run in cell.runs if (fall := last_fall(run)) is not None])
-    }
-    if table.study.scale != "small" or not largest:
+    largest: dict[str, float] = {}
+    for (label, task), cell in table.cells.items() if table.study.scale == "small" else ():
+        if falls := [fall for run in (cell.runs if cell else ()) if (fall := last_fall(run)) is not None]:
+            largest[f"{_name(task)} {_name(label)}"] = max(falls)
+    if not largest:
         return []
     text = f"Over the last tenth of a run its validation loss fell by {max(largest.values()):.1%} at most."
     if falling := [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from adanorm.config.titles import title
 from adanorm.reporting.text import csv_text, how_to_read, markdown_table
@@ -18,16 +18,12 @@ def reproducibility_markdown(columns: Sequence[Agreement]) -> str:
     """Return the measures in Markdown, one row per column of the paper."""
     body = ["No task has runs of three norms at the paper's scale."]
     if columns:
-        body = [*markdown_table(COLUMNS, rows(columns)), "", how_to_read("Reproducibility")]
+        body = [*markdown_table(COLUMNS, map(row, columns)), "", how_to_read("Reproducibility")]
     return "\n".join(["# How reproducible the paper is", "", *body, ""])
 
 
-def rows(columns: Iterable[Agreement]) -> list[list[str]]:
-    """Return the measures of each column, with one text for each of COLUMNS."""
-    return [*map(_row, columns)]
-
-
-def _row(column: Agreement) -> list[str]:
+def row(column: Agreement) -> list[str]:
+    """Return the measures of a column, with one text for each of COLUMNS."""
     own, share = column.own_upheld, 100 * column.upheld / max(1, column.ordered)
     return [
         title(column.task) if column.task else "all",
