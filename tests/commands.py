@@ -184,9 +184,8 @@ def serve(door: socket.socket, owner: int) -> None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             if (pid := os.fork()) == 0:
                 os.setsid()
-                signal.signal(
-                    signal.SIGINT, signal.default_int_handler
-                )  # a shell's background jobs ignore it
+                # A shell's background jobs ignore it.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 connection.send(str(os.getpid()).encode())
                 os.close(owner)
                 for other in (door, connection):

@@ -38,14 +38,8 @@ runpy.run_module("adanorm", run_name="__main__")
 def test_what_ends_a_command_early_is_no_traceback(arguments: list[str], code: int, said: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    start = [sys.executable, *arguments]
+    done = subprocess.run(start, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     os.close(writer)
     assert (done.returncode, done.stderr) == (code, said)
 

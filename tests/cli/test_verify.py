@@ -15,9 +15,7 @@ def test_a_run_made_here_is_reproduced_to_the_bit_in_a_folder_of_its_own(
     records, into = tmp_path / "records", tmp_path / "repeated"
     assert command("run", *RUN, "seed=2", f"runs={records}").returncode == 0
     before = {path: path.read_bytes() for path in records.rglob("*") if path.is_file()}
-    done = command(
-        "verify", "task=gaussian", "norm=adanorm", "scale=smoke", f"runs={records}", f"into={into}"
-    )
+    done = command("verify", *RUN, f"runs={records}", f"into={into}")
     assert done.returncode == 0, done.stderr
     assert "gaussian adanorm smoke, seed 2: test" in done.stdout, "the only seed on record"
     assert "reproduced to the bit\ncomputed alike\n" in done.stdout
