@@ -64,13 +64,10 @@ def continued(
     length: int,
     temperature: float,
     top_k: int,
-    reading: Mapping[str, Any],
+    reading: Mapping[str, Any],  # what the model is told beside the bytes and its memory
     generator: torch.Generator,
 ) -> bytes:
-    """Return the prompt with `length` bytes drawn after it, each from the `top_k` likeliest (0: all).
-
-    `reading` is what the model is told beside the bytes and its memory.
-    """
+    """Return the prompt with `length` bytes drawn after it, each from the `top_k` likeliest (0: all)."""
     device = next(model.parameters()).device
     made = bytearray(prompt)
     remembered: list[Tensor] = []

@@ -127,11 +127,7 @@ def most_seeds(arguments: Arguments) -> int | None:
 
 
 def claimed_rows(study: Study, grid: StudyGrid, runs: str | None) -> dict[tuple[str, str], str]:
-    """Return the rows of a study whose runs are read by claims, by task and norm.
-
-    Those with the settings of their task and norm as they come. Raises ValueError where no claim
-    compares two of them.
-    """
+    """Return the rows of a study that claims read, by task and norm: those with settings as they come."""
     rows: dict[tuple[str, str], str] = {}
     for (row, task), plan in grid.items():
         norm = study.rows[row].norm

@@ -26,10 +26,7 @@ IN_SECTIONS = ("norm", "logger")  # groups whose files are a section; those of o
 
 
 def compose_experiment(overrides: Sequence[str]) -> Experiment:
-    """Return the experiment of these overrides, each `key=value` in Hydra's syntax.
-
-    Raises ValueError, in one line, for an unknown choice or key and for a value out of range.
-    """
+    """Return the experiment of overrides in Hydra's syntax; ValueError, in one line, for any mistake."""
     prepared = prepare_overrides(overrides)
     return parse_experiment(_composed(prepared), _of_choices(_chosen(prepared)))
 
@@ -184,10 +181,7 @@ def parse_experiment(values: Values, chosen: Values | None = None) -> Experiment
 
 
 def as_dry_run(values: Values) -> None:
-    """Change values in place into those of a dry run: `values["updates"]` updates on made-up data.
-
-    Model, batches and vocabularies keep their sizes. Raises ValueError for more updates than there are data.
-    """
+    """Change values in place into a dry run's, few updates on made-up data; the model's sizes stay."""
     updates, data, training = values["updates"], values["data"], values["training"]
     if isinstance(updates, int) and updates > MOST_UPDATES:
         raise ValueError(f"updates={updates}: a dry run has at most {MOST_UPDATES}")

@@ -12,10 +12,7 @@ UNION = ("bool", "int", "float", "str")  # the types that a value may be tried a
 
 
 def one_line(error: Exception, known: Iterable[str] = ()) -> str:
-    """Return an error of Hydra, OmegaConf or our own as one line that names the thing.
-
-    Of the `known` keys those like an unknown one are suggested.
-    """
+    """Return any error as one line that names the thing and suggests those of the `known` keys like it."""
     if missing := getattr(error, "missing_cfg_file", None):
         return f"no configuration {missing}: choose from {', '.join(getattr(error, 'options', None) or [])}"
     # Hydra's errors wrap what was wrong; ours say it better than the errors that caused them.

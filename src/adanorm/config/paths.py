@@ -22,10 +22,7 @@ DRY_RUNS = PROJECT / "outputs" / "dry-runs"
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra of the package from where the package itself came.
-
-    There is no package of this name on the index.
-    """
+    """Return the command that installs an extra from where the package came: no index has it."""
     if IS_CHECKOUT:
         return f"{sys.executable} -m pip install '{PROJECT}[{extra}]'"
     origin = json.loads(distribution("adanorm").read_text("direct_url.json") or '{"url": "FOLDER"}')
