@@ -10,7 +10,6 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import RecurrentConfig, ResidualConfig
 from adanorm.config.paths import choices
 
-MADE_UP = ("synthetic", FULL_SIZE)  # sources of data that are drawn
 NUMERICS = (  # norms that have released numerics too
     "layernorm", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm", "gradnorm",
     "grad-only", "grad-mean", "grad-variance",
@@ -49,7 +48,7 @@ def _reads_text(run: Experiment) -> bool:
 def _lacks_validation_pairs(run: Experiment) -> bool:
     data = run.data
     is_given = not isinstance(data, ParallelConfig) or data.path is not None or data.train
-    return not (is_given or data.source in MADE_UP)
+    return not (is_given or data.source in ("synthetic", FULL_SIZE))
 
 
 def _has_own_trees(run: Experiment) -> bool:
