@@ -1,13 +1,19 @@
+"""Before a scorecard's runs: the columns that a budget has room for, and the norms that compute the same."""
+
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from adanorm.config.sections import NormConfig
+from adanorm.norms import NORMS
 from adanorm.scorecards.columns import START_SECONDS, budget_seconds, choose_columns
+from adanorm.scorecards.observed import computed_alike, norm_configs
 from adanorm.verdicts.preregistration import preregistration
 
-NORMS = ("rmsnorm", "layernorm", "adanorm")
+THREE = ("rmsnorm", "layernorm", "adanorm")
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10min", 600), ("1.5h", 5400), ("2d", 172800)])
@@ -23,8 +29,8 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("budget", [40.0, 300.0, 600.0, 7200.0, 86400.0])
 def test_the_planned_seeds_of_what_is_chosen_fit_the_budget(budget: float) -> None:
-    chosen = choose_columns(NORMS, budget=budget, workers=2)[0]
-    runs = preregistration().stopping.planned * len(NORMS)
+    chosen = choose_columns(THREE, budget=budget, workers=2)[0]
+    runs = preregistration().stopping.planned * len(THREE)
     assert sum(runs * (3600 * column.hours + START_SECONDS) / 2 for column in chosen) <= budget
     tasks = [column.task for column in chosen]
     assert len({*tasks}) == len(tasks)
@@ -43,7 +49,7 @@ def test_a_task_whose_data_are_not_here_names_the_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("ADANORM_MIRROR", str(tmp_path))
-    lines = choose_columns(NORMS, budget=1e9, workers=2)[1]
+    lines = choose_columns(THREE, budget=1e9, workers=2)[1]
     command = "`adanorm data task=en-de scale=mini` gets them"
     assert f"En-De, scale mini: data are not here; {command}" in lines
 
@@ -52,4 +58,28 @@ def test_a_budget_too_small_for_anything_is_refused_with_what_it_takes() -> None
     with pytest.raises(
         ValueError, match=r"budget=5 s: too small; the planned seeds of 3 norms on \w+.* take about 39 s"
     ):
-        choose_columns(NORMS, budget=5.0, workers=2)
+        choose_columns(THREE, budget=5.0, workers=2)
+
+
+IN_LAYERS = ("weightnorm",)  # at their site they do nothing
+# topk at its own sigma cuts one feature, to its own value, of fewer than 400: it is layernorm here.
+
+
+@cache
+def ours() -> dict[str, NormConfig]:
+    return norm_configs(list(NORMS))
+
+
+@pytest.mark.parametrize("norm", [norm for norm in NORMS if norm not in (*IN_LAYERS, "topk")])
+def test_a_norm_of_the_suite_is_like_itself_alone(norm: str) -> None:
+    others = [norm, "none", "layernorm", "layernorm-simple", "adanorm", "rmsnorm", "batchnorm"]
+    assert computed_alike(ours()[norm], {other: ours()[other] for other in others}) == [norm]
+
+
+@pytest.mark.parametrize(
+    ("own", "alike"),
+    [("Renamed", ["adanorm"]), ("WrittenOut", ["layernorm", "topk"]), ("OtherEps", []), ("NoGain", [])],
+)
+def test_a_norm_under_another_name_is_known_by_what_it_computes(own: str, alike: list[str]) -> None:
+    path = f"tests.scorecards.norms:{own}"
+    assert computed_alike(norm_configs([path])[path], ours()) == alike
