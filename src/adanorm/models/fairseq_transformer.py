@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from functools import cache, partial
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -154,15 +154,11 @@ def place_norms(model: Any, position: str, post_layers: int | None) -> None:
 
 
 def _scale(layer: Any, skip_scale: float, gain: float) -> None:
-    layer.residual_connection = partial(_scaled_sum, skip_scale)
+    """Scale what is carried past a layer's branches, and draw its weights as DeepNorm has them."""
+    layer.residual_connection = lambda x, residual: skip_scale * residual + x
     for name, module in layer.named_modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_normal_(module.weight, 1.0 if name.endswith(("q_proj", "k_proj")) else gain)
-
-
-def _scaled_sum(skip_scale: float, x: Tensor, residual: Tensor) -> Tensor:
-    """Return fairseq's residual sum, with what is carried past a branch scaled."""
-    return skip_scale * residual + x
 
 
 def replace_modules(model: nn.Module) -> None:

@@ -53,7 +53,8 @@ class TransitionParser(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return logits (B, actions) of features (B, F), ids of words, tags and labels."""
-        x = self._embedded_once(features) if features.device.type == "cpu" else self._embedded(features)
+        is_on_cpu = features.device.type == "cpu"
+        x = self._products(features) if is_on_cpu else self.linears[0](self.embedding(features).flatten(1))
         for index, norm in enumerate(self.norms):
             x = self.linears[index](x) if index else x
             x = self._activation(x if self.position == "post" else norm(x))
@@ -65,13 +66,8 @@ class TransitionParser(nn.Module):
         logits: Tensor = self.output(x)
         return logits
 
-    def _embedded(self, features: Tensor) -> Tensor:
-        """Return the first layer's sums (B, H) of the concatenated embeddings."""
-        sums: Tensor = self.linears[0](self.embedding(features).flatten(1))
-        return sums
-
-    def _embedded_once(self, features: Tensor) -> Tensor:
-        """Return the same, multiplying what a feature has in common in a batch once.
+    def _products(self, features: Tensor) -> Tensor:
+        """Return the first layer's sums (B, H), multiplying what a feature has in common in a batch once.
 
         Chen and Manning's pre-computation (2014, section 3.2), of what the batch holds: of 1,024
         states about one in nine (feature, id) pairs is distinct.

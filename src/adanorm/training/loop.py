@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from adanorm.config.sections import TrainingConfig
 from adanorm.data.examples import Movable
-from adanorm.tasks.base import Batches, Evaluation, Loss, TrainingTask
+from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
 from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, share, ties_rows, wrap
 from adanorm.training.optimizer import learning_rate, make_optimizer
@@ -89,18 +89,15 @@ class Trainer:
 
     def batches(self) -> Generator[list[Movable], None, None]:
         """Yield what this process computes of each update from where the run is, without end."""
+        world, count, size = self.context.world, self.context.batches_ahead, self.settings.accumulate
+        whole = not self._divides
         while True:
             batches = self.task.train_batches(self.state.epoch)
             self._updates_an_epoch = updates_per_epoch(self.settings, len(batches))
-            yield from self._from_position(batches)
-
-    def _from_position(self, batches: Batches) -> Iterator[list[Movable]]:
-        """Yield what this process computes of each update that this epoch still has."""
-        indices, size = range(len(batches)), self.settings.accumulate
-        starts = indices[self.state.position * size :: size]
-        whole, world, count = not self._divides, self.context.world, self.context.batches_ahead
-        parts = (share(batches, indices[start : start + size], world, whole=whole) for start in starts)
-        yield from ahead(parts, pinned, count=count) if count else parts
+            indices = range(len(batches))
+            starts = indices[self.state.position * size :: size]
+            parts = (share(batches, indices[start : start + size], world, whole=whole) for start in starts)
+            yield from ahead(parts, pinned, count=count) if count else parts
 
     def update(self, micro_batches: list[Movable]) -> Loss:
         """Do one update on the sum of these batches' losses, and return it as this process sees it."""
