@@ -93,10 +93,7 @@ class NormFactory:
     trial: Norm
 
     def __call__(self, dim: int | tuple[int, ...], *, site: str) -> Norm:
-        """Return the norm of `dim` features for the named site, mapping (..., dim) to itself.
-
-        Sizes of several axes are for norms that declare `takes_axes`.
-        """
+        """Return the norm for the named site; several axes' sizes are for norms that declare `takes_axes`."""
         return self.cls(dim, **self.settings)
 
 
