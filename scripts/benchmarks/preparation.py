@@ -103,8 +103,7 @@ def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
         process.join(SECONDS)
     if process.exitcode != 0:
         raise ValueError(f"the preparation ended with code {process.exitcode}")
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    cpu = sum(os.times()[2:4]) - sum(before[2:4])  # of the children, for the user and in the system
     return float((cache / "seconds").read_text()), shared, resident, cpu
 
 

@@ -45,15 +45,9 @@ def _compared(
     }
     found = take_turns(passes, rounds, warm_up=2)
     for side in passes:
-        yield {
-            "cell": cell,
-            "streams": streams,
-            "features": features,
-            "device": described(device)["device"],
-            "side": side,
-            "step_us": round(1e6 * found.median(side) / steps, 1),
-            "throughput_to_none": found.ratio("none", side),
-        }
+        row = {"cell": cell, "streams": streams, "features": features, "device": described(device)["device"]}
+        step = round(1e6 * found.median(side) / steps, 1)
+        yield {**row, "side": side, "step_us": step, "throughput_to_none": found.ratio("none", side)}
 
 
 def _pass(layer: nn.Module, forward: Forward, x: Tensor) -> None:

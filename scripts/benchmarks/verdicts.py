@@ -70,11 +70,8 @@ def _own(variance: TaskVariance, first: str, second: str) -> Spread | None:
     return Spread(sd, len(gaps) - 1) if sd > 0 else None
 
 
-METHODS: dict[str, Callable[[TaskVariance, str, str], Spread | None]] = {
-    "moderated": TaskVariance.of_difference,
-    "pooled": _pooled,
-    "own": _own,
-}
+Method = Callable[[TaskVariance, str, str], Spread | None]
+METHODS: dict[str, Method] = {"moderated": TaskVariance.of_difference, "pooled": _pooled, "own": _own}
 
 
 def fixed_plan(noise: Noise, seeds: int, *, draws: int, seed: int = 0) -> dict[str, dict[str, float]]:
@@ -98,12 +95,9 @@ def fixed_plan(noise: Noise, seeds: int, *, draws: int, seed: int = 0) -> dict[s
         error, df = spreads[..., 0] / seeds**0.5, spreads[..., 1]
         covered = np.abs(gaps) <= t.isf(0.025, df) * error + 1e-9
         equivalent = np.abs(gaps + margin) + t.isf(0.05, df) * error < margin
-        found[name] = {
-            "coverage": round(float(covered.mean()), 4),
-            "worst_pair": round(float(covered.mean(0).min()), 4),
-            "size": round(1 - float(covered.mean()), 4),
-            "false_equivalent": round(float(equivalent.mean()), 4),
-        }
+        shares = {"coverage": covered.mean(), "worst_pair": covered.mean(0).min(), "size": 1 - covered.mean()}
+        shares["false_equivalent"] = equivalent.mean()
+        found[name] = {key: round(float(share), 4) for key, share in shares.items()}
     return found
 
 

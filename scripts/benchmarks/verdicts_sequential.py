@@ -120,20 +120,18 @@ def sequential_plan(
     seeds = np.where(ended, np.array(plan.looks)[last[1]], plan.looks[-1])
     equivalent = ended & answers.equivalent[last]
     better = ended & ~equivalent & answers.above[last]
-    shares = {
-        "ever_different": answers.different.any(1),
+    ever = answers.different.any(1)
+    draws_by_end = {
+        "ever_different": ever,
         "ever_equivalent": answers.equivalent.any(1),
-        "or_planned": answers.different.any(1) | _differ_when_planned(gaps, example_error),
+        "or_planned": ever | _differ_when_planned(gaps, example_error),
         "better": better,
         "worse": ended & ~equivalent & ~better,
         "equivalent": equivalent,
         "open": ~ended,
     }
-    return {
-        **{name: round(float(share.mean()), 4) for name, share in shares.items()},
-        "mean_seeds": round(float(seeds.mean()), 2),
-        "median_seeds": float(np.median(seeds)),
-    }
+    shares = {name: round(float(drawn.mean()), 4) for name, drawn in draws_by_end.items()}
+    return {**shares, "mean_seeds": round(float(seeds.mean()), 2), "median_seeds": float(np.median(seeds))}
 
 
 def _differ_when_planned(gaps: Numbers, example_error: float) -> NDArray[np.bool_]:

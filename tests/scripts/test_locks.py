@@ -20,9 +20,9 @@ def copy(tmp_path: Path) -> Path:
 
 
 def changed(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
+    before, mark, after = path.read_text().partition(old)
+    assert mark
+    path.write_text(before + new + after)
 
 
 def test_the_committed_locks_are_of_the_committed_requirements() -> None:
