@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pytest
 
 from adanorm.config.compose import cached_experiment
@@ -18,6 +21,8 @@ from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.studies.grid import Planned
 from adanorm.verdicts.by_example import ByExample, compared_by_example
+from adanorm.verdicts.cell import Evidence, cell_of, variance_of
+from adanorm.verdicts.pair import pair
 from tests.reporting.records import record, said, seal
 from tests.verdicts import known
 
@@ -127,6 +132,21 @@ def test_runs_that_counted_nothing_or_other_test_sets_have_no_comparison(tmp_pat
     write(tmp_path, [2])
     record(run_of("adanorm", tmp_path, 2), counted={"accuracy": [[1], [0]]})
     assert comparison(tmp_path, [2]) is None
+
+
+def test_a_later_plan_pools_the_noise_of_examples_over_all_pairs_of_norms(tmp_path: Path) -> None:
+    random, cells = np.random.default_rng(0), {}
+    for norm in (*PAIR, "none"):
+        runs = [run_of(norm, tmp_path, seed) for seed in (1, 2, 3)]
+        for run in runs:
+            record(run, counted={"accuracy": (random.random((32, 1)) < 0.8).astype(int).tolist()})
+        cells[norm] = cell_of(runs[0], runs)
+    pairs = [[cells[norm].runs for norm in two] for two in combinations(cells, 2)]
+    variances = [known(compared_by_example(two, "accuracy")).noise.example for two in pairs]
+    records = Evidence("rt", "smoke", "test", cells, variance_of(cells), plan="small")
+    noise = known(known(pair(records, *PAIR)).comparison).example_error
+    assert noise == pytest.approx((fmean(variances) / 32) ** 0.5)
+    assert min(variances) < 0 < fmean(variances), "only the mean is held to nil"
 
 
 def test_a_gap_of_bleu_is_told_apart_into_precision_and_brevity(tmp_path: Path) -> None:
