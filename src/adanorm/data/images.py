@@ -14,7 +14,7 @@ import torch
 
 from adanorm.config.data_sections import IDX_NAMES, ColorImagesConfig, ImagesConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import Examples, PixelExamples, Splits
+from adanorm.data.examples import ArrayExamples, Examples, PixelExamples, Splits
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled
 
@@ -54,17 +54,18 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
         own=bool(data.own_files()),
     )
     mean, std = (torch.tensor(number).reshape(-1, 1, 1) for number in (data.mean, data.std))
-    examples: dict[str, Examples] = {
-        split: PixelExamples(
-            torch.from_numpy(pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy()),
-            torch.from_numpy(np.searchsorted(names, labels)),
-            data.batch_size,
-            mean,
-            std,
-        )
-        for split, (pixels, labels) in splits.items()
-    }
-    return Splits(examples, tuple(map(str, names.tolist())), checksums, inspection)
+
+    def examples(pixels: Pixels, labels: Pixels) -> Examples:
+        planes = torch.from_numpy(pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy())
+        targets = torch.from_numpy(np.searchsorted(names, labels))
+        kept = PixelExamples(planes, targets, data.batch_size, mean, std)
+        if isinstance(data, ColorImagesConfig):
+            return kept
+        whole = kept.batch(np.arange(len(kept)))  # grey ones are few: they are made numbers once
+        return ArrayExamples(whole.inputs, targets, data.batch_size)
+
+    by_split = {split: examples(*labeled) for split, labeled in splits.items()}
+    return Splits(by_split, tuple(map(str, names.tolist())), checksums, inspection)
 
 
 def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
