@@ -122,26 +122,25 @@ class Trial:
 
         The cheapest column comes first: a seed of it tells how fast this machine is.
         """
-        planned = preregistration().stopping.planned
-        for seeds in (1, planned) if column == self.columns[0] else (planned,):
-            missing = self.missing(column, seeds)
+        for seeds in (1, None) if column == self.columns[0] else (None,):
+            missing = self._missing(column, seeds)
             is_begun = seeds == 1 and not self.spent
             if missing and column.task not in self.failed and (is_begun or self._fits(missing)):
                 self._make(missing)
-        return not self.missing(column, planned)
+        return not self._missing(column)
 
-    def missing(self, column: Column, seeds: int) -> list[Run]:
-        """Return the runs that are lacking of the first seeds of every norm."""
-        runs = (Run(column.task, norm, seed) for seed in range(1, seeds + 1) for norm in self.norms)
+    def _missing(self, column: Column, seeds: int | None = None) -> list[Run]:
+        """Return the runs that are lacking of the first seeds, the planned ones, of every norm."""
+        first = range(1, 1 + (seeds or preregistration().stopping.planned))
+        runs = (Run(column.task, norm, seed) for seed in first for norm in self.norms)
         return [run for run in runs if not reader.is_complete(self._planned[run].experiment.folder())]
 
     def not_run(self) -> list[str]:
         """Return a line on each column without runs, or without all its planned seeds."""
-        planned = preregistration().stopping.planned
         lacking = [
             f"{column.title}: the planned seeds that are lacking take about {span(self.seconds(runs))} here"
             for column in self.columns
-            if (runs := self.missing(column, planned)) and column.task not in self.failed
+            if (runs := self._missing(column)) and column.task not in self.failed
         ]
         return [*lacking, *self.left_out]
 

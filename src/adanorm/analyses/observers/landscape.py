@@ -40,10 +40,8 @@ def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Valu
             losses.append(loss)
             changes.append(l2_norm(difference(there, g)))
             smoothness.append(changes[-1] / (multiple * rate * steepness) if steepness else float("nan"))
-    ranges = {**_range("loss", losses), **_range("gradient", changes)}
-    return {"": {**ranges, "smoothness": max(smoothness), "magnitude": steepness}}
-
-
-def _range(name: str, values: list[float]) -> dict[str, float]:
-    low, high = min(values), max(values)
-    return {name: high - low, f"{name}_low": low, f"{name}_high": high}
+    found = {"smoothness": max(smoothness), "magnitude": steepness}
+    for name, values in (("loss", losses), ("gradient", changes)):
+        low, high = min(values), max(values)
+        found |= {name: high - low, f"{name}_low": low, f"{name}_high": high}
+    return {"": found}
