@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from adanorm.models.vision_transformer import torchvision_models
 from tests.networks import network
 
 
@@ -33,6 +34,15 @@ def test_a_norm_is_over_the_axes_it_says_before_relu_and_pooling(
         x = F.relu(standardized(conv(x), *axes))
         x = x if (kind, index) == ("vgg", 1) else F.max_pool2d(x, 2)  # inside the VGG's second block
     torch.testing.assert_close(model(images), model.output(x.flatten(1)), rtol=1e-4, atol=1e-4)
+
+
+def test_a_vgg_computes_what_torchvisions_layers_do() -> None:
+    model, _ = network("vgg", "batchnorm")
+    layers = torchvision_models().vgg.make_layers([4, "M", 6, 8, "M"], batch_norm=True)
+    for conv, own in zip(model.convs, [x for x in layers if isinstance(x, nn.Conv2d)], strict=True):
+        own.load_state_dict(conv.state_dict())
+    images = torch.randn(3, 3, 32, 32)
+    torch.testing.assert_close(model(images), model.output(layers(images).flatten(1)), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("position", [None, "post", "sandwich"])

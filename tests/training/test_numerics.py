@@ -107,7 +107,7 @@ def test_without_dropout_only_rounding_is_left(smoke: Smoke) -> None:
 
 
 def test_the_record_names_the_version_of_the_numerics_and_the_digest_does_not(smoke: Smoke) -> None:
-    for norm, version in (("adanorm", 2), ("rmsnorm", 3)):
+    for norm, version in (("adanorm", 2), ("rmsnorm", 3), ("powernorm", 4)):
         experiment = smoke(f"norm={norm}")
         described = describe_environment(experiment, prepare(experiment), processes=1)
         assert described["numerics_version"] == numerics_version(norm) == version

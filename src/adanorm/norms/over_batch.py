@@ -207,15 +207,16 @@ class PowerNorm(Affine):
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         broad = upcast(x)
-        psi = (self.running_square + self._eps).sqrt().to(broad.dtype)
+        # By rsqrt: MKL's sqrt, which torch takes, rounds otherwise on processors of another maker.
+        inverse = (self.running_square + self._eps).rsqrt().to(broad.dtype)
         if not self.training or (x.numel() == 0 and not self.synchronized):
-            return self.affine(broad / psi, x)
+            return self.affine(broad * inverse, x)
         counted = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
         square = self.mean(broad.square(), counted)
         if self.batches < self.warmup:
-            y = broad / (square + self._eps).sqrt()
+            y = broad * (square + self._eps).rsqrt()
         else:
-            y = _Scale.apply(broad, psi, counted, self)  # type: ignore[no-untyped-call]
+            y = _Scale.apply(broad, inverse, counted, self)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             self.running_square.lerp_(square.to(self.running_square.dtype), 1 - self.alpha)
             self.batches += 1
@@ -231,17 +232,17 @@ class _Scale(torch.autograd.Function):
     """x/psi with the gradient of algorithm 2; a derivative of that takes nu as the constant that it is."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, psi: Tensor, counted: Tensor, norm: PowerNorm) -> Tensor:
-        y = x / psi
-        ctx.save_for_backward(y, psi, counted)
+    def forward(ctx: Any, x: Tensor, inverse: Tensor, counted: Tensor, norm: PowerNorm) -> Tensor:
+        y = x * inverse
+        ctx.save_for_backward(y, inverse, counted)
         ctx.norm = norm
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        y, psi, counted = ctx.saved_tensors
+        y, inverse, counted = ctx.saved_tensors
         norm, nu = ctx.norm, ctx.norm.projection
-        dx = (grad - nu.to(y.dtype, copy=True) * y) / psi
+        dx = (grad - nu.to(y.dtype, copy=True) * y) * inverse
         with torch.no_grad():
             square, product = (norm.mean(one, counted).to(nu.dtype) for one in (y * y, grad * y))
             nu.mul_(1 - (1 - norm.alpha) * square).add_((1 - norm.alpha) * product)

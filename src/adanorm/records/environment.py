@@ -161,6 +161,7 @@ def _git(*arguments: str) -> bytes | None:
 # 2: products by oneDNN, dropout by a counter, AdamW in one pass (models/fast_layers, training/optimizer);
 #    kernels of the norms beside the paper's, and other noise of batchnorm-noisy.
 # 3: those norms by PyTorch's operations, and that noise by its generator. Runs of other norms are as in 2.
+# 4: PowerNorm by rsqrt, which rounds alike on all processors; runs of other norms are as before.
 CHANGED_IN_3 = {
     "batchnorm-noisy", "powernorm", "instancenorm", "groupnorm",
     "rmsnorm", "partial-rmsnorm", "simple-rmsnorm", "preaffine-rmsnorm", "scalenorm",
@@ -170,7 +171,7 @@ CHANGED_IN_3 = {
 
 def numerics_version(norm: str) -> int:
     """Return the version of the numerics that runs of a norm have."""
-    return 3 if norm in CHANGED_IN_3 else 2
+    return 4 if norm == "powernorm" else 3 if norm in CHANGED_IN_3 else 2
 
 
 def peak_memory(device: torch.device) -> int:
