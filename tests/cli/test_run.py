@@ -274,7 +274,7 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str,
     first, second = (rows(only_folder(tmp_path / name)) for name in ("one", "two"))
     assert len(first) == (4 if task.startswith("enwik8") else 3)
     for row, other in zip(first, second, strict=True):
-        assert other == pytest.approx(row, rel=2e-4)
+        assert other == pytest.approx(row, rel=5e-4)
     environment = json.loads((only_folder(tmp_path / "two") / "environment.json").read_text())
     assert environment["processes"] == 2
 
