@@ -9,7 +9,7 @@ import pytest
 from adanorm.config.compose import cached_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data import full_size
+from adanorm.data import synthetic
 from adanorm.records import reader
 from adanorm.reporting.run_summary import run_summary
 from adanorm.runs.execute import execute
@@ -53,6 +53,6 @@ def test_its_pairs_hold_a_whole_dictionary_and_batches_for_its_updates() -> None
     data = dry("en-de").data
     assert isinstance(data, ParallelConfig)
     assert data.dictionary_size == 32768
-    source, target = full_size.pairs(data)["train"]
+    source, target = synthetic.full_size_pairs(data)["train"]
     assert len({word for line in source for word in line.split()}) > 0.99 * 32764
     assert sum(len(line.split()) for line in target) > 2 * 2 * data.batch_tokens

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, ByteTextConfig
-from adanorm.data import full_size, packed, synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.examples import Movable
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
@@ -127,7 +127,7 @@ def _content(data: ByteTextConfig) -> tuple[bytes, str]:
     if data.source == "synthetic":
         return synthetic.text(), data.source
     if data.source == FULL_SIZE:
-        return full_size.text(data), data.source
+        return synthetic.full_size_text(data), data.source
     if data.source == "enwik8":
         return _enwik8(data), data.source
     if data.source == "enwik8-1m":

@@ -24,7 +24,7 @@ RECORD = 1 + 3 * COLOR_SIDE * COLOR_SIDE  # bytes: the label, then red, green an
 MEMBERS = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")  # of CIFAR-10's archive
 CLASSES = 10  # of CIFAR-10
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
-Labeled = tuple[Pixels, Pixels]  # images and their labels
+
 Arrays = tuple[Pixels, Pixels, Pixels, Pixels]  # training images and labels, test images and labels
 
 
@@ -138,18 +138,14 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
 
 
 def _of_records(contents: Mapping[str, bytes]) -> Arrays:
-    """Return training images and labels, test images and labels; the last of `contents` is the test's."""
-    *train, test = (_read_records(content, path) for path, content in contents.items())
-    images, labels = zip(*train, strict=True)
-    return np.concatenate(images), np.concatenate(labels), *test
-
-
-def _read_records(content: bytes, path: str) -> Labeled:
-    """Return images (N, 3, 32, 32) and labels (N,) of a file of CIFAR-10; raises ValueError for another."""
-    if not content or len(content) % RECORD:
-        raise ValueError(f"{path}: {len(content):,} bytes are no whole number of records of {RECORD:,} bytes")
-    records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
-    labels = records[:, 0]
-    if labels.max() >= CLASSES:
-        raise ValueError(f"{path}: has the label {labels.max()}; CIFAR-10's are 0 to {CLASSES - 1}")
-    return records[:, 1:].reshape(-1, 3, COLOR_SIDE, COLOR_SIDE), labels
+    """Return images (N, 3, 32, 32) and labels of CIFAR-10's files, of which the last is the test's."""
+    for path, content in contents.items():
+        if not content or len(content) % RECORD:
+            size = f"{len(content):,} bytes"
+            raise ValueError(f"{path}: {size} are no whole number of records of {RECORD:,} bytes")
+        if (largest := max(content[::RECORD])) >= CLASSES:
+            raise ValueError(f"{path}: has the label {largest}; CIFAR-10's are 0 to {CLASSES - 1}")
+    *train, test = (np.frombuffer(content, np.uint8).reshape(-1, RECORD) for content in contents.values())
+    both = np.concatenate(train), test
+    images, others = (records[:, 1:].reshape(-1, 3, COLOR_SIDE, COLOR_SIDE) for records in both)
+    return images, both[0][:, 0], others, both[1][:, 0]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TextConfig
-from adanorm.data import full_size, packed, synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.examples import Examples, Splits, TextExamples, frequent
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled, too_long
@@ -37,7 +37,7 @@ def load_sentences(data: TextConfig) -> Splits:
             checksums[f"{split}/{path.name}" if own else path.name] = hashlib.sha256(content).hexdigest()
             corpora[split] = read_lines(content, str(path), separator)
     elif data.source in ("synthetic", FULL_SIZE):
-        drawn = (synthetic if data.source == "synthetic" else full_size).sentences()
+        drawn = synthetic.sentences() if data.source == "synthetic" else synthetic.full_size_sentences()
         corpora = {split: [Sentence(*row) for row in rows] for split, rows in drawn.items()}
     elif data.source == "sst5":
         (path,) = fetch("sst5", data).values()

@@ -1,9 +1,19 @@
-"""Made-up data for scale=smoke and the tests: learnable, tiny, the same on every machine."""
+"""Made-up data, the same on every machine: learnable and tiny for scale=smoke and the tests.
+
+Those of `full_size_` have the paper's vocabularies and lengths, a few batches, no meaning.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from adanorm.config.data_sections import ByteTextConfig, ParallelConfig
+
+Rows = list[tuple[str, str, int]]
+WORDS = (
+    18_000  # of full size, of the sentences' and the trees' vocabularies: about what RT and the treebank have
+)
+TAGS = 45
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
@@ -76,7 +86,7 @@ def sentences() -> dict[str, list[tuple[str, list[str]]]]:
     return splits
 
 
-def trees() -> dict[str, list[list[tuple[str, str, int]]]]:
+def trees() -> dict[str, list[Rows]]:
     """Return words, tags and heads of each split: a verb rules nouns, a noun its articles before it."""
     random = np.random.default_rng(0)
     return {
@@ -85,11 +95,11 @@ def trees() -> dict[str, list[list[tuple[str, str, int]]]]:
     }
 
 
-def _tree(random: np.random.Generator) -> list[tuple[str, str, int]]:
+def _tree(random: np.random.Generator) -> Rows:
     before, after = random.integers(1, 3, 2)
     articles = random.integers(0, 3, before + after)
     verb = 1 + int(sum(1 + count for count in articles[:before]))
-    made: list[tuple[str, str, int]] = []
+    made: Rows = []
     for index, count in enumerate(articles):
         if index == before:
             made.append((f"verb{random.integers(5)}", "VB", 0))
@@ -97,3 +107,51 @@ def _tree(random: np.random.Generator) -> list[tuple[str, str, int]]:
         made += [(f"the{random.integers(3)}", "DT", noun)] * int(count)
         made.append((f"noun{random.integers(9)}", "NN", verb))
     return [*made, (".", ".", verb)]
+
+
+def full_size_pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str]]]:
+    """Return sources and targets of each split, in which every word of a dictionary of full size occurs."""
+    size = (data.dictionary_size or 1000) - 4  # fairseq's four special symbols count
+    sources, targets = (_lines(2_500, size, seed=seed) for seed in (0, 1))
+    bounds = {"valid": slice(0, 8), "test": slice(8, 12), "train": slice(12, None)}
+    return {split: (sources[part], targets[part]) for split, part in bounds.items()}
+
+
+def _lines(count: int, words: int, *, seed: int) -> list[str]:
+    """Return lines of 10 to 60 words, in which every word occurs."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(10, 61, count)
+    drawn = random.integers(0, words, int(lengths.sum()))
+    order = random.permutation(words)[: len(drawn)]
+    drawn[-len(order) :] = order
+    return [" ".join(f"w{word}" for word in part) for part in np.split(drawn, np.cumsum(lengths)[:-1])]
+
+
+def full_size_text(data: ByteTextConfig) -> bytes:
+    """Return bytes enough for the updates of a dry run on full segments of every stream."""
+    count = int(3_072 * data.streams / data.fractions[0])
+    return np.random.default_rng(0).integers(32, 127, count, dtype=np.uint8).tobytes()
+
+
+def _splits() -> dict[str, list[str]]:
+    sizes = {"train": 1_500, "valid": 32, "test": 32}
+    return {split: _lines(size, WORDS, seed=seed) for seed, (split, size) in enumerate(sizes.items())}
+
+
+def full_size_sentences() -> dict[str, list[tuple[str, list[str]]]]:
+    """Return labels, five of them, and words of each split."""
+    return {
+        split: [(str(index % 5), line.split()) for index, line in enumerate(lines)]
+        for split, lines in _splits().items()
+    }
+
+
+def full_size_trees() -> dict[str, list[Rows]]:
+    """Return words, tags and heads of each split: every word's head is the one before it."""
+    return {
+        split: [
+            [(word, f"T{int(word[1:]) % TAGS}", head) for head, word in enumerate(line.split())]
+            for line in lines
+        ]
+        for split, lines in _splits().items()
+    }

@@ -12,21 +12,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, ParallelConfig
-from adanorm.data import full_size, packed, synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
 
 TOGETHER = 1000  # lines that are decoded at once, which takes a third of the time of one by one
 
 
-@dataclass(frozen=True)
-class Text:
-    """The lines of a text, read again at each iteration: they are never all in memory."""
+class Text(NamedTuple):
+    """A text, whose lines are read again each time they are asked for: they are never all in memory."""
 
     name: str
-    start: Callable[[], Iterable[str]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.start())
+    lines: Callable[[], Iterable[str]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class ParallelText:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield each pair; raises ValueError where the numbers of lines differ, and where there is none."""
         for source, target in self.texts:
-            sides, count = (iter(source), iter(target)), 0
+            sides, count = (iter(source.lines()), iter(target.lines())), 0
             for pair in zip_longest(*sides):
                 if None in pair:
                     here, there = (
@@ -107,7 +103,7 @@ def read_corpus(
     own = data.own_files()
     first, second = data.languages
     if data.source in ("synthetic", FULL_SIZE) and not own:
-        drawn = synthetic.pairs() if data.source == "synthetic" else full_size.pairs(data)
+        drawn = synthetic.pairs() if data.source == "synthetic" else synthetic.full_size_pairs(data)
         names = [f"{data.source}.{language}" for language in data.languages]
         return {
             split: ParallelText([(Text(names[0], source.__iter__), Text(names[1], target.__iter__))])

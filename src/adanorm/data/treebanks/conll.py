@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TreebankConfig
-from adanorm.data import full_size, packed, synthetic
+from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 from adanorm.data.treebanks.trees import Tree, problem
@@ -42,7 +42,7 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         digest = hashlib.sha256()
         return read_sample(path, data.fold, digest.update), {path.name: digest.hexdigest()}
     if data.source in ("synthetic", FULL_SIZE):
-        drawn = (synthetic if data.source == "synthetic" else full_size).trees()
+        drawn = synthetic.trees() if data.source == "synthetic" else synthetic.full_size_trees()
         trees = {split: [_tree_of_columns(rows) for rows in part] for split, part in drawn.items()}
         return trees, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")

@@ -81,24 +81,14 @@ class Vocabulary:
         """The id of each known word."""
         return {word: SPECIAL + index for index, word in enumerate(self.words)}
 
-    @cached_property
-    def _tag_ids(self) -> dict[str, int]:
-        return {tag: self.first_tag + SPECIAL + index for index, tag in enumerate(self.tags)}
-
-    @cached_property
-    def _label_numbers(self) -> dict[str, int]:
-        return {label: 1 + index for index, label in enumerate(self.labels)}
-
     def encode(self, trees: Sequence[Tree]) -> Sentences:
         """Return the ids of trees' words and tags; their heads are not looked at."""
-        word_ids, tag_ids = self.word_ids, self._tag_ids
-        words: list[int] = []
-        tags: list[int] = []
+        first, words, tags = self.first_tag, list[int](), list[int]()
+        tag_ids = {tag: index for index, tag in enumerate(self.tags, first + SPECIAL)}
         for tree in trees:
             written = (word.lower() for word in tree.words) if self.lowercase else tree.words
-            words += (0, 1, *(word_ids.get(word, UNKNOWN) for word in written))
-            unknown = self.first_tag + UNKNOWN
-            tags += (self.first_tag, self.first_tag + 1, *(tag_ids.get(tag, unknown) for tag in tree.tags))
+            words += (0, 1, *(self.word_ids.get(word, UNKNOWN) for word in written))
+            tags += (first, first + 1, *(tag_ids.get(tag, first + UNKNOWN) for tag in tree.tags))
         starts = np.cumsum([0, *(len(tree) + 2 for tree in trees)])
         return Sentences(np.array(words), np.array(tags), starts)
 
@@ -107,12 +97,11 @@ class Vocabulary:
 
         Without labels every number is 1. Labels that training has not seen count as the first.
         """
-        heads: list[int] = []
-        labels: list[int] = []
+        heads, labels = list[int](), list[int]()
+        numbers = {label: number for number, label in enumerate(self.labels, 1)}
         for tree in trees:
             heads += (0, 0, *(head + 1 for head in tree.heads))
-            names = tree.labels or [""] * len(tree)
-            labels += (0, 0, *(self._label_numbers.get(label, 1) for label in names))
+            labels += (0, 0, *(numbers.get(label, 1) for label in tree.labels or [""] * len(tree)))
         return np.array(heads), np.array(labels)
 
 
