@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from adanorm.cli.values import whole_number
+from adanorm.cli.command import whole_number
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
 from adanorm.process import torchrun

@@ -22,7 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
-from adanorm.cli.values import whole_number
+from adanorm.cli.command import whole_number
 from adanorm.records.environment import describe
 from scripts.command_line import ended_by_mistakes, parse_keys
 

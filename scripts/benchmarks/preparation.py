@@ -22,7 +22,7 @@ from random import Random
 
 import numpy as np
 
-from adanorm.cli.values import whole_number
+from adanorm.cli.command import whole_number
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.data.translation.fairseq_library import fairseq

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
-from adanorm.cli.values import whole_number
+from adanorm.cli.command import whole_number
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Indices, batches_within

@@ -25,7 +25,7 @@ from inspect import getsource
 from pathlib import Path
 from typing import Any, TextIO
 
-from adanorm.cli.values import whole_number
+from adanorm.cli.command import whole_number
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.config.portable import HELD

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from adanorm.cli.command import dispatch
-from adanorm.cli.values import seed_list, whole_number
+from adanorm.cli.command import dispatch, seed_list, whole_number
 from adanorm.config.errors import mistake
 
 

@@ -6,22 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.cli.command import parse_arguments
+from adanorm.cli.command import folder_of, parse_arguments
 from adanorm.cli.study import USAGE
-from adanorm.cli.study_arguments import ChosenStudy, chosen_study
+from adanorm.cli.study_arguments import chosen_study
 from adanorm.cli.trace import trace
-from adanorm.cli.values import folder_of
 from adanorm.config.paths import CONF, RUNS
 from adanorm.studies.grid import plan_runs, study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import Study, load_study
 
 
-def chosen(*arguments: str) -> ChosenStudy:
-    return chosen_study(parse_arguments("study", USAGE, arguments))
+def chosen(*arguments: str) -> tuple[Study, str]:
+    return chosen_study(parse_arguments("study", USAGE, arguments))[1:]
 
 
 def table_of(*arguments: str) -> str:
-    return chosen(*arguments).table
+    return chosen(*arguments)[1]
 
 
 @pytest.mark.parametrize("arguments", [(), ("scale=paper",), ("seeds=1,2,3",), ("seeds=3,1,2",)])
@@ -47,8 +46,8 @@ def test_other_seeds_scales_or_files_are_other_tables(tmp_path: Path) -> None:
 def test_a_part_of_a_studys_tasks_is_another_table_without_the_rule_for_all_of_them() -> None:
     whole = load_study("heirs")
     assert whole.rule is not None
-    assert chosen("heirs", "task=mnist,sst5,rt").study == whole  # in any order
-    part = chosen("heirs", "task=mnist,rt").study
+    assert chosen("heirs", "task=mnist,sst5,rt")[0] == whole  # in any order
+    part, _ = chosen("heirs", "task=mnist,rt")
     assert part == whole.model_copy(update={"columns": ["rt", "mnist"], "rule": None})
     assert table_of("heirs", "tasks=mnist,rt", "seeds=1") == "heirs-rt-mnist-seeds-1"
     every, some = ({run.name for run in plan_runs(study_grid(study))} for study in (whole, part))
@@ -59,10 +58,9 @@ def test_of_a_part_of_the_tasks_rows_without_runs_there_are_left_out() -> None:
     whole = load_study("ablation-placement")
     only = [label for label, row in whole.rows.items() if row.only is not None]
     assert only
-    assert list(chosen("ablation-placement", "task=rt").study.rows) == [
-        r for r in whole.rows if r not in only
-    ]
-    assert chosen("ablation-placement", "task=de-en").study.rows == whole.rows
+    part, _ = chosen("ablation-placement", "task=rt")
+    assert list(part.rows) == [label for label in whole.rows if label not in only]
+    assert chosen("ablation-placement", "task=de-en")[0].rows == whole.rows
 
 
 @pytest.mark.parametrize(

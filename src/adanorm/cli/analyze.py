@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adanorm.analyses.spec import AnalysisRecord, analysis_grid, analysis_names, load_analysis
-from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.cli.values import folder_of
+from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.config.paths import PROJECT
 from adanorm.models.norm_sites import compatible_norm
 from adanorm.records import reader

@@ -13,8 +13,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.cli.values import name_list, seed_list
+from adanorm.cli.command import Arguments, Key, Usage, name_list, seed_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed

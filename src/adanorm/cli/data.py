@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.cli.values import true_or_false
+from adanorm.cli.command import Arguments, Key, Usage, true_or_false
 from adanorm.config.compose import compose_experiment
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import ask_all, editions_of

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import textwrap
 
-from adanorm.cli.command import WIDTH, Arguments, Key, Usage
-from adanorm.cli.values import true_or_false
+from adanorm.cli.command import WIDTH, Arguments, Key, Usage, true_or_false
 from adanorm.config.compose import compose_experiment
 
 USAGE = Usage(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.cli.values import folder_of
+from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
 from adanorm.records.folder import shown

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 from unittest.mock import patch
 
-from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end
-from adanorm.cli.values import whole_number
+from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end, whole_number
 from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_each_once, differences, parsed, prepare_overrides

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.cli.values import whole_number
+from adanorm.cli.command import Arguments, Key, Usage, whole_number
 from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.setup import trained
 from adanorm.tasks.char_lm import CharLm, segment_options

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.cli.command import Arguments, Key, Usage, folder_of, name_list
 from adanorm.cli.study_arguments import workers_of
-from adanorm.cli.values import folder_of, name_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
 from adanorm.files import write_whole

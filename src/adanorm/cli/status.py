@@ -12,9 +12,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from adanorm.cli.command import WIDTH, Arguments, Usage
+from adanorm.cli.command import WIDTH, Arguments, Usage, folder_of
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names, workers_of
-from adanorm.cli.values import folder_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.cli.command import Arguments, Key, Usage, folder_of, whole_number
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names, workers_of
-from adanorm.cli.values import folder_of, whole_number
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import assigned, check_fixed

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from adanorm.cli.command import Arguments, Key
-from adanorm.cli.values import name_list, seed_list, whole_number
+from adanorm.cli.command import Arguments, Key, name_list, seed_list, whole_number
 from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study
@@ -23,19 +21,12 @@ MOST = 60  # characters of seeds in a file's name
 study_names = partial(choices, "study")
 
 
-class ChosenStudy(NamedTuple):
-    """A study as a command line has it: its name and that of its table."""
+def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
+    """Return the study that a command line names, between its name and that of its table.
 
-    name: str
-    study: Study
-    table: str  # not the study's own with other tasks, scale, seeds or file: no committed one is replaced
-
-
-def chosen_study(arguments: Arguments) -> ChosenStudy:
-    """Return the study that a command line names, with its tasks, scale and seeds.
-
-    Of fewer tasks it has no rule, which is for all of them. Raises ValueError for an unknown study or
-    scale, for a task that is not the study's, for seeds that are none, and for a rule without a margin.
+    The table is not the study's own with other tasks, scale, seeds or file: no committed one is replaced. Of
+    fewer tasks a study has no rule, which is for all of them. Raises ValueError for an unknown study,
+    scale or task, for seeds that are none, and for a rule without a margin.
     """
     given = arguments.keys
     study = load_study(arguments.names[0])
@@ -62,7 +53,7 @@ def chosen_study(arguments: Arguments) -> ChosenStudy:
     else:
         listed = "-".join(map(str, seeds))
         table += f"-seeds-{listed if len(listed) <= MOST else digest_of({'seeds': seeds})}"
-    return ChosenStudy(name, study.model_copy(update={"scale": scale, "seeds": seeds}), table)
+    return name, study.model_copy(update={"scale": scale, "seeds": seeds}), table
 
 
 def _of_tasks(study: Study, tasks: list[str]) -> Study:

@@ -88,7 +88,7 @@ class Experiment(Config):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values, which has an identity of its own."""
         copy, changed = super().model_copy(update=update, deep=deep), update or {}
-        *_, identity = (copy.__dict__.pop(name, None) for name in ("_digest", "_folder", "_identity"))
+        *_, identity = (copy.__dict__.pop(name, None) for name in ("_digest", "_identity"))
         if identity is not None and changed.keys() <= {"seed", *NO_PART}:
             seed = {key: value for key, value in changed.items() if key == "seed"}
             copy.__dict__["_identity"] = {**identity, **seed}
@@ -109,10 +109,6 @@ class Experiment(Config):
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
-        return self._folder
-
-    @cached_property
-    def _folder(self) -> Path:
         dry = "" if self.updates is None else "dry-"  # where no table looks
         runs = DRY_RUNS if dry and not self.runs else runs_folder(self.runs)
         return runs / self.task.name / self.norm.name / f"{dry}{self.scale}-seed{self.seed}-{self._digest}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, ParallelConfig, TreebankConfig
 from adanorm.config.experiment import Experiment
@@ -29,14 +29,6 @@ NULLS: dict[str, Any] = {
 }
 
 
-class Reader(NamedTuple):
-    """Settings, as dotted keys or sections, that a run may not read: what reads them, and when."""
-
-    settings: str
-    by: str
-    is_read: Callable[[Experiment], bool]
-
-
 def _is_outside(run: Experiment) -> bool:
     return run.norm.path is not None or run.norm.name not in choices("norm")
 
@@ -59,42 +51,43 @@ def _position(run: Experiment) -> str | None:
     return run.model.norm_position if isinstance(run.model, ResidualConfig) else None
 
 
-READERS = (
-    Reader("training.label_smoothing", "classification and translation",
-           lambda run: run.task.kind in ("classification", "translation")),
-    Reader("training.warmup_from", "training.schedule=inverse_sqrt with training.warmup_updates above 0",
-           lambda run: run.training.schedule == "inverse_sqrt" and run.training.warmup_updates > 0),
-    Reader("training.betas training.eps", "training.optimizer=adam",
-           lambda run: run.training.optimizer is None),
-    Reader("training.momentum", "training.optimizer=sgd; Adam's are its betas",
-           lambda run: run.training.optimizer == "sgd"),
-    Reader("decoding", "translation", lambda run: run.task.kind == "translation"),
-    Reader("decoding.length_penalty", "decoding.length_penalties=null",
-           lambda run: run.decoding is None or run.decoding.length_penalties is None),
-    Reader("segments", "language models", lambda run: run.task.kind == "char_lm"),
-    Reader(" ".join(f"segments.{of}.{name}" for of in SPLITS for name in ("memory", "clamp", "same_length")),
-           "models with attention; a recurrent one carries its state on",
-           lambda run: run.model.carries != "state"),
-    Reader("norm.numerics", f"norm={', '.join(NUMERICS)}",
-           lambda run: _is_outside(run) or run.norm.name in NUMERICS),
-    Reader("norm.placement", "every norm but layernorm as it is, which all other sites have",
-           lambda run: run.norm.name != "layernorm" or bool(run.norm.params) or run.norm.numerics != "paper"),
-    Reader("norm.params.positions", "norm.params.over=examples",
-           lambda run: _is_outside(run) or run.norm.params.get("over") == "examples"),
-    Reader("norm.params.zero_centered", "norm.params.gain=true",
-           lambda run: _is_outside(run) or run.norm.params.get("gain") is not False),
-    Reader("model.pre_norm", "model.norm_position=null", lambda run: _position(run) is None),
-    Reader("model.post_layers", "model.norm_position=mix", lambda run: _position(run) == "mix"),
-    Reader("model.dim model.hidden_dropout", "model.layers above 1, as the last is as wide as the embedding",
-           lambda run: not isinstance(run.model, RecurrentConfig) or run.model.layers > 1),
-    Reader("data.normalize data.tokenize data.lowercase data.clean data.longest data.ratio data.bpe_merges"
-           " data.joined_dictionary data.dictionary_size data.train_pairs",
-           "data.path=null: a data-bin is prepared already", _reads_text),
-    Reader("data.valid_every", "sources without validation pairs of their own", _lacks_validation_pairs),
-    Reader("data.conversion", "data.path and data.train, your own trees", _has_own_trees),
-    Reader("data.fold", "data.source=ptb-sample", lambda run: run.data.source == "ptb-sample"),
-    Reader("data.tags", "data.path and data.train, your own trees",
-           lambda run: _has_own_trees(run) or run.data.source == "penn"),
+# Settings, as dotted keys or sections, that a run may not read: what reads them, and when.
+READERS: tuple[tuple[str, str, Callable[[Experiment], bool]], ...] = (
+    ("training.label_smoothing", "classification and translation",
+     lambda run: run.task.kind in ("classification", "translation")),
+    ("training.warmup_from", "training.schedule=inverse_sqrt with training.warmup_updates above 0",
+     lambda run: run.training.schedule == "inverse_sqrt" and run.training.warmup_updates > 0),
+    ("training.betas training.eps", "training.optimizer=adam",
+     lambda run: run.training.optimizer is None),
+    ("training.momentum", "training.optimizer=sgd; Adam's are its betas",
+     lambda run: run.training.optimizer == "sgd"),
+    ("decoding", "translation", lambda run: run.task.kind == "translation"),
+    ("decoding.length_penalty", "decoding.length_penalties=null",
+     lambda run: run.decoding is None or run.decoding.length_penalties is None),
+    ("segments", "language models", lambda run: run.task.kind == "char_lm"),
+    (" ".join(f"segments.{of}.{name}" for of in SPLITS for name in ("memory", "clamp", "same_length")),
+     "models with attention; a recurrent one carries its state on",
+     lambda run: run.model.carries != "state"),
+    ("norm.numerics", f"norm={', '.join(NUMERICS)}",
+     lambda run: _is_outside(run) or run.norm.name in NUMERICS),
+    ("norm.placement", "every norm but layernorm as it is, which all other sites have",
+     lambda run: run.norm.name != "layernorm" or bool(run.norm.params) or run.norm.numerics != "paper"),
+    ("norm.params.positions", "norm.params.over=examples",
+     lambda run: _is_outside(run) or run.norm.params.get("over") == "examples"),
+    ("norm.params.zero_centered", "norm.params.gain=true",
+     lambda run: _is_outside(run) or run.norm.params.get("gain") is not False),
+    ("model.pre_norm", "model.norm_position=null", lambda run: _position(run) is None),
+    ("model.post_layers", "model.norm_position=mix", lambda run: _position(run) == "mix"),
+    ("model.dim model.hidden_dropout", "model.layers above 1, as the last is as wide as the embedding",
+     lambda run: not isinstance(run.model, RecurrentConfig) or run.model.layers > 1),
+    ("data.normalize data.tokenize data.lowercase data.clean data.longest data.ratio data.bpe_merges"
+     " data.joined_dictionary data.dictionary_size data.train_pairs",
+     "data.path=null: a data-bin is prepared already", _reads_text),
+    ("data.valid_every", "sources without validation pairs of their own", _lacks_validation_pairs),
+    ("data.conversion", "data.path and data.train, your own trees", _has_own_trees),
+    ("data.fold", "data.source=ptb-sample", lambda run: run.data.source == "ptb-sample"),
+    ("data.tags", "data.path and data.train, your own trees",
+     lambda run: _has_own_trees(run) or run.data.source == "penn"),
 )  # fmt: skip
 
 
@@ -127,11 +120,11 @@ def check_readers(run: Experiment, values: Mapping[str, Any], chosen: Mapping[st
     `values` are the run's, `chosen` those of the files of its task, norm, scale and preset, which may say
     more than is read.
     """
-    for reader in READERS:
-        for key in () if reader.is_read(run) else reader.settings.split():
+    for settings, by, is_read in READERS:
+        for key in () if is_read(run) else settings.split():
             value = setting(values, key)
             if value is not None and value != setting(chosen, key):
-                raise ValueError(f"{key}={value}: nothing reads it in this run; read by {reader.by}")
+                raise ValueError(f"{key}={value}: nothing reads it in this run; read by {by}")
 
 
 def setting(values: Mapping[str, Any], key: str) -> Any:

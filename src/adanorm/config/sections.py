@@ -12,7 +12,6 @@ from pydantic_core import ValidationError
 
 from adanorm.config.errors import first_problem
 from adanorm.config.outside_norms import find_outside, outside_code
-from adanorm.metrics.table import METRICS
 
 Param = bool | int | float | str
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
@@ -87,11 +86,6 @@ class TaskConfig(Config):
     def selection_metric(self) -> str:
         """The validation metric that picks the best weights."""
         return self.selected_by or self.metric
-
-    @property
-    def selects_highest(self) -> bool:
-        """Whether the best weights have the highest value of `selection_metric`, not the lowest."""
-        return METRICS[self.selection_metric].goal == "max"
 
 
 def _without_nulls(params: Any) -> Any:

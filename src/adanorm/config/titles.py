@@ -9,6 +9,13 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS, Metric
 
+QUANTITIES = {  # what claims call what they compare
+    "test": "test score",
+    "top3": "top-3 mean",
+    "last_train_loss": "last training loss",
+    "last_valid_loss": "last validation loss",
+}
+
 
 def title(name: str) -> str:
     """Return the title that a norm or a task has in its configuration; any other name as it is."""
@@ -37,16 +44,3 @@ def in_words(hours: float) -> str:
 def task_metric(task: str) -> Metric:
     """Return the test metric of a task; raises ValueError for an unknown task."""
     return METRICS[cached_experiment([f"task={task}"]).task.metric]
-
-
-def quantity_title(quantity: str) -> str:
-    """Return what claims call a quantity that they compare, such as the last validation loss."""
-    return _QUANTITIES[quantity]
-
-
-_QUANTITIES = {
-    "test": "test score",
-    "top3": "top-3 mean",
-    "last_train_loss": "last training loss",
-    "last_valid_loss": "last validation loss",
-}

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from adanorm.config.titles import quantity_title, title
+from adanorm.config.titles import QUANTITIES, title
 from adanorm.studies.grid import Planned
 from adanorm.studies.rule import Compares
 from adanorm.verdicts.cell import Evidence, evidence
@@ -212,7 +212,7 @@ def run_until_decided(
 
 def _named(one: Standing) -> str:
     comparison = one.comparison
-    quantity = "" if comparison.quantity == "test" else f", {quantity_title(comparison.quantity)}"
+    quantity = "" if comparison.quantity == "test" else f", {QUANTITIES[comparison.quantity]}"
     norms = f"{title(comparison.better)} beside {title(comparison.worse)}"
     return f"{title(comparison.task)}, {norms}{quantity}"
 

@@ -65,7 +65,7 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
     return Trainer(
         prepared.task,
         prepared.model,
-        SelectionMetric(experiment.task.selection_metric, experiment.task.selects_highest),
+        SelectionMetric(experiment.task.selection_metric, experiment.task.goal == "max"),
         experiment.training,
         ComputeContext(
             prepared.device,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain, product
 from typing import Any
 
-from adanorm.config.titles import quantity_title
+from adanorm.config.titles import QUANTITIES
 from adanorm.studies.rule import Compares, Rule
 from adanorm.studies.study import Study, load_study
 from adanorm.verdicts.comparison import Answer, Comparison, compare_gaps
@@ -30,7 +30,7 @@ def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
     own = rule.margins.get(task)
     margin = preregistration().margin(task, quantity) if own is None else own.of(quantity)
     if margin is None:
-        lacking = f"{task} has no margin of the {quantity_title(quantity)}"
+        lacking = f"{task} has no margin of the {QUANTITIES[quantity]}"
         raise ValueError(f"the study's rule: {lacking}: write it in `margins`")
     return margin
 

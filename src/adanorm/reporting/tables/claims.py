@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from adanorm.config.titles import quantity_title, task_metric, title
+from adanorm.config.titles import QUANTITIES, task_metric, title
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.text import how_to_read, markdown_table
 from adanorm.verdicts.claims import ClaimResult, PaperClaim, TaskResult, claims_of_the_paper
@@ -64,7 +64,7 @@ def claim_row(task: TaskResult) -> list[str]:
     assert pair is not None, "of tasks with runs"
     comparison = pair.comparison
     quantity = task.claim.quantity
-    metric = task_metric(task.task).label if quantity == "test" else quantity_title(quantity)
+    metric = task_metric(task.task).label if quantity == "test" else QUANTITIES[quantity]
     if overrides := task.claim.overrides(pair.scale, task.task):
         metric = f"{metric} ({', '.join(overrides)})"
     answer = f"{pair.answer} ({pair.remark})" if pair.remark else pair.answer

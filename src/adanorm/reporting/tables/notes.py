@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import fmean
 
 from adanorm.config.paths import CONF
-from adanorm.config.titles import quantity_title, title
+from adanorm.config.titles import QUANTITIES, title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
@@ -158,7 +158,7 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
     """Return what the study's rule has of its own: its margins, and how it differs from the usual one."""
     margins = ", ".join(
         f"{_name(column.task)} {column.margin:g}"
-        + ("" if quantity == "test" else f" of the {quantity_title(quantity)}")
+        + ("" if quantity == "test" else f" of the {QUANTITIES[quantity]}")
         + (f", where one test example is {column.example:.2g}" if column.example > column.margin else "")
         for quantity, of_quantity in columns.items()
         for column in of_quantity
