@@ -25,7 +25,7 @@ def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
 ) -> None:
     """Validation is best at the second, third and fourth evaluation, by whichever metric and direction."""
     run = cached_experiment([f"task={task}", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
-    sign = 1 if run.task.selects_highest else -1
+    sign = 1 if run.task.goal == "max" else -1
     rows = [{f"valid_{run.task.selection_metric}": 50.0 + sign * x} for x in (1, 4, 3, 5)]
     ended: dict[str, Any] = {"valid": {run.task.selection_metric: 50 + sign * 5}, "test": {metric: 74.0}}
     record(run, rows=rows, tests=(71.0, 72.0, 73.0, 74.0), **ended)
