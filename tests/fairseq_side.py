@@ -26,7 +26,9 @@ def _command_line() -> Iterator[None]:
     """Put fairseq's registry and its version of Hydra's rules in place during a block."""
     fairseq_library.fairseq()
     store = ConfigStore.instance()
-    ours, store.repo = store.repo, fairseq_library.registries[0]
+    ours = store.repo
+    # Hydra's plugins register at its first use, be that before fairseq's import or after it.
+    store.repo = {**fairseq_library.registries[0], "hydra": ours["hydra"]}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Hydra's, of fairseq's older ways
