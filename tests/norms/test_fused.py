@@ -184,7 +184,11 @@ def test_a_forked_child_computes_with_the_threads_that_it_has() -> None:
 def test_where_nothing_can_be_written_the_compiled_code_lies_in_a_temporary_folder_of_this_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "doubling.py").write_text("def double(x):\n    x[0] = 2 * x[0]\n")
+    (tmp_path / "doubling.py").write_text(
+        "from numba import carray, float32\n"
+        "def double(x):\n    x[0] = 2 * x[0]\n"
+        "def double_at(place):\n    x = carray(place, 1, float32)\n    x[0] = 2 * x[0]\n"
+    )
     (tmp_path / "__pycache__").write_text("no folder, so nobody can write there, root included")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -195,12 +199,12 @@ def test_where_nothing_can_be_written_the_compiled_code_lies_in_a_temporary_fold
     monkeypatch.setenv("HOME", "/proc/nowhere")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
-    double = importlib.import_module("doubling").double
+    doubling = importlib.import_module("doubling")
     number = torch.tensor([21.0])
-    compiling.entry(double, "p")(number.data_ptr())
+    compiling.entry(doubling.double_at)(number.data_ptr())
     assert number.item() == 42
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
-    compiling.cached_njit(double)(number.numpy())
+    compiling.cached_njit(doubling.double)(number.numpy())
     assert number.item() == 84
     (folder,) = temporary.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700

@@ -19,14 +19,14 @@ from adanorm.config.experiment import Experiment
 from adanorm.data.examples import TextExamples
 from adanorm.norms import BatchNorm
 from adanorm.runs.setup import prepare, start_trainer
-from adanorm.tasks.base import Loss, TrainingTask
+from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.tasks.classification import Classification
 from adanorm.training import checkpoint
 from adanorm.training.distributed import World, reshard
 from adanorm.training.loop import Log, Trainer
 from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
-from adanorm.training.state import Outcome, Row, SelectionMetric, State, set_tf32
+from adanorm.training.state import Outcome, Row, State, set_tf32
 
 Smoke = Callable[..., Experiment]
 
@@ -340,12 +340,17 @@ def test_what_was_seen_in_any_of_the_evaluations_is_seen_in_their_average(tmp_pa
     assert norm.seen.tolist() == [True, True, True, False]
 
 
-def test_of_equal_validation_scores_the_first_is_the_best() -> None:
-    for higher_is_better in (True, False):
-        selection = SelectionMetric("score", higher_is_better)
-        assert not selection.is_better(1.0, than=1.0)
-        assert selection.is_better(2.0, than=1.0) == higher_is_better
-        assert selection.worst([(1.0, 10), (2.0, 20)]) == ((1.0, 10) if higher_is_better else (2.0, 20))
+@pytest.mark.parametrize(("metric", "sign"), [("accuracy", 1), ("loss", -1)])
+def test_of_equal_validation_scores_the_first_is_the_best(
+    smoke: Smoke, tmp_path: Path, metric: str, sign: int
+) -> None:
+    trainer = start(smoke("training.max_epochs=4", "training.average={of: best, count: 2}"))
+    scores = chain((50.0 + sign * score for score in (1, 3, 3, 2)), repeat(0.0))
+    trainer.metric = metric
+    trainer.measure = lambda split: Evaluation({metric: next(scores)}, [])  # type: ignore[method-assign]
+    outcome, _ = run(trainer, tmp_path / "c.pt")
+    assert outcome.state.best_update == 12
+    assert [update for _, update in outcome.state.kept] == [12, 18]
 
 
 def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) -> None:

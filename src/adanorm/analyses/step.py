@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from adanorm.data.examples import Movable
 from adanorm.tasks.base import Loss
 from adanorm.training.loop import Trainer
-from adanorm.training.state import random_state, restore_random_state
+from adanorm.training.state import rng_state, set_rng_state
 
 Values = dict[str, dict[str, float]]  # place (such as a norm's site) -> quantity -> number
 Observe = Callable[..., Values]  # of a Step, and of the analysis' options by name
@@ -29,7 +29,7 @@ class Step:
         self.trainer, self.micro_batches, self.sites = trainer, batches, sites
         self.model, self.task = trainer.model, trainer.task
         self.done: Loss | None = None
-        self._random, self._carried = random_state(), trainer.carried
+        self._random, self._carried = rng_state(), trainer.carried
         self._buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
 
     def update(self) -> Loss:
@@ -44,7 +44,7 @@ class Step:
         Dropout, memory and running statistics are those that `update` starts from: the loss is a
         function of the weights alone. To be called within `preserved_state`.
         """
-        restore_random_state(self._random)
+        set_rng_state(self._random)
         self.trainer.carried = self._carried
         _put_back(dict(self.model.named_buffers()), self._buffers)
         self.model.zero_grad()
@@ -57,7 +57,7 @@ class Step:
         tensors = parameters | dict(self.model.named_buffers())
         kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}
         gradients = {name: parameter.grad for name, parameter in parameters.items()}
-        random, carried = random_state(), self.trainer.carried
+        random, carried = rng_state(), self.trainer.carried
         for parameter in parameters.values():
             parameter.grad = None
         try:
@@ -66,7 +66,7 @@ class Step:
             _put_back(tensors, kept)
             for name, parameter in parameters.items():
                 parameter.grad = gradients[name]
-            restore_random_state(random)
+            set_rng_state(random)
             self.trainer.carried = carried
 
 

@@ -112,7 +112,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
             folder.write_rows(trainer.state.test_rows, to=folder.test_rows)
     batches = len(trainer.task.train_batches(0))
     with (
-        Progress(experiment.training, batches, trainer.selection.name, shown=is_main) as progress,
+        Progress(experiment.training, batches, trainer.metric, shown=is_main) as progress,
         loggers.opened(experiment, folder.path, used=is_main) as logger,
     ):
 

@@ -22,7 +22,7 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.training import weights
 from adanorm.training.distributed import ALONE, World
 from adanorm.training.loop import Trainer
-from adanorm.training.state import ComputeContext, SelectionMetric, seed_of, set_tf32
+from adanorm.training.state import ComputeContext, seed_of, set_tf32
 
 Kind = TypeVar("Kind", bound=TrainingTask)
 BATCHES_AHEAD = 4  # on a GPU
@@ -65,7 +65,7 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
     return Trainer(
         prepared.task,
         prepared.model,
-        SelectionMetric(experiment.task.selection_metric, experiment.task.goal == "max"),
+        experiment.task.selection_metric,
         experiment.training,
         ComputeContext(
             prepared.device,

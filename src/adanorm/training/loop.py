@@ -14,39 +14,31 @@ from torch import Tensor, nn
 
 from adanorm.config.sections import TrainingConfig
 from adanorm.data.examples import Movable
+from adanorm.metrics.table import METRICS
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
 from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, share, ties_rows, wrap
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.prefetch import ahead, pinned
 from adanorm.training.progress import Progress, updates_per_epoch
-from adanorm.training.state import (
-    ComputeContext,
-    Outcome,
-    Row,
-    SelectionMetric,
-    State,
-    random_state,
-    restore_random_state,
-    seed_of,
-)
+from adanorm.training.state import ComputeContext, Outcome, Row, State, rng_state, seed_of, set_rng_state
 
 Log = Callable[[Row], None]
 CHECK_EVERY = 20  # updates after which the loss is fetched, to see whether it is still finite
 
 
 class Trainer:
-    """One run's model and optimizer, and their state."""
+    """One run's model and optimizer, and their state; `metric` of validation picks the best weights."""
 
     def __init__(
         self,
         task: TrainingTask,
         model: nn.Module,
-        selection: SelectionMetric,
+        metric: str,
         settings: TrainingConfig,
         context: ComputeContext,
     ) -> None:
-        self.task, self.model, self.selection = task, model, selection
+        self.task, self.model, self.metric = task, model, metric
         self.settings, self.context = settings, context
         self.shared_model = wrap(model, context.world)
         if context.compile is not None:
@@ -179,8 +171,8 @@ class Trainer:
         if not all(math.isfinite(value) for value in valid.values()):
             state.diverged = f"validation loss not finite at update {state.update}"
             return
-        score = valid[self.selection.name]
-        if state.best_score is None or self.selection.is_better(score, than=state.best_score):
+        score, sign = valid[self.metric], METRICS[self.metric].sign
+        if state.best_score is None or sign * score > sign * state.best_score:
             state.best_score, state.best_update, state.valid = score, state.update, valid
             self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
         if average := self.settings.average:
@@ -188,8 +180,8 @@ class Trainer:
             if world.is_main:
                 keep_weights(self.model, state.update, folder)
             if len(state.kept) > average.count:
-                dropped = state.kept[0] if average.of == "last" else self.selection.worst(state.kept)
-                state.kept.remove(dropped)
+                worst = min(state.kept, key=lambda kept: (sign * kept[0], sign * kept[1]))
+                state.kept.remove(state.kept[0] if average.of == "last" else worst)
         if world.is_main:
             place: Row = {"update": state.update, "epoch": state.epoch}
             row = place | {"train_loss": train_loss}
@@ -232,7 +224,7 @@ class Trainer:
     def save(self, path: Path) -> None:
         """Write a checkpoint that `resume` takes up."""
         self._fetch_loss()
-        random_states = all_gather(random_state(), self.context.world)
+        random_states = all_gather(rng_state(), self.context.world)
         carried = all_gather([rows.cpu() for rows in self.carried], self.context.world)
         if self.context.world.is_main:
             saved = {
@@ -256,7 +248,7 @@ class Trainer:
         self.best = saved["best"]
         world, random_states = self.context.world, saved["random"]
         if len(random_states) == world.size:
-            restore_random_state([generator.cpu() for generator in random_states[world.rank]])
+            set_rng_state([generator.cpu() for generator in random_states[world.rank]])
         else:  # of other processes: none draws what another has drawn
             torch.manual_seed(seed_of(torch.initial_seed(), self.state.update))
         self.carried = reshard(saved["carried"], world)

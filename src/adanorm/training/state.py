@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -40,21 +39,6 @@ def set_tf32(precision: str) -> None:
     """
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
-
-
-class SelectionMetric(NamedTuple):
-    """The validation metric that picks the best weights, and whether it is their highest value that does."""
-
-    name: str
-    higher_is_better: bool
-
-    def is_better(self, score: float, than: float) -> bool:
-        """Return whether a score is better than another."""
-        return score > than if self.higher_is_better else score < than
-
-    def worst(self, scored: Sequence[tuple[float, int]]) -> tuple[float, int]:
-        """Return the pair of score and update with the worst score."""
-        return min(scored) if self.higher_is_better else max(scored)
 
 
 @dataclass
@@ -117,13 +101,13 @@ def seed_of(*numbers: int) -> int:
     return int(low + (high << 32))
 
 
-def random_state() -> list[Tensor]:
+def rng_state() -> list[Tensor]:
     """Return the state of torch's generators: the CPU's, then this process's CUDA device's."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
 
 
-def restore_random_state(states: list[Tensor]) -> None:
-    """Put torch's generators back to what random_state returned."""
+def set_rng_state(states: list[Tensor]) -> None:
+    """Put torch's generators back to what rng_state returned."""
     torch.set_rng_state(states[0])
     if len(states) > 1 and torch.cuda.is_available():
         torch.cuda.set_rng_state(states[1])

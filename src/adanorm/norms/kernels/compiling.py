@@ -23,28 +23,15 @@ compiled: Callable[[F], F] = njit(
     forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, **UNWRAPPED
 )  # fmt: skip
 SOURCES = Path(__file__).parents[2]
-# What a kernel takes, a letter an argument: i an integer, n a float32, p a pointer to float32, l one to
-# integers, v one to anything. As Numba has it and as C has it.
-KINDS: dict[str, tuple[Any, Any]] = {
-    "i": (types.int64, ctypes.c_int64),
-    "p": (types.CPointer(types.float32), ctypes.c_void_p),  # type: ignore[no-untyped-call]
-    "n": (types.float32, ctypes.c_float),
-    "l": (types.CPointer(types.int64), ctypes.c_void_p),  # type: ignore[no-untyped-call]
-    "v": (types.voidptr, ctypes.c_void_p),
-}
 
 
 @cache
-def entry(function: Kernel, takes: str) -> Kernel:
-    """Return a kernel as a C function of addresses: arrays made at each call cost what a small norm does.
-
-    `takes` has a letter of KINDS for each argument.
-    """
+def entry(function: Kernel) -> Kernel:
+    """Return a kernel of one address as C's: arrays made at each call cost what a small norm does."""
     # Numba looks at the one file that a function stands in; what is inlined stands in others.
     function.__qualname__ = f"{function.__name__}_{_sources()}"
-    signature = types.void(*(KINDS[kind][0] for kind in takes))
-    code = _with_a_cache(lambda: cfunc(signature, cache=True)(function))
-    call: Any = ctypes.CFUNCTYPE(None, *(KINDS[kind][1] for kind in takes))(code.address)
+    code = _with_a_cache(lambda: cfunc(types.void(types.voidptr), cache=True)(function))
+    call: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)
     call.code = code  # whose machine code goes when it does
     return call  # holds no lock while it runs
 

@@ -221,7 +221,7 @@ def _run(kernel: Kernel, member: Member, out: Tensor, variance: Tensor, **job: i
             released=numerics == "released",
         )
     )  # fmt: skip
-    code, threads, team = entry(kernel, "v"), torch.get_num_threads(), _team()
+    code, threads, team = entry(kernel), torch.get_num_threads(), _team()
     # A forked child has none of its parent's threads, and OpenMP would wait for them. OpenMP ends the
     # threads that a smaller team leaves out, so all of torch's do the work, or this one alone.
     if threads == 1 or elements < GRAIN or team is None or os.getpid() != PROCESS:
