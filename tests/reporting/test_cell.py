@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adanorm.analyses.cell import analysis_results
-from adanorm.analyses.spec import analysis_grid, analysis_names, load_analysis
+from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, choices
@@ -369,7 +369,7 @@ def test_the_committed_tables_are_those_of_the_committed_records(
     (tmp_path / "reproducibility.md").write_text(reproducibility_markdown(agreements(runs)))
     for name, table in read_tables(runs).items():
         write_table(table, name, tmp_path)
-    for analysis in map(load_analysis, analysis_names()):
+    for analysis in map(load_analysis, choices("analysis")):
         grid = analysis_grid(analysis, runs=runs)
         if any(analysis_results(cell) for cell in grid.values()):
             write_analysis(analysis, grid, tmp_path)

@@ -81,29 +81,17 @@ def _result(
     record: AnalysisRecord, trainer: Trainer, sites: list[str], rows: Sequence[dict[str, Any]]
 ) -> AnalysisResult:
     """Return what the observations come to; raises ValueError where there are none."""
-    state, run = trainer.state, record.experiment
+    state = trainer.state
     if not rows and state.diverged is None:
         raise ValueError(
             f"every={record.analysis.every}: the run ends after {state.update} updates, none observed"
         )
     summary, places = averages(rows)
-    valid = None
-    if record.analysis.evaluate and state.diverged is None:
-        valid = trainer.measure("valid").metrics
-        summary["score"] = valid[run.task.selection_metric]
-    return AnalysisResult(
-        status="diverged" if state.diverged else "done",
-        analysis=record.analysis.name,
-        task=run.task.name,
-        norm=run.norm.name,
-        scale=run.scale,
-        seed=run.seed,
-        norm_sites=sites,
-        data=trainer.task.checksums,
-        steps=state.update,
-        observations=len(rows),
-        summary=summary,
-        places=places,
-        valid=valid,
-        diverged=state.diverged,
-    )
+    facts: dict[str, Any] = {"status": "done", "norm_sites": sites, "data": trainer.task.checksums}
+    if state.diverged:
+        facts |= {"status": "diverged", "diverged": state.diverged}
+    elif record.analysis.evaluate:
+        facts["valid"] = trainer.measure("valid").metrics
+        summary["score"] = facts["valid"][record.experiment.task.selection_metric]
+    facts |= {"steps": state.update, "observations": len(rows), "summary": summary, "places": places}
+    return record.result(**facts)

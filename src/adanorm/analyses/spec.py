@@ -16,6 +16,7 @@ from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, analyses_folder, choices
 from adanorm.config.sections import Config, EachOnce, Param, Positive, Seeds
 from adanorm.config.yaml_file import read_yaml, read_yaml_file
+from adanorm.records.result import AnalysisResult
 
 
 class Quantity(Config):
@@ -86,19 +87,14 @@ class Analysis(Config):
         return {key: value for key, value in settings.items() if value is not None}
 
 
-def analysis_names() -> list[str]:
-    """Return the names of all analyses, sorted."""
-    return choices("analysis")
-
-
 def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis:
     """Return the analysis conf/analysis/<name>.yaml with the user's `given` values for its keys.
 
     Raises ValueError for an unknown analysis, a value it cannot take, an unknown task or norm.
     """
-    if name not in analysis_names():
+    if name not in choices("analysis"):
         hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
-        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(analysis_names())}{hint}")
+        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(choices('analysis'))}{hint}")
     values = {"name": name, **read_yaml_file(CONF / "analysis" / f"{name}.yaml")}
     options = values.get("options", {})
     for key, text in (given or {}).items():
@@ -145,6 +141,13 @@ class AnalysisRecord(NamedTuple):
         if not analysis.tasks:
             return folder / run.norm.name / f"seed{run.seed}-{digest}"
         return folder / run.task.name / run.norm.name / f"{run.scale}-seed{run.seed}-{digest}"
+
+    def result(self, **ended: Any) -> AnalysisResult:
+        """Return what the record comes to: what it is of, and what `ended` says."""
+        run = self.experiment
+        of_run = {"task": run.task.name, "scale": run.scale} if self.analysis.tasks else {}
+        known = {"analysis": self.analysis.name, "norm": run.norm.name, "seed": run.seed, **of_run}
+        return AnalysisResult.model_validate({**known, **ended})
 
     @property
     def about(self) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from adanorm.analyses.spec import AnalysisRecord, analysis_grid, analysis_names, load_analysis
+from adanorm.analyses.spec import AnalysisRecord, analysis_grid, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import PROJECT, choices
 from adanorm.models.norm_sites import compatible_norm
 from adanorm.records import reader
 from adanorm.records.folder import HeldError, is_locked, shown
@@ -20,7 +21,7 @@ from adanorm.reporting.tables.analysis import analysis_markdown, write_analysis
 
 USAGE = Usage(
     name="ANALYSIS",
-    choices=analysis_names,
+    choices=partial(choices, "analysis"),
     fewest=1,
     most=1,
     keys={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from adanorm.analyses.cell import analysis_results
-from adanorm.analyses.spec import analysis_grid, analysis_names, load_analysis
+from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.paths import PROJECT, choices
 from adanorm.records.folder import shown
@@ -67,7 +67,7 @@ def _write_the_others() -> None:
     }
     for path in write_texts(PROJECT / "results" / "tables", texts):
         print(shown(path))
-    for analysis in map(load_analysis, analysis_names()):
+    for analysis in map(load_analysis, choices("analysis")):
         grid = analysis_grid(analysis)
         if any(analysis_results(cell) for cell in grid.values()):
             print(f"{shown(write_analysis(analysis, grid)[0])} and .csv")

@@ -38,13 +38,8 @@ def run_all(runs: Sequence[Planned], launch: Launch, name: str, kept: str | None
     holds is waited for, and made here if that process left it unfinished. The jobs' logs go into a new
     folder, whose name begins with `name`, in studies/ of the records' folder `kept`.
     """
-    plan = {
-        "cwd": os.getcwd(),
-        "devices": launch.devices if launch.facts.local else [],
-        "runs_a_device": launch.runs_a_device,
-        "aloud": launch.aloud,
-        "runs": [run.arguments for run in runs],
-    }
+    plan = {"cwd": os.getcwd(), "aloud": launch.aloud, "runs": [run.arguments for run in runs]}
+    plan |= {"devices": launch.devices if launch.facts.local else [], "runs_a_device": launch.runs_a_device}
     studies = (Path(kept) if kept else PROJECT / "outputs") / "studies"
     studies.mkdir(parents=True, exist_ok=True)
     folder = Path(mkdtemp(prefix=f"{name}-{time.strftime('%Y-%m-%d_%H-%M-%S')}-", dir=studies))
@@ -115,12 +110,13 @@ def _group(command: Sequence[str], output: IO[str] | None) -> Iterator[subproces
 
     However this process ends, Linux then sends SIGTERM to that process, which ends its group.
     """
+    ending = end_with_parent(signal.SIGTERM)
     process = subprocess.Popen(
         command,
         stdout=output,
         stderr=output,
         start_new_session=True,
-        preexec_fn=end_with_parent(signal.SIGTERM),  # noqa: PLW1509
+        preexec_fn=ending,  # noqa: PLW1509
     )
     try:
         yield process
@@ -138,15 +134,13 @@ def _group(command: Sequence[str], output: IO[str] | None) -> Iterator[subproces
 
 def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
     run, code, log = runs[index], _code(folder, index), folder / f"{index}.log"
-    state = _state(run, code)
+    state, result = _state(run, code), reader.result(run.experiment.folder())
     text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
-    lines = [f"[{index + 1}/{len(runs)}] {run.name}: {text}"]
-    result = reader.result(run.experiment.folder())
+    print(f"[{index + 1}/{len(runs)}] {run.name}: {text}", flush=True)
     details: list[str] = []
     if result is not None and (state == "made" or code == "1"):  # 1: it broke in training, which is recorded
         details = [outcome(run.experiment.task, result)]
     elif state == "failed" and log.exists():
         details = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
-    for line in details:
-        lines += textwrap.wrap(line, 80, initial_indent="  ", subsequent_indent="    ")
-    print("\n".join(lines), flush=True)
+    for line in filter(str.strip, details):
+        print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    "), flush=True)

@@ -26,15 +26,12 @@ DRIVER = Path("/sys/module/nvidia/version")
 
 
 def describe(
-    *,
-    device: torch.device,
-    precision: str,
-    processes: int,
-    threads: int,
-    norm_backend: str | None = None,
-    numerics_version: int | None = None,
+    *, device: torch.device, precision: str, processes: int, threads: int, **of_norm: str | int
 ) -> dict[str, Any]:
-    """Return commit, versions and hardware as plain values; no path and no host name."""
+    """Return commit, versions and hardware as plain values; no path and no host name.
+
+    `of_norm` are `norm_backend` and `numerics_version`, where there are norms.
+    """
     import torch
 
     return {
@@ -51,8 +48,7 @@ def describe(
         "precision": precision,
         "processes": processes,
         "threads": threads,
-        **({"norm_backend": norm_backend} if norm_backend else {}),
-        **({"numerics_version": numerics_version} if numerics_version else {}),
+        **of_norm,
     }
 
 
@@ -93,16 +89,15 @@ def _arithmetic() -> dict[str, str]:
     """Return what decides the last digits on a CPU: instructions, what holds them to fewer, libraries."""
     import torch
 
-    text = torch.__config__.show()
-    mkl, blas = re.search(r"Math Kernel Library Version ([\d.]+)", text), re.search(r"BLAS_INFO=(\w+)", text)
-    onednn = re.search(r"MKL-DNN v([\d.]+)", text)
-    libraries = {"instructions": torch.backends.cpu.get_cpu_capability()}
-    if mkl or blas:
-        libraries["BLAS"] = f"MKL {mkl[1]}" if mkl else blas[1] if blas else ""
-    if onednn:
-        libraries["oneDNN"] = onednn[1]
-    held = {name: os.environ[name] for name in HOLDS if name in os.environ}
-    return {**libraries, **held}
+    patterns = (r"Math Kernel Library Version ([\d.]+)", r"BLAS_INFO=(\w+)", r"MKL-DNN v([\d.]+)")
+    mkl, blas, onednn = (re.search(pattern, torch.__config__.show()) for pattern in patterns)
+    libraries = {
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "BLAS": f"MKL {mkl[1]}" if mkl else blas and blas[1],
+        "oneDNN": onednn and onednn[1],
+        **{name: os.environ.get(name) for name in HOLDS},
+    }
+    return {name: value for name, value in libraries.items() if value is not None}
 
 
 @cache

@@ -37,12 +37,9 @@ class Recording:
 
 
 class RunFolder:
-    """The files of one run; the presence of result.json says that it has ended.
+    """The files of one run, or of an analysis, whose `rows` have another name.
 
-    config.yaml environment.json metrics.jsonl test_metrics.jsonl result.json predictions.txt.gz,
-    test_counts.json, changes.patch of code that differs from its commit, code/ of a norm from outside,
-    and while it runs checkpoint.pt and the one before it; afterwards weights.safetensors.
-    An analysis has `rows` of another name.
+    The presence of result.json says that it has ended.
     """
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
@@ -71,33 +68,30 @@ class RunFolder:
             if recording.is_complete:
                 yield recording
                 return
-            self._check_version()
+            schema, path = (reader.record(self.path).values or {}).get("schema"), self.path / "result.json"
+            if isinstance(schema, int | float) and schema > reader.SCHEMA:
+                raise ValueError(
+                    f"{path}: of schema {schema}, from a later version of the suite: left as it is"
+                )
             write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
             write_whole(self.path / "environment.json", as_json(environment))
             (self.path / PATCH).unlink(missing_ok=True)  # of an earlier start
             if environment.get("dirty"):
                 write_whole(self.path / PATCH, changes())
-            if (self.path / "code").is_symlink():
-                (self.path / "code").unlink()
+            copies = self.path / "code"
+            if copies.is_symlink():
+                copies.unlink()
             for name, content in code.items():
-                copy = self.path / "code" / name
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(copy, content)
+                (copies / name).parent.mkdir(parents=True, exist_ok=True)
+                write_whole(copies / name, content)
             try:
                 yield recording
             finally:
                 if recording.result is not None:
-                    result = recording.result.sealed(digests(self.path))
-                    write_whole(self.path / "result.json", result)
+                    write_whole(path, recording.result.sealed(digests(self.path)))
                     if recording.result.is_complete:
                         for leftover in (*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")):
                             leftover.unlink(missing_ok=True)
-
-    def _check_version(self) -> None:
-        schema = (reader.record(self.path).values or {}).get("schema")
-        if isinstance(schema, int | float) and schema > reader.SCHEMA:
-            path = self.path / "result.json"
-            raise ValueError(f"{path}: of schema {schema}, from a later version of the suite: left as it is")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

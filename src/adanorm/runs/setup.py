@@ -14,8 +14,7 @@ from adanorm import tasks
 from adanorm.config.experiment import Experiment
 from adanorm.models.norm_sites import PlacedNorms, build_with_norms, compatible_norm
 from adanorm.norms import backends
-from adanorm.records import environment
-from adanorm.records.environment import numerics_version
+from adanorm.records.environment import describe, numerics_version
 from adanorm.records.folder import RunFolder, shown
 from adanorm.runs.devices import check_devices
 from adanorm.tasks.base import TrainingTask
@@ -62,25 +61,21 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
     """Return the trainer of a run at its very start, and seed torch for it."""
     # Dropout differs between processes, and from that of every other seed.
     torch.manual_seed(seed_of(experiment.seed, world.rank) if world.rank else experiment.seed)
-    return Trainer(
-        prepared.task,
-        prepared.model,
-        experiment.task.selection_metric,
-        experiment.training,
-        ComputeContext(
-            prepared.device,
-            experiment.precision,
-            world,
-            60 * experiment.checkpoint_minutes,
-            batches_ahead=BATCHES_AHEAD if prepared.device.type == "cuda" else 0,
-            compile=experiment.compile,
-        ),
+    metric = experiment.task.selection_metric
+    context = ComputeContext(
+        prepared.device,
+        experiment.precision,
+        world,
+        60 * experiment.checkpoint_minutes,
+        batches_ahead=BATCHES_AHEAD if prepared.device.type == "cuda" else 0,
+        compile=experiment.compile,
     )
+    return Trainer(prepared.task, prepared.model, metric, experiment.training, context)
 
 
 def describe_environment(experiment: Experiment, prepared: Prepared, *, processes: int) -> dict[str, Any]:
     """Return what a run is computed with as plain values, for its record."""
-    return environment.describe(
+    return describe(
         device=prepared.device,
         precision=experiment.precision,
         processes=processes,

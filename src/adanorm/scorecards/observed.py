@@ -13,7 +13,7 @@ from adanorm.analyses.spec import load_analysis
 from adanorm.config.compose import UNTUNED, compose_experiment
 from adanorm.config.sections import NormConfig
 from adanorm.norms import NORMS, norm_factory
-from adanorm.records import environment
+from adanorm.records.environment import describe
 from adanorm.runs.setup import choose_device
 from adanorm.scorecards.cost import Cost, costs
 
@@ -58,9 +58,7 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
         },
         tolerance=float(analysis.options["tolerance"]),
         costs=costs(chosen, device),
-        environment=environment.describe(
-            device=device, precision=run.precision, processes=1, threads=run.threads
-        ),
+        environment=describe(device=device, precision=run.precision, processes=1, threads=run.threads),
     )
 
 

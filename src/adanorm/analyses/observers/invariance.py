@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from adanorm.analyses.spec import AnalysisRecord
 from adanorm.config.sections import NormConfig, Param
 from adanorm.norms import MakeNorm, backends, norm_factory
-from adanorm.records import environment
+from adanorm.records.environment import describe
 from adanorm.records.folder import RunFolder
-from adanorm.records.result import AnalysisResult
 
 B, T, D, H = 16, 5, 12, 16
 ONE_VECTOR = torch.linspace(-1, 2, D, dtype=torch.float64)
@@ -38,27 +37,15 @@ CHANGES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
 def make(record: AnalysisRecord) -> None:
     """Write the record of a norm: how far its output moves under each change."""
     run = record.experiment
-    trial = norm_factory(run.norm).trial
-    described = environment.describe(
-        device=torch.device("cpu"),
-        precision="fp64",
-        processes=1,
-        threads=torch.get_num_threads(),
-        norm_backend=backends.describe(trial, run.norm.backend, "cpu", torch.float64),
-    )
+    backend = backends.describe(norm_factory(run.norm).trial, run.norm.backend, "cpu", torch.float64)
+    device, threads = torch.device("cpu"), torch.get_num_threads()
+    described = describe(device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend)
     folder = RunFolder(record.folder())
     with folder.recording(record.identity(), described, run.norm.code) as recording:
         if recording.is_complete:
             return
         found = differences(run.norm, seed=run.seed, options=record.analysis.options)
-        recording.result = AnalysisResult(
-            status="done",
-            analysis=record.analysis.name,
-            norm=run.norm.name,
-            seed=run.seed,
-            summary=found,
-            places={"": found},
-        )
+        recording.result = record.result(status="done", summary=found, places={"": found})
 
 
 def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) -> dict[str, float]:

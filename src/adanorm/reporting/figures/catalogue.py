@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import TypeAlias
 
-from adanorm.analyses.spec import Analysis, analysis_grid, analysis_names, load_analysis
+from adanorm.analyses.spec import Analysis, analysis_grid, load_analysis
 from adanorm.config.paths import choices
 from adanorm.reporting.answers import question
 from adanorm.reporting.figures.curves import curves
@@ -53,7 +53,7 @@ def _figures() -> dict[str, Draw]:
             figures[f"norms-{name}"] = partial(_scores, study)
     for claim in _compared_claims():
         figures |= {f"evidence-{claim.id}-{scale}": partial(_evidence, claim, scale) for scale in SCALES}
-    for analysis in map(load_analysis, analysis_names()):
+    for analysis in map(load_analysis, choices("analysis")):
         figures |= {f"analysis-{analysis.name}-{t}": partial(_analysis, analysis, t) for t in analysis.tasks}
     return figures
 
