@@ -133,25 +133,19 @@ def full_size_text(data: ByteTextConfig) -> bytes:
     return np.random.default_rng(0).integers(32, 127, count, dtype=np.uint8).tobytes()
 
 
-def _splits() -> dict[str, list[str]]:
-    sizes = {"train": 1_500, "valid": 32, "test": 32}
-    return {split: _lines(size, WORDS, seed=seed) for seed, (split, size) in enumerate(sizes.items())}
+def _splits() -> dict[str, list[list[str]]]:
+    sizes = enumerate({"train": 1_500, "valid": 32, "test": 32}.items())
+    return {split: [*map(str.split, _lines(size, WORDS, seed=seed))] for seed, (split, size) in sizes}
 
 
 def full_size_sentences() -> dict[str, list[tuple[str, list[str]]]]:
     """Return labels, five of them, and words of each split."""
-    return {
-        split: [(str(index % 5), line.split()) for index, line in enumerate(lines)]
-        for split, lines in _splits().items()
-    }
+    return {split: [(str(n % 5), line) for n, line in enumerate(part)] for split, part in _splits().items()}
 
 
 def full_size_trees() -> dict[str, list[Rows]]:
     """Return words, tags and heads of each split: every word's head is the one before it."""
     return {
-        split: [
-            [(word, f"T{int(word[1:]) % TAGS}", head) for head, word in enumerate(line.split())]
-            for line in lines
-        ]
-        for split, lines in _splits().items()
+        split: [[(word, f"T{int(word[1:]) % TAGS}", n) for n, word in enumerate(line)] for line in part]
+        for split, part in _splits().items()
     }

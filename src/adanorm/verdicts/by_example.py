@@ -14,7 +14,7 @@ from adanorm.metrics.by_example import by_example, factors
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.folder import shown
-from adanorm.verdicts.crossed import Components, Values, components, seed_split
+from adanorm.verdicts.variance import Components, Values, components, seed_split
 
 
 @dataclass(frozen=True)

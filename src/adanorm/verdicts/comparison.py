@@ -46,11 +46,10 @@ class PaperGap(NamedTuple):
 class Comparison:
     """By how much one norm beats another, in the metric's unit, with the noise of seeds and of test examples.
 
-    `gap` is the mean over `seeds` shared seeds, positive where the first-named norm is better; `sd` is that
-    of a seed's gap, with `df` degrees of freedom. `example_error` is the standard error that the choice of
-    `examples` adds, 0 if not on record; without degrees of freedom, so that more noise never narrows an
-    interval. `family_p`, p corrected over a family, decides the sign in place of p. With `beyond_margin` a
-    norm is ahead or behind only by more than the margin.
+    `gap` is the mean over `seeds` shared seeds, positive where the first-named norm is better; `sd`, with
+    `df` degrees of freedom, that of a seed's gap. `example_error`, 0 if not on record, is what the choice of
+    `examples` adds; it has no degrees of freedom, so that more noise never narrows an interval.
+    `family_p` decides the sign in place of p; with `beyond_margin` only more than the margin is a lead.
     """
 
     gap: float
@@ -183,9 +182,8 @@ def compare(
 ) -> Comparison | None:
     """Return by how much the first norm beats the second, over the seeds that both have scores of.
 
-    Scores are by seed, or in the order of the seeds; larger is better, so negate a loss. A difference below
-    `margin` does not matter. A plan with several looks has `levels`. None where fewer than two gaps, or equal
-    ones, tell no noise. Raises ValueError for a margin that is not positive and unlike lengths of sequences.
+    Larger scores are better, so negate a loss; a difference below `margin` does not matter. None where fewer
+    than two gaps, or equal ones, tell no noise. Raises ValueError for a margin or lengths that cannot be.
     """
     if margin <= 0:
         raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")
@@ -210,9 +208,8 @@ def compare_gaps(
 ) -> Comparison | None:
     """Return the comparison that gaps make, one per seed; None where nothing tells their spread.
 
-    Without `levels` it is a fixed plan, without `spread` the gaps tell their own. With `overlap` they are of
-    n folds, with so many tested examples per example trained on, and their mean has 1 + n * overlap times the
-    variance (Nadeau & Bengio 2003, section 3). `facts` are Comparison's others.
+    Without `levels` it is a fixed plan. Gaps of n folds, with `overlap` tested examples per example trained
+    on, have 1 + n * overlap times the variance of their mean (Nadeau & Bengio 2003, section 3).
     """
     if spread is None and (len(gaps) < 2 or stdev(gaps) <= NO_SPREAD):
         return None

@@ -55,7 +55,7 @@ def load_findings() -> list[Finding]:
 def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[FindingRow]:
     """Return a row for each task and quantity that both norms have records of."""
     assert finding.norms is not None, "a comparison names two norms"
-    rows, comparisons = list[FindingRow](), []
+    entries = []  # a row without its p, and its comparison
     for task, name in product(analysis.tasks, finding.quantities):
         first, second = (_by_seed(grid, norm, task, name) for norm in finding.norms)
         seeds = sorted(first.keys() & second.keys())
@@ -66,16 +66,16 @@ def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[F
         gaps = [scale(second[seed]) - scale(first[seed]) for seed in seeds]
         means = tuple(mean([side[seed] for seed in seeds]) for side in (first, second))
         facts = task, quantity.label, finding.norms, means, fmean(gaps), quantity.log
-        rows.append(FindingRow(*facts, None, len(gaps), "undecided"))
-        comparisons.append(compare_gaps(gaps, level=preregistration().level))
+        row = FindingRow(*facts, None, len(gaps), "undecided")
+        entries.append((row, compare_gaps(gaps, level=preregistration().level)))
     # What has one seed, or equal gaps, is not tested, and counts for nothing in the correction.
-    tested = [at for at, one in enumerate(comparisons) if one is not None]
-    for at, comparison in zip(tested, in_family([comparisons[at] for at in tested]), strict=True):
-        assert comparison is not None, "tested"
-        is_as_expected = (comparison.sign == "behind") == (finding.expected == "lower")
-        verdict = "supported" if is_as_expected else "contradicted"
-        is_told = comparison.sign != "not told apart"
-        rows[at] = rows[at]._replace(p=comparison.family_p, verdict=verdict if is_told else "undecided")
+    tested = iter(in_family([one for _, one in entries if one is not None]))
+    signs = {"not told apart": "undecided", "ahead": "contradicted", "behind": "contradicted"}
+    signs["behind" if finding.expected == "lower" else "ahead"] = "supported"
+    rows = []
+    for row, comparison in entries:
+        one = comparison and next(tested)
+        rows.append(row._replace(p=one.family_p, verdict=signs[one.sign]) if one else row)
     return rows
 
 

@@ -15,10 +15,9 @@ from adanorm.records.published import READ_OFF, published, published_last_loss
 from adanorm.verdicts.by_example import compared_by_example
 from adanorm.verdicts.cell import Cell, Evidence
 from adanorm.verdicts.comparison import Answer, Comparison, Hypothesis, PaperGap, compare_gaps
-from adanorm.verdicts.crossed import Components
 from adanorm.verdicts.preregistration import claimed_pairs, preregistration
 from adanorm.verdicts.sequential import Looks, Prospect, seeds_looked_at
-from adanorm.verdicts.variance import TaskVariance
+from adanorm.verdicts.variance import Components, TaskVariance
 
 
 @dataclass(frozen=True)

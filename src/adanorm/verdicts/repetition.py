@@ -43,10 +43,9 @@ class Repetition(NamedTuple):
 def repetition(recorded: Experiment, repeated: Experiment) -> Repetition:
     """Return how a run's repetition agrees with its record, both complete.
 
-    *To the bit*: the curves, test scores and outputs are equal in every digit written. *Within rounding*:
-    the curves and scores agree to 1e-4 of their size. Else the score is one more run's: *within the seeds'
-    spread* where its p among the recorded seeds (Student's t for one more, s of their own) is at least .05,
-    *differs* where it is below, *open* where fewer than two seeds are on record.
+    *To the bit*: curves, test scores and outputs are equal in every digit. *Within rounding*: curves and
+    scores agree to ROUNDING. Else by the p of the score as one more run's, Student's t with the recorded
+    seeds' own s: *within the seeds' spread* or *differs*; *open* where fewer than two seeds are on record.
     """
 
     def score(result: Result | None) -> float | None:

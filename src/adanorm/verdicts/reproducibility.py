@@ -15,13 +15,11 @@ from adanorm.verdicts.variance import Scores
 
 
 class Agreement(NamedTuple):
-    """How the paper's numbers of a task are upheld by ours, over the same norms.
+    """How the paper's numbers of a task are upheld by ours; the task "" stands for all together.
 
-    `upheld` of `ordered` pairs of norms that the paper tells apart are ordered alike; `spearman` and
-    `pearson` correlate the two columns (None where one of them does not vary); `variation` is the mean
-    over norms of the coefficient of variation of the two numbers, in percent. `own_upheld` is the share of
-    the orders of one of our seeds that the mean of the others upholds; None under two seeds of all norms.
-    The task "" stands for all together; `confirmed`: of numbers alone that a public source confirms.
+    `upheld` of `ordered` pairs of norms that the paper tells apart are ordered alike; None of correlations
+    where a column does not vary; `variation` is the mean of `variation(ours, the paper's)` over norms,
+    `own_upheld` from two seeds on; `confirmed`: of numbers alone that a public source confirms.
     """
 
     norms: int
@@ -57,7 +55,7 @@ def agreement(ours: Sequence[float], papers: Sequence[float]) -> Agreement | Non
 
 
 def orders_upheld(ours: Sequence[float], papers: Sequence[float]) -> tuple[int, int]:
-    """Return how many pairs have the second numbers' order in the first, of how many that have one."""
+    """Return how many pairs of norms ours order as the paper, of how many that it orders."""
     pairs = [(o2 - o1, p2 - p1) for (o1, p1), (o2, p2) in combinations(zip(ours, papers, strict=True), 2)]
     return sum(o * p > 0 for o, p in pairs), sum(p != 0 for _, p in pairs)
 

@@ -37,11 +37,10 @@ def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
 
 @dataclass(frozen=True)
 class Column:
-    """Scores of a column by row and seed, larger ones being better, and the difference that matters.
+    """Scores of a column by row and seed (of folds: and fold), larger ones being better.
 
-    Of folds the scores are by norm and fold, and `overlap` is the rule's. `not_compared` has the rows with a
-    run that diverged or did not learn, and how many did: their other scores would flatter them. `example` is
-    how much one test example is of a score in percent, 0 where that is not known.
+    `not_compared` has the rows with a run that diverged or did not learn, and how many did: their other
+    scores would flatter them. `example` is how much a test example is of a score in percent, 0 if not known.
     """
 
     task: str

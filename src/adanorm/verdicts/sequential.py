@@ -55,8 +55,7 @@ class Looks(NamedTuple):
 def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tuple[float, ...]:
     """Return the two-sided level of Student's t at each look, a number of seeds from 2 on.
 
-    The looks together reject a true hypothesis with probability `level`: exact for normal gaps of any
-    variance, up to the BINS of the numerical integration.
+    Together they reject a true hypothesis with probability `level`: exact for normal gaps, up to BINS.
     """
     # With S the sum of the gaps less their true mean and Q that of their squares, r = S / sqrt(Q) has all
     # that t has: |t| = sqrt(n - 1) |r| / sqrt(n - r^2). One gap more turns r by a random angle that does not
@@ -132,24 +131,19 @@ def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
 
 
 class Prospect(NamedTuple):
-    """Seeds with which a comparison closes with the plan's power; None: no number does.
+    """Seeds, from the first on, with which a comparison closes with the plan's power; None: none does."""
 
-    `to_find` the paper's gap, if it is the true one; `to_equate` the norms within the margin, if they
-    do not differ. Both count from the first seed.
-    """
-
-    to_find: int | None
-    to_equate: int | None
+    to_find: int | None  # the paper's gap, if it is the true one
+    to_equate: int | None  # the norms within the margin, if they do not differ
 
 
 def seeds_looked_at(
     plan: Looks, effect: float, *, kind: Kind, sd: float, example_error: float = 0.0
 ) -> int | None:
-    """Return the fewest seeds by which the plan with its looks closes, with its power.
+    """Return the fewest seeds by which the plan with its looks closes, with its power, in DRAWS comparisons.
 
     Of a difference: *better*, where the true gap is `effect`. Of equivalence: within ± `effect`, of norms
-    that do not differ. By DRAWS comparisons that are followed from look to look. Where the plan ends before,
-    the seeds of one that is looked at once, and more than the plan has; None where MOST_SEEDS are too few.
+    that do not differ. Where the plan ends before, `seeds_needed`, and more than the plan has.
     """
     if effect == 0:
         return None
