@@ -25,8 +25,8 @@ import torch
 from adanorm import tasks
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import choices
-from adanorm.config.portable import HELD, VARIABLE
 from adanorm.files import write_whole
+from adanorm.process import HELD, VARIABLE
 from adanorm.records.environment import describe
 from adanorm.runs.setup import prepare, start_trainer
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from adanorm.config.paths import PROJECT, choices
-from adanorm.config.portable import HELD, VARIABLE, hold_arithmetic
+from adanorm.process import HELD, VARIABLE, hold_arithmetic
 from tests.conftest import Command
 from tests.golden import ROUNDING, golden, losses
 

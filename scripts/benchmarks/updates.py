@@ -28,8 +28,8 @@ from typing import Any, TextIO
 from adanorm.cli.command import whole_number
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import PROJECT
-from adanorm.config.portable import HELD
 from adanorm.data.fetch import mirrors_of
+from adanorm.process import HELD
 from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.

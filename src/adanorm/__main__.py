@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TextIO
 
-from adanorm.process import end_with_parent, is_first_process
+from adanorm.process import end_with_parent, hold_arithmetic, is_first_process
 
 INTERRUPTED = 130
 LINE = "interrupted: the next start resumes from the last checkpoint"
@@ -67,7 +67,6 @@ def _run() -> NoReturn:
     sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
     os.environ["PYTHONSAFEPATH"] = "1"
     from adanorm.cli.command import dispatch
-    from adanorm.config.portable import hold_arithmetic
 
     # In one line, without the place in the code, which does not help the user.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"

@@ -1,4 +1,4 @@
-"""What this process is among those of its run, and how one of several is started and ended."""
+"""What this process is among those of its run, how one is started and ended, and how one computes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from collections.abc import Callable
 from functools import partial
 
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
+# ADANORM_ARITHMETIC=portable holds `adanorm`, and every process that it starts, to instructions that x86
+# processors of the last ten years share. It is for comparing two processors: results differ in their last
+# digits from those without it, and a run takes longer.
+VARIABLE = "ADANORM_ARITHMETIC"
+HELD = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_CBWR": "COMPATIBLE",  # the one branch that MKL has for others than Intel's
+    "NUMBA_CPU_NAME": "haswell",
+    "NUMBA_CPU_FEATURES": "",  # those of that name, not this processor's
+}
 
 
 def is_first_process() -> bool:
@@ -28,3 +39,12 @@ def end_with_parent(number: int) -> Callable[[], object]:
     import ctypes
 
     return partial(ctypes.CDLL(None).prctl, PARENT_DEATH_SIGNAL, number)
+
+
+def hold_arithmetic() -> None:
+    """Set what holds the libraries, if it is asked for, which must be before any of them is imported."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen == "portable":
+        os.environ.update(HELD)
+    elif chosen:
+        raise ValueError(f"{VARIABLE}={chosen}: must be portable, or not set")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.digest import digest_of, sha256
 from adanorm.config.model_sections import ResidualConfig
 from adanorm.config.paths import DRY_RUNS, RUNS
+from adanorm.files import digest_of, sha256
 
 RT = ("task=rt", "scale=smoke", "norm=adanorm")
 

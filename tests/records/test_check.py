@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
+from adanorm.files import digest_of
 from adanorm.records import reader
 from tests.reporting.records import record, record_as_run, said, seal
 

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.config.compose import compose_experiment
-from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, RUNS
+from adanorm.files import digest_of
 from adanorm.records import reader
 
 # What is left out of an identity has no bearing on it, whatever it is.

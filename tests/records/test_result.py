@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.digest import digest_of
 from adanorm.config.paths import ANALYSES, RUNS
-from adanorm.files import as_json, with_checksum
+from adanorm.files import as_json, digest_of, with_checksum
 from adanorm.records import reader
 from adanorm.records.check import digests
 from adanorm.records.result import AnalysisResult, Ended, Result, outcome

@@ -14,10 +14,9 @@ import pytest
 
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.config.compose import compose_experiment
-from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, RUNS
-from adanorm.files import with_checksum
+from adanorm.files import digest_of, with_checksum
 from adanorm.records import reader, store
 from adanorm.records.check import check
 from adanorm.records.keep import keep, kept, lay_out

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from adanorm.config.digest import digest_of
 from adanorm.config.paths import PROJECT
+from adanorm.files import digest_of
 from adanorm.records.published import published_tasks
 from adanorm.verdicts.preregistration import Claim, Preregistration, preregistration
 

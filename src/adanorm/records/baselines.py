@@ -6,10 +6,9 @@ import json
 from functools import cache
 from typing import Any, NamedTuple
 
-from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, SHIPPED
-from adanorm.files import as_json, whole, with_checksum, write_whole
+from adanorm.files import as_json, digest_of, whole, with_checksum, write_whole
 from adanorm.metrics.table import METRICS
 
 PATH = PROJECT / "results" / "baselines.json"

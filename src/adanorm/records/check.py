@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adanorm.config.digest import digest_of, sha256
 from adanorm.config.yaml_file import read_yaml
+from adanorm.files import digest_of, sha256
 from adanorm.metrics.table import METRICS
 from adanorm.records.result import AnalysisResult, Ended, Result
 

@@ -13,9 +13,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adanorm.config.digest import sha256
 from adanorm.config.paths import IS_CHECKOUT, PROJECT
-from adanorm.config.portable import HELD, VARIABLE
+from adanorm.files import sha256
+from adanorm.process import HELD, VARIABLE
 
 if TYPE_CHECKING:
     import torch

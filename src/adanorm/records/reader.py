@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from adanorm.config.errors import one_line
 from adanorm.config.experiment import Experiment
-from adanorm.config.portable import VARIABLE
 from adanorm.files import whole
+from adanorm.process import VARIABLE
 from adanorm.records import check, store
 from adanorm.records.result import AnalysisResult, Ended, Result
 

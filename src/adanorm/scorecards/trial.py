@@ -13,9 +13,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from adanorm.config.compose import cached_experiment, compose_experiment
-from adanorm.config.digest import digest_of
 from adanorm.config.titles import counted
-from adanorm.files import write_whole
+from adanorm.files import digest_of, write_whole
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch
 from adanorm.launch.until import Followed, Records, Run, on_record, pair_of, run_until_decided

@@ -8,8 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from adanorm.config.digest import digest_of
 from adanorm.config.experiment import Experiment
+from adanorm.files import digest_of
 from adanorm.metrics.by_example import by_example, factors
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader

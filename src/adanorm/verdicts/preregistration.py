@@ -7,10 +7,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from adanorm.config.digest import digest_of
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
 from adanorm.config.yaml_file import read_yaml_file
+from adanorm.files import digest_of
 from adanorm.studies.rule import Compares, Margin
 from adanorm.verdicts.sequential import Looks
 

@@ -15,13 +15,13 @@ import numpy as np
 from torch import Tensor
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig, data_bin_files
-from adanorm.config.digest import sha256
 from adanorm.data import packed
 from adanorm.data.examples import Indices, Movable, batches_within
 from adanorm.data.inspection import Counts, Inspection, batch_warnings, count_overlaps, overlap_warnings
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import prepared_corpus
 from adanorm.data.translation.tokenization import PIECE, Bpe, Say, Tokenizer
+from adanorm.files import sha256
 
 BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
 UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"  # the second is a character that no text has: of private use

@@ -31,14 +31,13 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig
-from adanorm.config.digest import sha256
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import cache_of
 from adanorm.data.inspection import count_key_overlaps, keys_of
 from adanorm.data.translation.corpora import Splits, corpus_files, read_corpus
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.tokenization import Bpe, Say, Tokenizer, learn_bpe
-from adanorm.files import naming, write_whole
+from adanorm.files import naming, sha256, write_whole
 
 VERSION = 3  # of this preparation: another one is another folder
 CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
