@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.norms import AdaNorm, LayerNorm, NormChoice, norm_factory
-from adanorm.norms.over_positions import GroupNorm, InstanceNorm
+from adanorm.norms.over_rows import GroupNorm, InstanceNorm
 from adanorm.norms.rowwise import (
     FUNCTIONS,
     Derf,

@@ -16,7 +16,7 @@ from torch import Tensor, distributed, nn
 from adanorm.config.compose import compose_experiment
 from adanorm.models.norm_sites import compatible_norm
 from adanorm.norms.base import as_norm
-from adanorm.norms.over_batch import BatchNorm, NoisyBatchNorm, PowerNorm, synchronize
+from adanorm.norms.over_rows import BatchNorm, NoisyBatchNorm, PowerNorm, synchronize
 from tests import commands
 
 T, H = 4, 7

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.data.synthetic import linear_map
-from adanorm.models.deep_linear import DeepLinear
+from adanorm.models.feed_forward import DeepLinear
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.regression import Regression

@@ -13,8 +13,7 @@ import torch
 
 from adanorm.config.experiment import Experiment
 from adanorm.runs.setup import prepare, start_trainer
-from adanorm.training.loop import Trainer
-from adanorm.training.prefetch import ahead
+from adanorm.training.loop import Trainer, ahead
 from adanorm.training.progress import Progress
 from adanorm.training.state import Row
 

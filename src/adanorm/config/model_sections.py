@@ -227,7 +227,7 @@ class VggConfig(ImageModelConfig):
 
 
 class DeepLinearConfig(ModelConfig):
-    """Settings of models.deep_linear."""
+    """Settings of models.feed_forward."""
 
     reads = (data_sections.GaussianConfig,)
     norm_sites = Sites(positions=False)
@@ -258,7 +258,7 @@ class RecurrentConfig(ModelConfig):
 
 
 class TransitionParserConfig(ModelConfig):
-    """Settings of models.transition_parser."""
+    """Settings of models.feed_forward."""
 
     reads = (data_sections.TreebankConfig,)
     norm_sites = Sites(positions=False)
@@ -278,12 +278,12 @@ MODELS: dict[type[ModelConfig], str] = {
     MnistCnnConfig: "adanorm.models.convolutional:MnistCnn",
     VggConfig: "adanorm.models.convolutional:Vgg",
     VisionTransformerConfig: "adanorm.models.vision_transformer:VisionTransformer",
-    DeepLinearConfig: "adanorm.models.deep_linear:DeepLinear",
+    DeepLinearConfig: "adanorm.models.feed_forward:DeepLinear",
     SentenceEncoderConfig: "adanorm.models.sentence_encoder:SentenceEncoder",
     FairseqTransformerConfig: "adanorm.models.fairseq_transformer:build",
     TransformerXlConfig: "adanorm.models.transformer_xl:TransformerXl",
     RecurrentConfig: "adanorm.models.recurrent:Recurrent",
-    TransitionParserConfig: "adanorm.models.transition_parser:TransitionParser",
+    TransitionParserConfig: "adanorm.models.feed_forward:TransitionParser",
 }
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -19,11 +19,14 @@ Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 class Movable:
     """A dataclass whose tensors move to a device together."""
 
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
+        """Return the batch with each of its tensors moved."""
+        tensors = {name: move(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **tensors)  # type: ignore[type-var]
+
     def to(self, device: torch.device) -> Self:
         """Return the batch on a device."""
-        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
-        return replace(self, **moved)  # type: ignore[type-var]
+        return self.moved(lambda tensor: tensor.to(device, non_blocking=True))
 
 
 @dataclass(frozen=True)

@@ -90,16 +90,16 @@ WHOLE = 2**32  # what a threshold is a share of
 
 # PyTorch draws the elements of a mask one after the other, some 6 ns each on the CPU. This computes an
 # element from a key and its number, in both passes, stores no mask and takes a tenth.
-def dropout(x: Tensor, p: float, *, training: bool) -> Tensor:
-    """Return mask * x / (1 - p) in training, else x; the mask keeps an element with probability 1 - p.
+class Dropout(nn.Dropout):
+    """nn.Dropout with cheaper masks: each call has its own, whose key torch's generator of the CPU draws."""
 
-    Each call has a mask of its own, whose key is drawn from torch's generator of the CPU.
-    """
-    if not (training and 0 < p < 1 and compiled(x)):
-        return F.dropout(x, p, training)
-    key = int(torch.empty((), dtype=torch.int64).random_())
-    y: Tensor = _Dropout.apply(x, p, key)  # type: ignore[no-untyped-call]
-    return y
+    def forward(self, x: Tensor) -> Tensor:
+        """Return mask * x / (1 - p) in training, else x; the mask keeps an element with probability 1 - p."""
+        if not (self.training and 0 < self.p < 1 and compiled(x)):
+            return F.dropout(x, self.p, self.training)
+        key = int(torch.empty((), dtype=torch.int64).random_())
+        y: Tensor = _Dropout.apply(x, self.p, key)  # type: ignore[no-untyped-call]
+        return y
 
 
 class _Dropout(torch.autograd.Function):
@@ -162,14 +162,6 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """Return x W^T + b, (..., N), of x (..., K)."""
         return linear(x, self.weight, self.bias)
-
-
-class Dropout(nn.Dropout):
-    """nn.Dropout with cheaper masks."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return mask * x / (1 - p) in training, x in evaluation."""
-        return dropout(x, self.p, training=self.training)
 
 
 def replace_layers(model: nn.Module) -> None:

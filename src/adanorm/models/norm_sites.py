@@ -27,7 +27,7 @@ class PlacedNorms:
         self._placement = placement
         self.swapped: list[str] = []
         self.kept: list[str] = []
-        self._in_layers: list[tuple[str, Norm, str | None]] = []  # site, norm, the layer before it
+        self.in_layers: list[tuple[str, Norm, str | None]] = []  # site, norm, the layer before it
 
     def __call__(self, dim: int, *, site: str, after: str | None = None, closes_stack: bool = False) -> Norm:
         """Return the norm for a site, the variant or LayerNorm; `site` is the module's own name.
@@ -42,34 +42,8 @@ class PlacedNorms:
         (self.swapped if takes_variant else self.kept).append(site)
         norm = self._make_norm(dim, site=site) if takes_variant else LayerNorm(dim)
         if norm.lives_in_layer:
-            self._in_layers.append((site, norm, after))
+            self.in_layers.append((site, norm, after))
         return norm
-
-    def finish(self, model: nn.Module) -> None:
-        """Check the sites of a model that is built, and hand the norms that live in a layer theirs.
-
-        Raises ValueError, naming the sites, where a part of the placement matched none of them, where none
-        of such norms has a layer, and where the model has no site at all: whatever it was trained with
-        would be recorded as the norm.
-        """
-        sites = [*self.swapped, *self.kept]
-        if not sites:
-            raise ValueError("the model has no norm that could be replaced")
-        if self._placement == "final" and not self.swapped:
-            raise ValueError(
-                f"placement final: no norm closes a stack here; the sites are {', '.join(sites)}"
-            )
-        for glob in [] if isinstance(self._placement, str) else self._placement:
-            if not any(fnmatchcase(site, glob) for site in sites):
-                raise ValueError(f"placement {glob!r} matches no site: the sites are {', '.join(sites)}")
-        for _, norm, after in self._in_layers:
-            if after is not None:
-                norm.attach(model.get_submodule(after))
-        if self._in_layers and not any(after for _, _, after in self._in_layers):
-            raise ValueError(
-                f"{type(self._in_layers[0][1]).__name__} lives in the layer before a site, and none has a"
-                f" layer of its own before it: {', '.join(site for site, _, _ in self._in_layers)}"
-            )
 
 
 def build_with_norms(
@@ -77,12 +51,28 @@ def build_with_norms(
 ) -> tuple[M, PlacedNorms]:
     """Return the model that `build` makes with norms from its argument, and what placed these.
 
-    A norm that lives in a layer is attached to the layer before its site, whose weights are drawn
-    then. Raises ValueError as `PlacedNorms.finish` does.
+    A norm that lives in a layer is attached to the one before its site, whose weights are drawn then. Raises
+    ValueError, naming the sites, where a part of the placement matched none, where none of such norms has a
+    layer, and where the model has no site: whatever it was trained with would be recorded as the norm.
     """
     placed = PlacedNorms(make_norm, placement)
     model = build(placed)
-    placed.finish(model)
+    sites = [*placed.swapped, *placed.kept]
+    if not sites:
+        raise ValueError("the model has no norm that could be replaced")
+    if placement == "final" and not placed.swapped:
+        raise ValueError(f"placement final: no norm closes a stack here; the sites are {', '.join(sites)}")
+    for glob in [] if isinstance(placement, str) else placement:
+        if not any(fnmatchcase(site, glob) for site in sites):
+            raise ValueError(f"placement {glob!r} matches no site: the sites are {', '.join(sites)}")
+    for _, norm, after in placed.in_layers:
+        if after is not None:
+            norm.attach(model.get_submodule(after))
+    if placed.in_layers and not any(after for _, _, after in placed.in_layers):
+        raise ValueError(
+            f"{type(placed.in_layers[0][1]).__name__} lives in the layer before a site, and none has a layer"
+            f" of its own before it: {', '.join(site for site, _, _ in placed.in_layers)}"
+        )
     return model, placed
 
 

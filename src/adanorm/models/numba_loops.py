@@ -1,4 +1,4 @@
-"""The loops of `dropout` and `sum_rows`, over arrays of float32."""
+"""The loops of `Dropout` and `sum_rows`, over arrays of float32."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class ResidualLayer(nn.Module):
         return z.to(x.dtype)  # under autocast a norm gives float32, and attention takes one type
 
 
-def draw_by_placement(layers: nn.ModuleList) -> None:
+def draw_deepnorm(layers: nn.ModuleList) -> None:
     """Draw again, as DeepNorm has them, the weights of the layers whose placement says so; biases stay.
 
     Wang et al. 2022, figure 2: Xavier's normal distribution, with a gain (their beta) in the feed-forward

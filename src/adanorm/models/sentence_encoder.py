@@ -14,14 +14,7 @@ from torch.nn import functional as F
 from adanorm.config.model_sections import SentenceEncoderConfig
 from adanorm.config.placements import Placement
 from adanorm.models.norm_sites import PlacedNorms, normalized
-from adanorm.models.residual import (
-    LAST_NORMS,
-    PARTS,
-    ResidualLayer,
-    closing_norm,
-    draw_by_placement,
-    layer_norm,
-)
+from adanorm.models.residual import LAST_NORMS, PARTS, ResidualLayer, closing_norm, draw_deepnorm, layer_norm
 
 PADDING = 0  # the token id of padding
 
@@ -93,7 +86,7 @@ class SentenceEncoder(nn.Module):
                 if parameter.dim() > 1:
                     nn.init.xavier_uniform_(parameter)
             self.embedding.weight.data[PADDING] = 0
-        draw_by_placement(self.layers)
+        draw_deepnorm(self.layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return logits (B, classes) of token ids (B, T) padded with 0; padding changes nothing."""

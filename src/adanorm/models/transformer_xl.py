@@ -18,14 +18,7 @@ from adanorm.config.placements import Placement
 from adanorm.models.fast_layers import linear
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
-from adanorm.models.residual import (
-    LAST_NORMS,
-    PARTS,
-    ResidualLayer,
-    closing_norm,
-    draw_by_placement,
-    layer_norm,
-)
+from adanorm.models.residual import LAST_NORMS, PARTS, ResidualLayer, closing_norm, draw_deepnorm, layer_norm
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 Memory = list[Tensor]  # what each layer was given, (B, up to M, H)
@@ -101,7 +94,7 @@ class TransformerXl(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(BYTES))  # the output is tied to the embedding
         self.dropout = nn.Dropout(settings.dropout)
         self.apply(_initialize)
-        draw_by_placement(self.layers)
+        draw_deepnorm(self.layers)
         nn.init.normal_(self.u, std=INIT_STD)
         nn.init.normal_(self.v, std=INIT_STD)
 

@@ -13,11 +13,11 @@ from adanorm.norms.family import LayerNorm as LayerNorm
 from adanorm.norms.family import LayerNormSimple as LayerNormSimple
 from adanorm.norms.family import NoNorm as NoNorm
 from adanorm.norms.family import TopK as TopK
-from adanorm.norms.over_batch import BatchNorm as BatchNorm
-from adanorm.norms.over_batch import NoisyBatchNorm as NoisyBatchNorm
-from adanorm.norms.over_batch import PowerNorm as PowerNorm
-from adanorm.norms.over_positions import GroupNorm as GroupNorm
-from adanorm.norms.over_positions import InstanceNorm as InstanceNorm
+from adanorm.norms.over_rows import BatchNorm as BatchNorm
+from adanorm.norms.over_rows import GroupNorm as GroupNorm
+from adanorm.norms.over_rows import InstanceNorm as InstanceNorm
+from adanorm.norms.over_rows import NoisyBatchNorm as NoisyBatchNorm
+from adanorm.norms.over_rows import PowerNorm as PowerNorm
 from adanorm.norms.registry import NORMS as NORMS
 from adanorm.norms.registry import MakeNorm as MakeNorm
 from adanorm.norms.registry import NormChoice as NormChoice

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from adanorm.norms import family, over_batch, over_positions, rowwise
+from adanorm.norms import family, over_rows, rowwise
 from adanorm.norms.base import Norm, as_norm
 
 NORMS: dict[str, type[Norm]] = {
@@ -23,11 +23,11 @@ NORMS: dict[str, type[Norm]] = {
     "grad-mean": family.GradMean,
     "grad-variance": family.GradVariance,
     "topk": family.TopK,
-    "batchnorm": over_batch.BatchNorm,
-    "batchnorm-noisy": over_batch.NoisyBatchNorm,
-    "powernorm": over_batch.PowerNorm,
-    "instancenorm": over_positions.InstanceNorm,
-    "groupnorm": over_positions.GroupNorm,
+    "batchnorm": over_rows.BatchNorm,
+    "batchnorm-noisy": over_rows.NoisyBatchNorm,
+    "powernorm": over_rows.PowerNorm,
+    "instancenorm": over_rows.InstanceNorm,
+    "groupnorm": over_rows.GroupNorm,
     "rmsnorm": rowwise.RmsNorm,
     "partial-rmsnorm": rowwise.PartialRmsNorm,
     "simple-rmsnorm": rowwise.SimpleRmsNorm,

@@ -15,7 +15,7 @@ from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted
 from adanorm.data.inspection import Inspection
-from adanorm.norms.over_batch import synchronize
+from adanorm.norms.over_rows import synchronize
 from adanorm.records import loggers
 from adanorm.records.environment import origin, peak_memory
 from adanorm.records.folder import Recording, RunFolder

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +22,10 @@ from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
 from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, share, ties_rows, wrap
 from adanorm.training.optimizer import learning_rate, make_optimizer
-from adanorm.training.prefetch import ahead, pinned
 from adanorm.training.progress import Progress, updates_per_epoch
 from adanorm.training.state import ComputeContext, Outcome, Row, State, rng_state, seed_of, set_rng_state
 
+T = TypeVar("T")
 Log = Callable[[Row], None]
 CHECK_EVERY = 20  # updates after which the loss is fetched, to see whether it is still finite
 
@@ -89,7 +92,7 @@ class Trainer:
             indices = range(len(batches))
             starts = indices[self.state.position * size :: size]
             parts = (share(batches, indices[start : start + size], world, whole=whole) for start in starts)
-            yield from ahead(parts, pinned, count=count) if count else parts
+            yield from ahead(parts, _pinned, count=count) if count else parts
 
     def update(self, micro_batches: list[Movable]) -> Loss:
         """Do one update on the sum of these batches' losses, and return it as this process sees it."""
@@ -252,3 +255,30 @@ class Trainer:
         else:  # of other processes: none draws what another has drawn
             torch.manual_seed(seed_of(torch.initial_seed(), self.state.update))
         self.carried = reshard(saved["carried"], world)
+
+
+def ahead(items: Iterator[T], prepare: Callable[[T], T], *, count: int) -> Iterator[T]:
+    """Yield prepare(item) of each item, in order; a thread gets them ready, up to `count` ahead.
+
+    What it raises is raised here in its turn. The thread ends when the items do or when the iterator is
+    closed, whatever closes it.
+    """
+    end: Any = object()
+
+    def following() -> T:
+        item = next(items, end)
+        return item if item is end else prepare(item)
+
+    thread = ThreadPoolExecutor(1, "batches-ahead")
+    try:
+        ready = deque(thread.submit(following) for _ in range(count))
+        while (item := ready.popleft().result()) is not end:
+            ready.append(thread.submit(following))
+            yield item
+    finally:
+        thread.shutdown(cancel_futures=True)
+
+
+def _pinned(batches: list[Movable]) -> list[Movable]:
+    """Return batches with their tensors in memory that a GPU reads while others work, if there is one."""
+    return [batch.moved(Tensor.pin_memory) for batch in batches] if torch.cuda.is_available() else batches

@@ -1,14 +1,14 @@
-"""The classifier of a transition parser: embedded features, hidden layers, actions (Chen & Manning 2014)."""
+"""Linear layers and norms: the classifier of a transition parser, and a deep network without activations."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.model_sections import TransitionParserConfig
+from adanorm.config.model_sections import DeepLinearConfig, TransitionParserConfig
 from adanorm.models.fast_layers import sum_rows
 from adanorm.models.norm_sites import PlacedNorms
 
@@ -22,6 +22,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class TransitionParser(nn.Module):
     """Hidden layers with a norm in front of each activation, over concatenated embeddings.
 
+    Of features to the scores of actions, as Chen & Manning 2014.
     `norm_position` puts it behind the activation, `post`, or one on either side, `sandwich`.
     """
 
@@ -39,7 +40,7 @@ class TransitionParser(nn.Module):
         self.embedding = nn.Embedding(vocabulary, settings.embedding_dim)
         nn.init.normal_(self.embedding.weight, std=settings.embedding_sd)
         widths = [features * settings.embedding_dim, *[dim] * settings.layers]
-        self.linears = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(widths))
+        self.linears = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
         self.norms = nn.ModuleList(
             make_norm(dim, site=f"norms.{i}", after=f"linears.{i}") for i in range(settings.layers)
         )
@@ -81,3 +82,32 @@ class TransitionParser(nn.Module):
         weights = first.weight.t().view(count, -1, first.out_features).unbind()
         products = torch.cat([v @ weight for v, weight in zip(vectors, weights, strict=True)])
         return sum_rows(products, places) + first.bias
+
+
+class DeepLinear(nn.Module):
+    """Linear layers without bias, a norm after each but the last (Santurkar et al. 2018, section 2).
+
+    `init`: `xavier` keeps the variance of what passes a square layer (Glorot and Bengio 2010),
+    `default` is torch's own, which divides it by three.
+    """
+
+    def __init__(
+        self, make_norm: PlacedNorms, settings: DeepLinearConfig, *, inputs: int, outputs: int
+    ) -> None:
+        super().__init__()
+        dim, layers = settings.dim, settings.layers
+        widths = [inputs, *[dim] * (layers - 1), outputs]
+        self.linears = nn.ModuleList(nn.Linear(*pair, bias=False) for pair in pairwise(widths))
+        self.norms = nn.ModuleList(
+            make_norm(dim, site=f"norms.{index}", after=f"linears.{index}") for index in range(layers - 1)
+        )
+        if settings.init == "xavier":
+            for linear in self.linears:
+                nn.init.xavier_normal_(linear.get_parameter("weight"))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return predictions (B, outputs) of inputs (B, inputs)."""
+        for linear, norm in zip(self.linears[:-1], self.norms, strict=True):
+            x = norm(linear(x))
+        predictions: Tensor = self.linears[-1](x)
+        return predictions
