@@ -35,12 +35,9 @@ def test_paths_need_no_quotes(path: str) -> None:
     assert (made.runs, made.data.mirror) == (path, path)
 
 
-def test_a_path_in_quotes_and_null_stay_what_they_are() -> None:
+def test_quotes_and_null_stay_what_they_are_and_in_a_sweep_a_comma_stands_between_paths() -> None:
     assert compose_experiment(["runs='/x/a b'"]).runs == "/x/a b"
     assert compose_experiment(["runs=null"]).runs is None
-
-
-def test_in_a_sweep_a_comma_stands_between_paths() -> None:
     assert prepare_overrides(["-m", "data.train=a ü,b"]) == ["-m", "data.train='a ü','b'"]
 
 
@@ -61,11 +58,6 @@ BY_PATH = ["norm=none", "task_norm=[]", "task_norm_scale=[]", "norm.path=my.norm
 def test_a_norm_of_ones_own_takes_the_place_of_any_other(given: list[str], prepared: list[str]) -> None:
     assert prepare_overrides(given) == prepared
     assert prepare_overrides(prepared) == prepared
-
-
-def test_no_path_is_no_norm_of_ones_own() -> None:
-    plain = compose_experiment(["norm=adanorm", "norm.params.k=0.2"])
-    assert compose_experiment(["norm=adanorm", "norm.params.k=0.2", "norm.path=null"]) == plain
 
 
 @pytest.mark.parametrize("norm", ["layernorm", "adanorm", "rmsnorm", "groupnorm"])

@@ -74,6 +74,7 @@ EQUAL = [
     ("task=mnist", "model.norm_position=pre"),
     ("task=ptb", "model.norm_position=pre"),
     ("task=rt norm=layernorm", "norm.params.eps=null", "norm.backend=eager"),
+    ("norm=adanorm norm.params.k=0.2", "norm.path=null"),
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import IDX_NAMES, batch_files, data_bin_files, idx_files, penn_files
+from adanorm.config.data_sections import IDX_NAMES, SPLITS, data_bin_files, penn_files
 
 
 def touched(folder: Path, *names: str) -> Path:
@@ -16,6 +16,10 @@ def touched(folder: Path, *names: str) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     return folder
+
+
+def own_files(task: str, path: Path) -> dict[str, Path]:
+    return compose_experiment([f"task={task}", f"data.path={path}"]).data.own_files()
 
 
 SECTIONS = [
@@ -42,17 +46,21 @@ def test_sections_2_to_21_of_the_penn_treebank_train_22_validates_and_23_tests(t
 def test_batches_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     touched(tmp_path, *(f"data_batch_{number}.bin" for number in (10, 2, 1)))
     with pytest.raises(ValueError, match=r"holds no test_batch\.bin"):
-        batch_files(tmp_path)
+        own_files("cifar10", tmp_path)
     touched(tmp_path, "test_batch.bin")
-    assert [*batch_files(tmp_path)] == ["data_batch_1", "data_batch_2", "data_batch_10", "test_batch"]
+    assert [*own_files("cifar10", tmp_path)] == [
+        "data_batch_1",
+        "data_batch_2",
+        "data_batch_10",
+        "test_batch",
+    ]
 
 
 def test_a_data_bin_is_of_two_languages_in_either_order(tmp_path: Path) -> None:
     names = [
         *(f"dict.{language}.txt" for language in ("de", "en")),
-        *(f"{split}.en-de.{language}.{end}" for split in ("train", "valid", "test")
-          for language in ("de", "en") for end in ("bin", "idx")),
-    ]  # fmt: skip
+        *(f"{split}.en-de.{kind}" for split in SPLITS for kind in ("de.bin", "de.idx", "en.bin", "en.idx")),
+    ]
     touched(tmp_path, *names[:-1])
     with pytest.raises(ValueError, match=r"holds no test\.en-de\.en\.idx"):
         data_bin_files(tmp_path, ("de", "en"))
@@ -72,14 +80,13 @@ def test_own_sentences_are_three_files_and_images_four(tmp_path: Path) -> None:
         compose_experiment([*some, f"data.test={tmp_path / 'c'}"]).identity()
     whole = compose_experiment([*some, f"data.test={touched(tmp_path, 'c') / 'c'}"])
     assert whole.own_data
-    assert {*whole.identity()["data"]["files"]} == {"train", "valid", "test"}
+    assert {*whole.identity()["data"]["files"]} == {*SPLITS}
     images = compose_experiment(["task=mnist", "scale=smoke", f"data.path={tmp_path}"])
     with pytest.raises(ValueError, match=r"holds neither train-images-idx3-ubyte\.gz nor"):
         images.identity()
-    kinds = [f"{part}-{what}-ubyte" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
-    touched(tmp_path, *kinds, f"{kinds[0]}.gz")
-    assert images.data.own_files()[kinds[0]].suffix == ".gz"
-    assert {*images.identity()["data"]["files"]} == {*kinds}
+    touched(tmp_path, *IDX_NAMES, f"{IDX_NAMES[0]}.gz")
+    assert images.data.own_files()[IDX_NAMES[0]].suffix == ".gz"
+    assert {*images.identity()["data"]["files"]} == {*IDX_NAMES}
 
 
 def test_a_data_bin_and_texts_exclude_each_other(tmp_path: Path) -> None:
@@ -98,32 +105,30 @@ def test_files_are_the_users_own_where_a_path_is_given(
 ) -> None:
     touched(tmp_path, *names)
     path = tmp_path / "text" if task == "enwik8" else tmp_path
-    own = compose_experiment([f"task={task}", f"data.path={path}"]).data.own_files()
-    assert {*own.values()} == {tmp_path / name for name in names}
+    assert {*own_files(task, path).values()} == {tmp_path / name for name in names}
     assert compose_experiment([f"task={task}"]).data.own_files() == {}
     if task == "enwik8":
         with pytest.raises(ValueError, match=r"data\.path=.*: no such file"):
-            compose_experiment([f"task={task}", f"data.path={tmp_path}"]).data.own_files()
+            own_files(task, tmp_path)
 
 
 def test_a_file_beside_another_of_its_name_packed_must_hold_the_same(tmp_path: Path) -> None:
     touched(tmp_path, *IDX_NAMES)
     twin = tmp_path / f"{IDX_NAMES[1]}.gz"
     twin.write_bytes(gzip.compress(b""))
-    assert idx_files(tmp_path)[IDX_NAMES[1]] == twin
+    assert own_files("mnist", tmp_path)[IDX_NAMES[1]] == twin
     twin.write_bytes(gzip.compress(b"others"))
     with pytest.raises(
         ValueError, match=rf"{IDX_NAMES[1]}\.gz: has other data than {IDX_NAMES[1]} beside it"
     ):
-        idx_files(tmp_path)
+        own_files("mnist", tmp_path)
     whole = gzip.compress(b"others")
     for broken in (whole[:-5], whole[:10] + b"\xff" + whole[11:], b"plain"):
         twin.write_bytes(broken)
         with pytest.raises(ValueError, match=rf"{IDX_NAMES[1]}\.gz: not a whole gzip file"):
-            idx_files(tmp_path)
-    splits = ("train", "valid", "test")
-    touched(tmp_path, *(f"{split}.{language}" for split in splits for language in ("de", "en")))
-    pairs = compose_experiment(["task=de-en", *(f"data.{split}={tmp_path / split}" for split in splits)]).data
+            own_files("mnist", tmp_path)
+    touched(tmp_path, *(f"{split}.{language}" for split in SPLITS for language in ("de", "en")))
+    pairs = compose_experiment(["task=de-en", *(f"data.{split}={tmp_path / split}" for split in SPLITS)]).data
     assert len(pairs.own_files()) == 6
     (tmp_path / "valid.en.gz").write_bytes(gzip.compress(b"others"))
     with pytest.raises(ValueError, match=r"valid\.en\.gz: has other data than valid\.en beside it"):

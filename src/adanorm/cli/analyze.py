@@ -75,27 +75,26 @@ def _observe(missing: Sequence[AnalysisRecord]) -> None:
     for record in missing:
         if record.analysis.tasks:
             compatible_norm(record.experiment)  # before any work
-    left, held = dict(enumerate(missing, 1)), dict[int, AnalysisRecord]()
+    left = dict(enumerate(missing, 1))
     while left:
-        for number, record in left.items():
+        for number, record in [*left.items()]:
             print(f"[{number}/{len(missing)}] {record.about}", flush=True)
             try:
                 ANALYSES[record.analysis.name](record)
+                del left[number]
             except HeldError:
-                held[number] = record
                 print("  held by another process", flush=True)
-        while held and all(is_locked(record.folder()) for record in held.values()):
+        while left and all(is_locked(record.folder()) for record in left.values()):
             time.sleep(1)
-        left, held = held, {}
 
 
 def _analysis_settings(arguments: Arguments) -> tuple[dict[str, str], list[str]]:
     """Return the settings of the analysis itself, as on the command line, and those of its runs."""
     known, given = load_analysis(arguments.names[0]), arguments.keys
-    values = {setting: setting.partition("=")[::2] for setting in arguments.settings}
     options = (*known.options, "steps", "every")
-    own = dict(pair for pair in values.values() if pair[0] in options)
-    overrides = [setting for setting, (key, _) in values.items() if key not in options]
+    pairs = [setting.partition("=")[::2] for setting in arguments.settings]
+    own = {key: value for key, value in pairs if key in options}
+    overrides = [setting for setting in arguments.settings if setting.partition("=")[0] not in options]
     foreign = [setting for setting in overrides if not setting.lstrip("+~").startswith("norm.")]
     if not known.tasks and (given["task"] or foreign):
         first = "task=" if given["task"] else foreign[0]

@@ -24,11 +24,11 @@ def main(arguments: Arguments) -> int:
     if norm.placement != "all":
         raise ValueError(f"norm.placement={norm.placement}: the norm is checked alone; leave it out")
     make_norm = norm_factory(norm)
-    held = []
+    problems = []
     for claim, problem in check_contract(make_norm):
-        held.append(problem is None)
+        problems.append(problem)
         print(f"FAIL {claim}\n     {problem}" if problem else f"ok   {claim}")
-    print(f"{norm.name}: {sum(held)} of {len(held)} checks hold")
+    print(f"{norm.name}: {problems.count(None)} of {len(problems)} checks hold")
     tasks: dict[str, list[str]] = {}  # by the reason why it is not defined in them
     named = [f"norm={norm.name}"] if norm.name in choices("norm") else []
     for task in choices("task"):
@@ -37,4 +37,4 @@ def main(arguments: Arguments) -> int:
             tasks.setdefault(reason, []).append(task)
     for reason, where in tasks.items():
         print(textwrap.fill(f"not defined in {', '.join(where)}: {reason}", WIDTH, subsequent_indent="  "))
-    return 0 if all(held) else 1
+    return int(any(problems))

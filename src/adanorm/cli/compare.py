@@ -47,7 +47,10 @@ def main(arguments: Arguments) -> None:
     first = compose_experiment(overrides)
     if given["metric"] not in ("", *(known := KIND_METRICS[first.task.kind].test)):
         raise ValueError(f"metric={given['metric']}: the test of {first.task.name} yields {', '.join(known)}")
-    pairs = _named_pairs(given["norm"]) if given["norm"] else claimed_pairs(first.task.name)
+    base, *others = name_list("norm", given["norm"])
+    if base and not others:
+        raise ValueError("name two norms or more, such as norm=layernorm,adanorm")
+    pairs = [(base, other) for other in others] or claimed_pairs(first.task.name)
     if not pairs:
         raise ValueError(f"task={first.task.name}: no claim is of it; name norms: norm=layernorm,adanorm")
     norms = dict.fromkeys([*preregistration().norms, *(norm for pair in pairs for norm in pair)])
@@ -59,13 +62,6 @@ def main(arguments: Arguments) -> None:
             raise ValueError(f"{first.task.name} {first.scale}: no completed runs of two norms of a claim")
     for line in compare(runs, pairs, seeds=seeds, metric=given["metric"]):
         print(line)
-
-
-def _named_pairs(text: str) -> list[Norms]:
-    first, *others = name_list("norm", text)
-    if not others:
-        raise ValueError("name two norms or more, such as norm=layernorm,adanorm")
-    return [(first, other) for other in others]
 
 
 def compare(

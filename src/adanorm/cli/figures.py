@@ -34,11 +34,10 @@ def main(arguments: Arguments) -> None:
     if unknown := [name for name in arguments.names if name not in known]:
         raise ValueError(f"unknown figure {unknown[0]!r}: choose from {', '.join(known)}")
     for name in arguments.names or known:
-        drawing = draw_figure(name)
-        if drawing is None:
-            missing.append(name)
-        else:
+        if drawing := draw_figure(name):
             paths = write_figure(drawing, PROJECT / "results" / "figures", formats)
             print(f"{shown(paths[0])} and {', '.join(path.suffix for path in paths[1:])}")
+        else:
+            missing.append(name)
     if missing:
         print(f"no records yet: {', '.join(missing)}")

@@ -12,7 +12,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn, get_args
 from unittest.mock import patch
 
@@ -110,22 +109,22 @@ def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
 
     jobs = [*itertools.product(*map(_swept, overrides))]
     runs = [compose_experiment(job) for job in jobs]
-    folders: set[Path] = set()
+    folders = [run.folder() for run in runs]
     for job, run in zip(jobs, runs, strict=True):
         norm_factory(run.norm)
-        if run.folder() in folders:
+        if folders.count(run.folder()) > 1:
             raise ValueError(f"{' '.join(job)}: a run that the sweep has twice")
-        folders.add(run.folder())
     return dict(zip(differences(jobs), runs, strict=True))
 
 
 def _sweep_lines(sweep: Mapping[str, Experiment]) -> list[str]:
     """Return a line with the scores for each run of a sweep."""
-    lines, width = [], max(map(len, sweep))
-    for words, run in sweep.items():
-        result = reader.result(run.folder())
-        lines.append(f"{words:<{width}}  {outcome(run.task, result) if result else 'not completed'}")
-    return lines
+    width = max(map(len, sweep))
+    results = {words: (run.task, reader.result(run.folder())) for words, run in sweep.items()}
+    return [
+        f"{words:<{width}}  {outcome(task, result) if result else 'not completed'}"
+        for words, (task, result) in results.items()
+    ]
 
 
 def _swept(override: str) -> list[str]:

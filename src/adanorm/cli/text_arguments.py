@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
@@ -52,9 +52,13 @@ def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[
         raise ValueError(f"output={output}: no file can be there")
     if not source and sys.stdin is None:
         raise ValueError("the standard input is closed: name a file with input=FILE")
+    path = Path(output).resolve()  # a device, a pipe or a link stays one
     with ExitStack() as stack:
         file = stack.enter_context(open(source, "rb")) if source else sys.stdin.buffer
-        target = stack.enter_context(_written(Path(output))) if output else sys.stdout.buffer
+        target: BinaryIO = sys.stdout.buffer
+        if output:
+            is_special = path.exists() and not path.is_file()
+            target = stack.enter_context(path.open("wb") if is_special else writing(path))
 
         def write(text: str) -> None:
             target.write(text.encode())
@@ -65,12 +69,6 @@ def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[
         lines = _decoded(file, source or "input", write if keeps_mark else lambda mark: None)
         shown = tqdm(lines, unit=" lines", disable=hidden)
         yield TextStreams(iter(shown), write, source or "input", 1 if is_terminal else TOGETHER)
-
-
-def _written(path: Path) -> AbstractContextManager[BinaryIO]:
-    """Return the block in which a file is written; a device, a pipe or a link stays one."""
-    path = path.resolve()
-    return path.open("wb") if path.exists() and not path.is_file() else writing(path)
 
 
 def _decoded(file: Iterable[bytes], name: str, write: Callable[[str], object]) -> Iterator[str]:

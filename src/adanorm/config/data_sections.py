@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from itertools import product
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -15,14 +16,6 @@ SPLITS = ("train", "valid", "test")
 IDX_NAMES = tuple(f"{of}-{what}-ubyte" for of in ("train", "t10k") for what in ("images-idx3", "labels-idx1"))
 FULL_SIZE = "full-size"  # the `source` of a dry run's data, which are made up
 PositiveFloat = Annotated[float, Field(gt=0)]
-
-
-def idx_files(folder: Path) -> dict[str, Path]:
-    """Return the four IDX files of images and labels by name, each with or without `.gz`."""
-    return {
-        name: _plain_or_packed(folder / name, f"data.path={folder}: holds neither {name}.gz nor {name}")
-        for name in IDX_NAMES
-    }
 
 
 def _plain_or_packed(path: Path, lacking: str) -> Path:
@@ -47,26 +40,23 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
     pair = next((pair for pair in pairs if any(folder.glob(f"train.{pair}.*"))), pairs[0])
     ends = [f"{pair}.{language}.{end}" for language in languages for end in ("bin", "idx")]
     names = [f"{split}.{end}" for split in SPLITS for end in ends]
-    files = {name: folder / name for name in [*(f"dict.{language}.txt" for language in languages), *names]}
-    if lacking := next((name for name in (*names, *files) if not files[name].is_file()), None):
-        raise ValueError(f"data.path={folder}: holds no {lacking}")
-    return files
+    files = {name: _there(folder / name) for name in names}
+    return {
+        name: _there(folder / name) for name in (f"dict.{language}.txt" for language in languages)
+    } | files
 
 
-def batch_files(folder: Path) -> dict[str, Path]:
-    """Return the files data_batch_*.bin of a folder, by number, and test_batch.bin."""
-    batches = sorted(folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name))
-    files = [*(batches or [folder / "data_batch_1.bin"]), folder / "test_batch.bin"]
-    if lacking := next((path.name for path in files if not path.is_file()), None):
-        raise ValueError(f"data.path={folder}: holds no {lacking}")
-    return {path.stem: path for path in files}
+def _there(path: Path) -> Path:
+    """Return a path as it is; raises ValueError where no file is there."""
+    if not path.is_file():
+        raise ValueError(f"data.path={path.parent}: holds no {path.name}")
+    return path
 
 
 def penn_files(folder: Path) -> dict[str, list[Path]]:
     """Return the files wsj_SSNN.* of the Penn Treebank under a folder by split, in their order.
 
-    Sections 2 to 21 are for training, 22 for validation, 23 for the test (paper, PTB). A file that is there
-    twice is a ValueError too.
+    Sections 2 to 21 are for training, 22 for validation, 23 for the test (paper, PTB).
     """
     paths = sorted(folder.rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
     sections = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
@@ -126,8 +116,12 @@ class ImagesConfig(LabelledImagesConfig):
     std: PositiveFloat
 
     def own_files(self) -> dict[str, Path]:
-        """Return the four IDX files under `path`, with or without `.gz`."""
-        return {} if self.path is None else idx_files(Path(self.path))
+        """Return the four IDX files under `path` by name, each with or without `.gz`."""
+        files: dict[str, Path] = {}
+        for name in () if self.path is None else IDX_NAMES:
+            lacking = f"data.path={self.path}: holds neither {name}.gz nor {name}"
+            files[name] = _plain_or_packed(Path(f"{self.path}/{name}"), lacking)
+        return files
 
 
 class ColorImagesConfig(LabelledImagesConfig):
@@ -141,7 +135,12 @@ class ColorImagesConfig(LabelledImagesConfig):
 
     def own_files(self) -> dict[str, Path]:
         """Return the files data_batch_*.bin, by number, and test_batch.bin under `path`."""
-        return {} if self.path is None else batch_files(Path(self.path))
+        if self.path is None:
+            return {}
+        folder = Path(self.path)
+        batches = sorted(folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name))
+        files = [*(batches or [folder / "data_batch_1.bin"]), folder / "test_batch.bin"]
+        return {path.stem: _there(path) for path in files}
 
 
 class GaussianConfig(DataConfig):
@@ -169,8 +168,9 @@ class ThreeFilesConfig(DataConfig):
     def own_files(self) -> dict[str, Path]:
         """Return the user's three files by split."""
         files = {split: Path(path) for split, path in self.named().items()}
-        if lacking := [split for split, path in files.items() if not path.is_file()]:
-            raise ValueError(f"data.{lacking[0]}={files[lacking[0]]}: no such file")
+        for split, path in files.items():
+            if not path.is_file():
+                raise ValueError(f"data.{split}={path}: no such file")
         return files
 
     def named(self) -> dict[str, str]:
@@ -221,10 +221,9 @@ class ParallelConfig(ThreeFilesConfig):
                 raise ValueError("data.path (a data-bin) and data.train exclude each other")
             return data_bin_files(Path(self.path), self.languages)
         files: dict[str, Path] = {}
-        for split, prefix in self.named().items():
-            for language in self.languages:
-                lacking = f"data.{split}={prefix}: there is no {prefix}.{language}, nor with .gz"
-                files[f"{split}.{language}"] = _plain_or_packed(Path(f"{prefix}.{language}"), lacking)
+        for (split, prefix), language in product(self.named().items(), self.languages):
+            lacking = f"data.{split}={prefix}: there is no {prefix}.{language}, nor with .gz"
+            files[f"{split}.{language}"] = _plain_or_packed(Path(f"{prefix}.{language}"), lacking)
         return files
 
 
@@ -297,7 +296,7 @@ class TreebankConfig(ThreeFilesConfig):
         if self.path is not None:
             files = penn_files(Path(self.path))
         if self.vectors is not None:
-            if not Path(self.vectors).is_file():
-                raise ValueError(f"data.vectors={self.vectors}: no such file")
             files["vectors"] = [Path(self.vectors)]
+            if not files["vectors"][0].is_file():
+                raise ValueError(f"data.vectors={self.vectors}: no such file")
         return files
