@@ -23,24 +23,19 @@ def changed(path: Path) -> None:
         path.write_bytes(content[:-1] + b"\n" if path.name == "text" else content * 2)
 
 
-CHANGED = {
-    "sentences": "test.tsv",
-    "trees": "train.conllu",
-    "bytes": "text",
-    "images": "t10k-images-idx3-ubyte.gz",
-}
+OF_KIND = {"sentences": "test.tsv", "trees": "train.conllu", "bytes": "text"}
 
 
-@pytest.mark.parametrize("kind", CHANGED)
+@pytest.mark.parametrize(("kind", "name"), [*OF_KIND.items(), ("images", "t10k-images-idx3-ubyte.gz")])
 def test_a_file_that_is_changed_between_the_runs_name_and_its_reading_is_refused(
-    tmp_path: Path, kind: str
+    tmp_path: Path, kind: str, name: str
 ) -> None:
     write_good_files(kind, tmp_path)
     settings = ["scale=smoke", *DATA[kind].arguments(tmp_path)]
     run = compose_experiment(settings)
     run.digest()
     assert tasks.build(run).checksums
-    changed(tmp_path / CHANGED[kind])
+    changed(tmp_path / name)
     with pytest.raises(ValueError, match=r"the file for \S+ was changed after the run was named by its"):
         tasks.build(run)
     assert tasks.build(compose_experiment(settings))

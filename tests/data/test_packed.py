@@ -8,7 +8,8 @@ import io
 import random
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -128,13 +129,8 @@ def test_a_file_that_is_changed_while_it_is_read_is_refused(
     path = tmp_path / name
     path.write_bytes(TEXT) if name == "a.txt" else tar(path, level=0)
     before = path.read_bytes()
-    checksum = hashlib.sha256(before).hexdigest()
-
-    def rows() -> Iterator[bytes]:
-        if name == "a.txt":
-            return packed.lines(path, checksum=checksum)
-        return packed.lines(path, "first.txt", checksum=checksum)
-
+    member, checksum = None if name == "a.txt" else "first.txt", hashlib.sha256(before).hexdigest()
+    rows = partial(packed.lines, path, member, checksum=checksum)
     assert b"".join(rows()) == TEXT
     lines = rows()
     next(lines)

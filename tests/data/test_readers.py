@@ -13,12 +13,13 @@ import pytest
 import torch
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import SPLITS, ColorImagesConfig, ImagesConfig, TextConfig
+from adanorm.config.data_sections import SPLITS, ColorImagesConfig, ImagesConfig, ParallelConfig, TextConfig
 from adanorm.data import catalogue
 from adanorm.data.catalogue import File, Source
 from adanorm.data.examples import Splits
 from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences, read_sst
+from adanorm.data.translation.corpora import corpus_files
 from tests.data.archives import archive
 from tests.data.sections import section_of
 
@@ -92,7 +93,7 @@ def test_the_packaged_images_are_mnists_and_balanced_over_splits() -> None:
 
 def test_mnist_is_split_as_the_paper_does(mirror: Path) -> None:
     splits = load_images(images_of(f"data.mirror={mirror}"))
-    assert (len(splits["train"]), len(splits["valid"]), len(splits["test"])) == (55_000, 5_000, 10_000)
+    assert sizes(splits) == [55_000, 5_000, 10_000]
     # The published training set starts 5, 0, 4, 1, 9: those are validation images.
     assert splits["valid"].targets[:5].tolist() == [5, 0, 4, 1, 9]
     assert splits["test"].targets[:5].tolist() == [7, 2, 1, 0, 4]
@@ -116,6 +117,8 @@ def test_a_source_of_another_kind_names_the_choices() -> None:
         load_images(images_of("data.source=x"))
     with pytest.raises(ValueError, match=r"source='x': text comes from rt, sst5 or synthetic"):
         load_sentences(text_of("data.source=x"))
+    with pytest.raises(ValueError, match=r"pairs of sentences come from iwslt14-de-en, .*synthetic"):
+        corpus_files(section_of(ParallelConfig, "task=de-en", "data.source=europarl"))
 
 
 LINES = "pos\ta good film\nneg\ta bad film\npos\tgood , good\nneg\tbad film\n"
@@ -147,10 +150,7 @@ def test_ones_own_text_is_read(tmp_path: Path) -> None:
         ({"test": LINES.replace("\n", "\r")}, r"test.tsv, line 1: a carriage return within a line"),
         ({"valid": ""}, r"valid.tsv: holds no line"),
         ({"train": f"{LINES}pos\tcaf\udce9\n"}, r"train.tsv, line 5: not UTF-8"),
-        (
-            {"train": LINES.encode("utf-16-le").decode()},
-            r"train.tsv, line 1: not UTF-8 \(a NUL",
-        ),
+        ({"train": LINES.encode("utf-16-le").decode()}, r"train.tsv, line 1: not UTF-8 \(a NUL"),
         ({"test": LINES + "pos\t" + 5001 * "good "}, r"test.tsv, line 5: 5,001 words: a sentence has at"),
         ({"test": "meh\tso so\n"}, "test: label 'meh' is not among the training labels"),
         ({"train": "pos\tgood\npos\tfine\n"}, "one label, 'pos'"),

@@ -37,10 +37,7 @@ def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
     [
         ("task=rt", None),
         ("task=rt seed=7 threads=2 norm.backend=eager", None),
-        (
-            "task=rt training.max_updates=2 training.max_epochs=null",
-            "max_epochs=null, training.max_updates=2",
-        ),
+        ("task=rt training.max_epochs=null training.max_updates=2", "=null, training.max_updates=2"),
         ("task=rt task.metric=loss task.goal=min", "task.goal=min, task.metric=loss"),
         ("task=rt norm.params.k=0.3", "norm.params.k=0.3"),
         ("task=rt precision=bf16", "precision=bf16"),
