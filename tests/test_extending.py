@@ -38,11 +38,10 @@ def in_copy(copy: Path, *arguments: str, code: int = 0) -> str:
     return done.stdout + (done.stderr if code else "")
 
 
-CLASS = '''
+STUDY = "title: t\nrows: [layernorm, %s]\ncolumns: [%s]\nscale: smoke\nseeds: [1]\n"
+CLASS = """
 
 class HalfNorm(Norm):
-    """Rows centered and divided by a power of their variance."""
-
     def __init__(self, dim: int, *, power: float = 0.5) -> None:
         super().__init__()
         self.power = power
@@ -50,7 +49,7 @@ class HalfNorm(Norm):
     def forward(self, x: Tensor) -> Tensor:
         centered = x - x.mean(-1, keepdim=True)
         return centered / (centered.square().mean(-1, keepdim=True) + 1e-5) ** (self.power / 2)
-'''
+"""
 
 
 def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
@@ -64,15 +63,11 @@ def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     (copy / "conf/norm/halfnorm.yaml").write_text("name: halfnorm\ntitle: Half-Norm\nparams: {power: 0.5}\n")
 
     ran = in_copy(copy, "adanorm", "run", "-m", "task=mnist,rt", "norm=halfnorm", "scale=smoke", "runs=runs")
-    assert re.findall(r"^(\w+ halfnorm) smoke seed 1: test accuracy", ran, re.MULTILINE) == [
-        "mnist halfnorm",
-        "rt halfnorm",
-    ]
+    made = re.findall(r"^(\w+ halfnorm) smoke seed 1: test accuracy", ran, re.MULTILINE)
+    assert made == ["mnist halfnorm", "rt halfnorm"]
     assert "halfnorm: 8 of 8 checks hold" in in_copy(copy, "adanorm", "check-norm", "norm=halfnorm")
     assert "halfnorm" in in_copy(copy, "adanorm", "list")
-    (copy / "own.yaml").write_text(
-        "title: t\nrows: [layernorm, halfnorm]\ncolumns: [rt]\nscale: smoke\nseeds: [1]\n"
-    )
+    (copy / "own.yaml").write_text(STUDY % ("halfnorm", "rt"))
     status = in_copy(copy, "adanorm", "status", "own.yaml", "runs=runs")
     assert re.search(r"^  Half-Norm +1 ", status, re.MULTILINE), status
     lists = ["tests/norms/test_registry.py", "tests/norms/test_check.py", "tests/scripts/test_norm_guide.py"]
@@ -85,28 +80,22 @@ class Edit(NamedTuple):
 
     file: str
     text: str
-    before: str | None = None
+    before: str = r"\Z"
 
 
-DATA = '''
+DATA = """
 
 class Waves(GaussianConfig):
-    """Sine waves of random phase with noise, and the waves without."""
-
     kind = "denoising"
     reader: Literal["waves"]
     source: Literal["waves"]
-'''
-READER = '''"""Noisy sine waves."""
-
+"""
+READER = """
 import numpy as np
 import torch
-
 from adanorm.data.examples import ArrayExamples
 
-
 def load_waves(data):
-    """Return the examples of each split: noisy and clean waves, both (N, points)."""
     sizes = {"train": data.train_size, "valid": data.valid_size, "test": data.test_size}
     splits = {}
     for seed, (split, size) in enumerate(sizes.items()):
@@ -117,48 +106,36 @@ def load_waves(data):
         inputs, targets = (torch.from_numpy(values.astype(np.float32)) for values in (noisy, clean))
         splits[split] = ArrayExamples(inputs, targets, data.batch_size)
     return splits
-'''
-MODEL_SECTION = '''class Denoiser(ModelConfig):
-    """Settings of models.denoiser."""
-
+"""
+MODEL_SECTION = """class Denoiser(ModelConfig):
     reads = (Waves,)
     norm_sites = Sites(positions=False)
     name: Literal["denoiser"]
     dim: Positive
 
 
-'''
-MODEL = '''"""A hidden layer with a norm in front of its activation."""
-
+"""
+MODEL = """
 from torch import nn
 
-
 class Denoiser(nn.Module):
-    """Waves to waves."""
-
     def __init__(self, make_norm, settings, *, points):
         super().__init__()
         self.hidden, self.output = nn.Linear(points, settings.dim), nn.Linear(settings.dim, points)
         self.norm = make_norm(settings.dim, site="norm", after="hidden")
 
     def forward(self, x):
-        """Return clean waves (B, points) for noisy ones (B, points)."""
         return self.output(self.norm(self.hidden(x)).relu())
-'''
-TASK = '''"""Denoising: waves without their noise."""
-
+"""
+TASK = """
 import numpy as np
 import torch
-
 from adanorm.data.examples import Batches
 from adanorm.data.waves import load_waves
 from adanorm.models import build_model
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
-
 class Denoising(TrainingTask):
-    """Loss and metric are the mean squared error a point."""
-
     def __init__(self, experiment):
         self._experiment, self.splits, self.checksums = experiment, load_waves(experiment.data), {}
         self.sizes = {split: len(examples) for split, examples in self.splits.items()}
@@ -178,7 +155,7 @@ class Denoising(TrainingTask):
         with torch.inference_mode():
             errors = model(self.splits[split].inputs) - self.splits[split].targets
         return Evaluation({"loss": errors.double().square().mean().item()}, [])
-'''
+"""
 CONFIGURATION = """# @package _global_
 # Waves.
 task: {name: waves, title: Waves, kind: denoising, metric: loss, goal: min}
@@ -198,6 +175,7 @@ training: {max_epochs: 4, lr: 0.01}
 """
 METRICS = '    "denoising": KindMetrics(("loss",), ("loss",), "mean squared error"),\n'
 SECTIONS, TASKS = "src/adanorm/config/model_sections.py", "src/adanorm/tasks/__init__.py"
+MODEL_CLASS = '    Denoiser: "adanorm.models.denoiser:Denoiser",\n'
 IMPORT_DATA = "from adanorm.config.data_sections import Waves\n"
 IMPORT_TASK = "from adanorm.tasks.denoising import Denoising\n"
 
@@ -209,11 +187,7 @@ PLACES: tuple[tuple[Edit, ...], ...] = (
     (
         Edit(SECTIONS, IMPORT_DATA, before="^from adanorm.config.sections"),
         Edit(SECTIONS, MODEL_SECTION, before="^class TransitionParserConfig"),
-        Edit(
-            SECTIONS,
-            '    Denoiser: "adanorm.models.denoiser:Denoiser",\n',
-            before="^    TransitionParserConfig: ",
-        ),
+        Edit(SECTIONS, MODEL_CLASS, before="^    TransitionParserConfig: "),
     ),
     (Edit("src/adanorm/models/denoiser.py", MODEL),),
     (
@@ -228,9 +202,6 @@ PLACES: tuple[tuple[Edit, ...], ...] = (
 def make(edit: Edit, root: Path) -> None:
     path = root / edit.file
     text = path.read_text() if path.exists() else ""
-    if edit.before is None:
-        path.write_text(text + edit.text)
-        return
     match = re.search(edit.before, text, re.MULTILINE)
     assert match is not None, f"{edit.file} has no {edit.before}"
     path.write_text(text[: match.start()] + edit.text + text[match.start() :])
@@ -251,9 +222,7 @@ def test_a_kind_of_task_takes_the_places_that_the_contributors_are_told(copy: Pa
     losses = re.findall(r"^waves (\S+) smoke seed 1: test loss ([\d.]+)", ran, re.MULTILINE)
     assert [norm for norm, _ in losses] == norms.split(",")
     assert all(0 < float(loss) < 0.45 for _, loss in losses), "below the variance of a wave"
-    (copy / "own.yaml").write_text(
-        "title: Waves\nrows: [layernorm, adanorm]\ncolumns: [waves]\nscale: smoke\nseeds: [1]\n"
-    )
+    (copy / "own.yaml").write_text(STUDY % ("adanorm", "waves"))
     table = in_copy(copy, "adanorm", "study", "own.yaml", "runs=runs")
     assert "2 runs, 2 completed before" in table
     assert "Waves, test loss, smoke" in table

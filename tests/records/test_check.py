@@ -6,24 +6,24 @@ import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
-from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.files import digest_of
+from adanorm.files import as_json, digest_of
 from adanorm.records import reader
+from tests.faults.spoiling import REMOVED, spoil
 from tests.reporting.records import record, record_as_run, said, seal
 
 ROWS = [{"valid_accuracy": 70.0, "train_loss": 1.0}, {"train_loss": 0.9}, {"train_loss": 0.8}]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Experiment:
+def run(smoke: Callable[..., Experiment]) -> Experiment:
     """A run on record, written as runs write it: with the checksums of its files and its own."""
-    made = compose_experiment(["task=rt", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"])
-    record_as_run(made, ["0", "1"], rows=ROWS, test={"accuracy": 75.0})
+    record_as_run(made := smoke("norm=adanorm"), ["0", "1"], rows=ROWS, test={"accuracy": 75.0})
     return made
 
 
@@ -37,32 +37,27 @@ def complaint(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz"])
-@pytest.mark.parametrize("change", ["cut", "flipped", "emptied", "removed"])
+@pytest.mark.parametrize("change", ["cut by a byte", "a bit flipped", "emptied", REMOVED])
 def test_a_file_that_is_not_what_was_written_takes_the_record_out(
     run: Experiment, name: str, change: str
 ) -> None:
     path = run.folder() / name
-    content = path.read_bytes()
-    middle = len(content) // 2
-    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-    changed = {"cut": content[:-1], "flipped": flipped, "emptied": b""}
     assert (complaint(run.folder()), reader.is_complete(run.folder())) == ("", True)
-    path.unlink() if change == "removed" else path.write_bytes(changed[change])
-    expected = f"{name} is {'missing' if change == 'removed' else 'not what was written'}"
+    spoil(path, change, Random(0))
+    expected = f"{name} is {'missing' if change == REMOVED else 'not what was written'}"
     assert complaint(run.folder()) == expected
     assert not reader.is_complete(run.folder()), "it is made again"
 
 
 @pytest.mark.parametrize(
-    ("task", "metric", "score"),
-    [("rt", "accuracy", 0.0), ("rt", "accuracy", 100.0), ("de-en", "bleu", 100.00000000000004)],
+    ("task", "test"),
+    [("rt", {"accuracy": 0.0}), ("rt", {"accuracy": 100.0}), ("de-en", {"bleu": 100.00000000000004})],
 )
 def test_the_worst_and_the_best_score_that_can_be_are_counted(
-    tmp_path: Path, task: str, metric: str, score: float
+    smoke: Callable[..., Experiment], task: str, test: dict[str, float]
 ) -> None:
     """The best that sacrebleu gives is a little above 100."""
-    made = compose_experiment([f"task={task}", "norm=adanorm", "scale=smoke", f"runs={tmp_path}"])
-    record(made, test={metric: score})
+    record(made := smoke(f"task={task}", "norm=adanorm"), test=test)
     assert complaint(made.folder()) == ""
 
 
@@ -90,6 +85,15 @@ def test_a_result_that_cannot_be_the_folders_is_not_counted(run: Experiment, exp
     EDITS[expected](values)
     seal(run.folder(), values)
     assert complaint(run.folder()) == expected
+
+
+def test_a_key_that_a_later_version_adds_is_read_over_and_no_number_that_is_none_is_written(
+    run: Experiment,
+) -> None:
+    seal(run.folder(), {**said(run.folder()), "energy": 3.0})
+    assert (complaint(run.folder()), reader.is_complete(run.folder())) == ("", True)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        as_json({"accuracy": float("nan")})
 
 
 @pytest.mark.parametrize("left", [(), ("files",), ("files", "checksum")])
