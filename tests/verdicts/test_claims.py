@@ -84,10 +84,11 @@ def answers(found: ClaimResult) -> dict[str, str]:
 
 def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 3.0)
-    opening = claims_markdown([judged(ADANORM, tmp_path)]).partition("## How to read")[0]
+    text = claims_markdown([judged(ADANORM, tmp_path)])
+    opening = text.partition("## How to read")[0]
     assert "**open** | Open: AdaNorm is shown to be better than LayerNorm on one of three data" in opening
     assert all(part in opening for part in (preregistration().digest, "runs of SST5 and Enwiki8"))
-    assert re.search(r"\| RT \| accuracy \| AdaNorm \| LayerNorm \| \+[23]\.\d+ \|", opening)
+    assert re.search(r"\| RT \| accuracy \| AdaNorm \| LayerNorm \| \+[23]\.\d+ \|", text)
     column(tmp_path, "sst5", 40.0, 3.0)
     found = judged(ADANORM, tmp_path)
     assert answers(found) == {"all": "open", "rt": "better", "sst5": "better", "enwik8": "not run"}
