@@ -83,6 +83,7 @@ def pytest_collection_finish() -> None:
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+Smoke = Callable[..., "Experiment"]  # what the fixture gives
 
 
 @pytest.fixture

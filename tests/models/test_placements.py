@@ -23,56 +23,20 @@ from tests.networks import network, placed
 Function = Callable[[Tensor], Tensor]
 LAYERS, DIM, HEADS = 3, 8, 2
 SIZES: dict[str, Any] = {"layers": LAYERS, "dim": DIM, "heads": HEADS, "ffn_dim": 12}
-# Below: (N of a site, attention, feed-forward network, x, layer from 1) -> what the layer gives.
-Sites = Callable[[str], Function]
 QK = (None, "head", "all")
-
-
-def pre(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
-    y = x + a(n("attention_norm")(x))
-    return y + f(n("ffn_norm")(y))
-
-
-def post(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
-    y = n("attention_norm")(x + a(x))
-    return n("ffn_norm")(y + f(y))
-
-
-def sandwich(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
-    y = x + n("attention_output_norm")(a(n("attention_norm")(x)))
-    return y + n("ffn_output_norm")(f(n("ffn_norm")(y)))
-
-
-def output(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
-    y = x + n("attention_output_norm")(a(x))
-    return y + n("ffn_output_norm")(f(y))
-
-
-def mix(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
-    return (post if layer <= 2 else pre)(n, a, f, x, layer)
-
-
-def scaled(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
-    y = x + a(n("attention_norm")(x) / math.sqrt(layer))
-    return y + f(n("ffn_norm")(y) / math.sqrt(layer))
-
-
-def deep(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
-    alpha = math.sqrt(math.sqrt(2 * LAYERS))
-    y = n("attention_norm")(alpha * x + a(x))
-    return n("ffn_norm")(alpha * y + f(y))
-
-
-def hybrid(n: Sites, a: Function, f: Function, x: Tensor, layer: int) -> Tensor:
-    y = n("attention_norm")(x + a(x))
-    return y + f(y)
-
-
-FORMULAS = {
-    "pre": pre, "post": post, "sandwich": sandwich, "output": output, "mix": mix, "scaled": scaled,
-    "deepnorm": deep, "hybrid": hybrid,
-}  # fmt: skip
-NORMS = [f"{of}_norm" for of in ("attention", "ffn", "attention_output", "ffn_output")]
+# What a branch f with its norms N (or P) and O makes of x, layers counted from 1.
+Branch = Callable[[Function, Function, Function, Tensor, int], Tensor]
+FORMULAS: dict[str, Branch] = {
+    "pre": lambda n, o, f, x, layer: x + f(n(x)),
+    "post": lambda n, o, f, x, layer: n(x + f(x)),
+    "sandwich": lambda n, o, f, x, layer: x + o(f(n(x))),
+    "output": lambda n, o, f, x, layer: x + o(f(x)),
+    "mix": lambda n, o, f, x, layer: n(x + f(x)) if layer <= 2 else x + f(n(x)),
+    "scaled": lambda n, o, f, x, layer: x + f(n(x) / math.sqrt(layer)),
+    "deepnorm": lambda n, o, f, x, layer: n(math.sqrt(math.sqrt(2 * LAYERS)) * x + f(x)),
+    "hybrid": lambda n, o, f, x, layer: n(x + f(x)),
+}
+FFN_FORMULAS: dict[str, Branch] = {**FORMULAS, "hybrid": lambda n, o, f, x, layer: x + f(x)}
 IN_HEADS = {"hybrid": {"query", "key", "value"}}
 CASES = [(position, None) for position in FORMULAS] + [(p, q) for p in ("pre", "hybrid") for q in QK[1:]]
 
@@ -113,9 +77,13 @@ def through_layers(
 
     for index in range(LAYERS):
         at = f"layers.{index}."
-        sites = {site: layernorm(w, at + site) for site in NORMS}
-        branches = partial(attend, at, index), partial(feed, at)
-        x = FORMULAS[position](sites.__getitem__, *branches, x, index + 1)
+        branches = (
+            (FORMULAS, "attention", partial(attend, at, index)),
+            (FFN_FORMULAS, "ffn", partial(feed, at)),
+        )
+        for formulas, name, branch in branches:
+            n, o = (layernorm(w, f"{at}{name}{which}") for which in ("_norm", "_output_norm"))
+            x = formulas[position](n, o, branch, x, index + 1)
     return x if position in ("post", "deepnorm") else layernorm(w, "closing_norm")(x)
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 
-from adanorm.config.experiment import Experiment
 from adanorm.models.sentence_encoder import PADDING, sinusoids
 from adanorm.runs.setup import prepare
-
-Smoke = Callable[..., Experiment]
+from tests.conftest import Smoke
 
 
 def test_glorots_initialization_fills_its_interval_and_leaves_padding_and_biases_at_zero(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,13 +13,12 @@ import torch
 from torch import distributed as dist
 from torch import nn
 
-from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
 from adanorm.runs.setup import prepare, start_trainer
 from adanorm.training.distributed import World, init_distributed, is_of_a_lost_process, share, ties_rows, wrap
 from scripts.processes import CASES, differences
+from tests.conftest import Smoke
 
-Smoke = Callable[..., Experiment]
 LOST = RuntimeError("[enforce fail at pair.cc] Connection closed by peer [127.0.0.1]:4242")
 
 

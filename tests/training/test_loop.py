@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -23,21 +25,24 @@ from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.tasks.classification import Classification
 from adanorm.training import checkpoint
 from adanorm.training.distributed import World, reshard
-from adanorm.training.loop import Log, Trainer
+from adanorm.training.loop import Log, Trainer, ahead
 from adanorm.training.optimizer import learning_rate
 from adanorm.training.progress import Progress
 from adanorm.training.state import Outcome, Row, State, set_tf32
-
-Smoke = Callable[..., Experiment]
+from tests.conftest import Smoke
 
 
 class KillError(Exception):
     """Stands for a kill in the middle of an epoch."""
 
 
-def start(experiment: Experiment, task: TrainingTask | None = None, *, minutes: float = 1e9) -> Trainer:
+def start(
+    experiment: Experiment, task: TrainingTask | None = None, *, minutes: float = 1e9, ahead: int = 0
+) -> Trainer:
     experiment = experiment.model_copy(update={"checkpoint_minutes": minutes, "device": "cpu"})
-    return start_trainer(experiment, prepare(experiment, task))
+    trainer = start_trainer(experiment, prepare(experiment, task))
+    trainer.context = trainer.context._replace(batches_ahead=ahead)
+    return trainer
 
 
 def run(trainer: Trainer, path: Path, log_test: Log | None = None) -> tuple[Outcome, list[Row]]:
@@ -404,3 +409,61 @@ def test_a_compiled_model_trains_as_it_is_and_only_where_graphs_can_be_replayed(
     assert first.total == second.total
     with pytest.raises(ValueError, match="nor for models that carry a memory"):
         start_trainer(run := smoke("task=enwik8", "compile=reduce-overhead"), prepare(run))
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("batches-ahead")]
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_items_come_prepared_and_in_their_order_and_an_error_after_them(count: int) -> None:
+    def breaks() -> Iterator[int]:
+        yield from range(20)
+        raise OSError("the disk is gone")
+
+    found: list[int] = []
+    with pytest.raises(OSError, match="the disk is gone"):
+        found.extend(ahead(breaks(), lambda number: 2 * number, count=count))
+    assert found == list(range(0, 40, 2))
+    assert list(ahead(iter(range(20)), abs, count=count)) == list(range(20))
+    assert threads() == []
+
+
+def test_no_more_than_so_many_are_ready_ahead() -> None:
+    started: list[int] = []
+
+    def counted(number: int) -> int:
+        started.append(number)
+        return number
+
+    items = ahead(iter(range(1000)), counted, count=3)
+    assert next(items) == 0
+    time.sleep(0.2)
+    assert len(started) <= 1 + 3 + 1  # given out, ready, and one that waits for its place
+    items.close()  # type: ignore[attr-defined]
+    assert threads() == []
+
+
+def test_no_thread_is_left_where_training_is_interrupted(smoke: Smoke, tmp_path: Path) -> None:
+    def interrupted(row: Row) -> None:
+        raise KeyboardInterrupt
+
+    trainer = start(smoke("task=mnist"), ahead=2)
+    with pytest.raises(KeyboardInterrupt), Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
+        trainer.train(tmp_path / "c.pt", interrupted, progress)
+    assert threads() == []
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_there_is_a_thread_where_batches_are_asked_for_ahead_and_else_none(smoke: Smoke, count: int) -> None:
+    with closing(start(smoke(), ahead=count).batches()) as batches:
+        next(batches)
+        assert len(threads()) == (1 if count else 0)
+    assert threads() == []
+
+
+@pytest.mark.parametrize("task", ["rt", "mnist", "de-en", "enwik8", "ptb"])
+def test_a_run_with_batches_ahead_is_the_same_run(smoke: Smoke, tmp_path: Path, task: str) -> None:
+    experiment = smoke(f"task={task}", "training.accumulate=2")
+    here, ahead = (run(start(experiment, ahead=count), tmp_path / f"{count}.pt")[0] for count in (0, 3))
+    assert is_the_same(ahead, here)

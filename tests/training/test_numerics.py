@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,8 +17,7 @@ from adanorm.records.environment import numerics_version
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
 from adanorm.training.optimizer import make_optimizer
-
-Smoke = Callable[..., Experiment]
+from tests.conftest import Smoke
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,13 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
-from adanorm.config.experiment import Experiment
 from adanorm.training.progress import Progress, planned_updates
 from adanorm.training.state import State
-
-Smoke = Callable[..., Experiment]
+from tests.conftest import Smoke
 
 
 class Terminal(io.StringIO):
