@@ -70,7 +70,7 @@ def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     (copy / "own.yaml").write_text(STUDY % ("halfnorm", "rt"))
     status = in_copy(copy, "adanorm", "status", "own.yaml", "runs=runs")
     assert re.search(r"^  Half-Norm +1 ", status, re.MULTILINE), status
-    lists = ["tests/norms/test_registry.py", "tests/norms/test_check.py", "tests/scripts/test_norm_guide.py"]
+    lists = ["tests/norms/test_registry.py", "tests/norms/test_check.py", "tests/scripts/test_pages.py"]
     held = in_copy(copy, "pytest", *lists, "-k", "halfnorm or every_norm_has or every_section")
     assert "passed" in held
 

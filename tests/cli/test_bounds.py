@@ -76,15 +76,11 @@ def test_what_a_command_cannot_do_is_refused_in_a_line(tmp_path: Path, line: str
     assert "\n" not in told
 
 
-def test_what_a_file_cannot_be_is_told_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as lacking:
-        (tmp_path / "no.zip").read_bytes()
-    assert mistake(lacking.value) == f"{tmp_path / 'no.zip'}: No such file or directory"
+def test_what_a_file_cannot_be_and_a_lack_of_memory_are_a_line_and_a_bug_is_none() -> None:
+    named = FileNotFoundError(errno.ENOENT, "No such file or directory", "no.zip")
+    assert mistake(named) == "no.zip: No such file or directory"
     full = OSError(errno.ENOSPC, "No space left on device")  # of a stream, which has no name
     assert mistake(full) == "a stream or file: No space left on device"
-
-
-def test_a_lack_of_memory_is_a_line_and_a_bug_is_none() -> None:
     for lack in (lambda: torch.empty(1 << 50), lambda: np.empty(1 << 58)):
         with pytest.raises((RuntimeError, MemoryError)) as lacking:
             lack()

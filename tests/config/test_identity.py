@@ -78,17 +78,6 @@ def test_runs_lie_by_task_and_norm_and_dry_ones_where_no_table_looks(tmp_path: P
     assert elsewhere.folder() == tmp_path / "rt" / "adanorm" / name
 
 
-def test_a_dry_run_of_translation_has_a_whole_vocabulary_and_short_outputs() -> None:
-    run = compose_experiment(["task=de-en", "scale=paper", "updates=1"])
-    real = compose_experiment(["task=de-en", "scale=paper"])
-    data = run.data.model_dump()
-    assert data["dictionary_size"] == real.data.model_dump()["bpe_merges"]
-    assert (data["bpe_merges"], data["valid_every"], data["longest"], data["ratio"]) == (None, None, 175, 100)
-    assert not any(data[key] for key in ("tokenize", "normalize", "lowercase"))
-    assert run.decoding is not None
-    assert (run.decoding.max_ratio, run.decoding.max_extra) == (0, 20)
-
-
 def test_what_is_left_out_follows_from_other_settings() -> None:
     assert compose_experiment([*RT, "threads=3", "seed=${threads}"]).seed == 3
     for pre_norm, position in (("true", "pre"), ("false", "post")):

@@ -1,13 +1,17 @@
-"""Overrides in any spelling: paths of any characters, parameters, and what a grid fixes."""
+"""Overrides in any spelling: paths, parameters, the range of every number, and what a grid fixes."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from adanorm.config.compose import compose_experiment, compose_values
 from adanorm.config.overrides import assigned, check_fixed, prepare_overrides
+from adanorm.config.sections import Seeds
 
 CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\'\"${}=,()")
 
@@ -150,3 +154,65 @@ def test_what_tells_cells_apart_can_be_changed_by_no_trick_and_all_else_is_free(
         with pytest.raises(ValueError, match="may not change"):
             check_fixed([override])
     check_fixed(["norm.params.k=0.2", "norm.placement=final", "preset=released", "training.lr=0.1"])
+
+
+LARGEST = 2**31 - 1  # of a whole number
+RANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {  # what is refused, what is taken
+    ("rt", "seed"): (["-1", f"{LARGEST + 1}"], ["0", f"{LARGEST}"]),
+    ("rt", "threads"): (["0", "1025"], ["1", "1024"]),
+    ("rt", "training.lr"): (["0", "1.1e30"], ["1e-9", "1e30"]),
+    ("rt", "training.eps"): (["0", "9e-38", "1.1e30"], ["1e-37", "1e-9", "1e30"]),
+    ("de-en", "training.warmup_from"): (["-1e-9"], ["0.5"]),
+    ("rt", "training.label_smoothing"): (["-0.1", "1"], ["0.1", "0.99"]),
+    ("de-en", "data.ratio"): (["0.99"], ["1", "1.5"]),
+    ("mnist", "model.kernel_size"): (["0", "10"], ["1", "9"]),
+    ("mnist", "model.channels"): (["[8]", "[8,8,8]", "[8,0]"], ["[8,8]"]),
+    ("cifar10", "data.std"): (["[0.3,0,0.3]", "[0.3,0.3]"], ["[0.3,0.3,0.3]"]),
+    ("cifar10", "model.blocks"): (["[]", "[[]]", "[[8],[]]"], ["[[8]]"]),
+    ("ptb data.source=ptb-sample", "data.fold"): (["0", "6"], ["1", "5"]),
+}
+
+
+@pytest.mark.parametrize(("task", "key"), RANGES)
+def test_a_number_has_the_range_that_is_written_and_no_other(task: str, key: str) -> None:
+    refused, taken = RANGES[task, key]
+    for value in refused:
+        with pytest.raises(ValueError, match=rf"{key.rpartition('.')[2]}.*(should (be|have)|is missing)"):
+            compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
+    for value in taken:
+        found: object = compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
+        for name in key.split("."):
+            found = getattr(found, name)
+        assert json.loads(json.dumps(found)) == json.loads(value)
+
+
+def test_seeds_are_at_least_one_and_each_once() -> None:
+    seeds = TypeAdapter(Seeds)
+    assert [seeds.validate_python(right) for right in ([3], [0, 1])] == [[3], [0, 1]]
+    for wrong in ([], [1, 1], [0, 0], [-1]):
+        with pytest.raises(ValidationError):
+            seeds.validate_python(wrong)
+
+
+def test_a_section_is_not_changed_and_has_no_infinity() -> None:
+    section: BaseModel = compose_experiment(["task=rt", "scale=smoke"]).training
+    with pytest.raises(ValidationError, match="frozen"):
+        section.lr = 1.0  # type: ignore[attr-defined]
+    with pytest.raises(ValidationError, match="finite"):
+        type(section).model_validate({**section.model_dump(), "weight_decay": float("-inf")})
+
+
+def test_a_dry_run_is_of_few_updates_batches_and_images_or_of_a_whole_vocabulary_and_short_outputs() -> None:
+    paper = ["task=mnist", "scale=paper", "training.accumulate=8"]
+    run = compose_experiment([*paper, "updates=2"])
+    assert (run.training.max_updates, run.training.accumulate) == (2, 2)
+    assert run.data.model_dump()["valid_size"] == 256
+    with pytest.raises(ValueError, match="updates=3: a dry run has at most 2"):
+        compose_experiment([*paper, "updates=3"])
+    real, dry = (compose_experiment(["task=de-en", "scale=paper", *few]) for few in ([], ["updates=1"]))
+    data = dry.data.model_dump()
+    assert data["dictionary_size"] == real.data.model_dump()["bpe_merges"]
+    assert (data["bpe_merges"], data["valid_every"], data["longest"], data["ratio"]) == (None, None, 175, 100)
+    assert not any(data[key] for key in ("tokenize", "normalize", "lowercase"))
+    assert dry.decoding is not None
+    assert (dry.decoding.max_ratio, dry.decoding.max_extra) == (0, 20)

@@ -71,7 +71,7 @@ def test_a_data_bin_is_of_two_languages_in_either_order(tmp_path: Path) -> None:
         data_bin_files(tmp_path, ("de", "fr"))
 
 
-def test_own_sentences_are_three_files_and_images_four(tmp_path: Path) -> None:
+def test_own_sentences_are_three_files(tmp_path: Path) -> None:
     touched(tmp_path, "a", "b")
     some = ["task=rt", "scale=smoke", f"data.train={tmp_path / 'a'}", f"data.valid={tmp_path / 'b'}"]
     with pytest.raises(ValueError, match=r"data\.test is not set"):
@@ -81,12 +81,6 @@ def test_own_sentences_are_three_files_and_images_four(tmp_path: Path) -> None:
     whole = compose_experiment([*some, f"data.test={touched(tmp_path, 'c') / 'c'}"])
     assert whole.own_data
     assert {*whole.identity()["data"]["files"]} == {*SPLITS}
-    images = compose_experiment(["task=mnist", "scale=smoke", f"data.path={tmp_path}"])
-    with pytest.raises(ValueError, match=r"holds neither train-images-idx3-ubyte\.gz nor"):
-        images.identity()
-    touched(tmp_path, *IDX_NAMES, f"{IDX_NAMES[0]}.gz")
-    assert images.data.own_files()[IDX_NAMES[0]].suffix == ".gz"
-    assert {*images.identity()["data"]["files"]} == {*IDX_NAMES}
 
 
 def test_a_data_bin_and_texts_exclude_each_other(tmp_path: Path) -> None:

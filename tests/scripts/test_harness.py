@@ -1,4 +1,4 @@
-"""The benchmarks' harness: who goes first, what a ratio is, what a row says."""
+"""The benchmarks' harness: who goes first, what a ratio is, what a row says; updates of two checkouts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,8 @@ from adanorm.config.paths import PROJECT
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
-from scripts.benchmarks import norms
-from scripts.benchmarks.harness import (
-    Options,
-    Rounds,
-    Row,
-    Spread,
-    added_peak_mb,
-    flat,
-    fresh_process,
-    order_of,
-    run_benchmark,
-    take_turns,
-    write,
-)
+from scripts.benchmarks import harness, norms
+from scripts.benchmarks.updates import Child, measure
 from scripts.command_line import parse_keys
 from scripts.pages.norm_guide import draw, update_norm_guide
 
@@ -40,23 +28,23 @@ BENCH = PROJECT / "results" / "bench"
 
 def test_sides_take_turns_each_going_first_and_rounds_that_warm_up_do_not_count() -> None:
     clock = count()  # a side says when it was called
-    found = take_turns({"A": lambda: next(clock), "B": lambda: next(clock)}, 2, warm_up=1)
+    found = harness.take_turns({"A": lambda: next(clock), "B": lambda: next(clock)}, 2, warm_up=1)
     assert found.spent == {"A": [3, 4], "B": [2, 5]}, "AB, BA, AB"
-    assert ["".join(order_of("ABC", round_)) for round_ in range(4)] == ["ABC", "BCA", "CAB", "ABC"]
+    assert ["".join(harness.order_of("ABC", round_)) for round_ in range(4)] == ["ABC", "BCA", "CAB", "ABC"]
 
 
 def test_a_ratio_is_the_median_of_the_ratios_of_rounds_and_not_the_ratio_of_medians() -> None:
-    rounds = Rounds({"A": [2.0, 60.0, 3.0, 8.0], "B": [1.0, 20.0, 3.0, 16.0]})
+    rounds = harness.Rounds({"A": [2.0, 60.0, 3.0, 8.0], "B": [1.0, 20.0, 3.0, 16.0]})
     found = rounds.ratio("A", "B")  # 2, 3, 1, 0.5
     assert found.median != rounds.median("A") / rounds.median("B")
     assert found == (1.5, 0.5, *np.percentile([2, 3, 1, 0.5], [25, 75]), 3.0, 4)
-    assert Spread.of([0.7]) == (0.7, 0.7, 0.7, 0.7, 0.7, 1)
+    assert harness.Spread.of([0.7]) == (0.7, 0.7, 0.7, 0.7, 0.7, 1)
 
 
 def test_every_row_of_the_file_says_spread_rounds_threads_and_processor(tmp_path: Path) -> None:
-    ratio = Spread.of([0.5, 1.0, 2.0])
+    ratio = harness.Spread.of([0.5, 1.0, 2.0])
     path = tmp_path / "new" / "some.csv"
-    write(path, [{"what": "a", "ratio": ratio}, {"what": "b", "to_eager": ratio, "peak_mb": 3}])
+    harness.write(path, [{"what": "a", "ratio": ratio}, {"what": "b", "to_eager": ratio, "peak_mb": 3}])
     first, second = csv.DictReader(path.read_text().splitlines())
     assert [first[key] for key in ("ratio", "lowest", "highest", "peak_mb")] == ["1.0", "0.5", "2.0", ""]
     keys = ("to_eager", "to_eager_lowest", "to_eager_upper_quartile", "peak_mb")
@@ -67,10 +55,10 @@ def test_every_row_of_the_file_says_spread_rounds_threads_and_processor(tmp_path
 
 
 def test_ratios_of_other_rounds_say_so_and_a_row_without_rounds_is_refused() -> None:
-    row = flat({"ratio": Spread.of([1.0, 2.0]), "memory_ratio": Spread.of([1.0])})
+    row = harness.flat({"ratio": harness.Spread.of([1.0, 2.0]), "memory_ratio": harness.Spread.of([1.0])})
     assert (row["rounds"], row["memory_ratio_rounds"]) == (2, 1)
     with pytest.raises(ValueError, match="without rounds or spread"):
-        flat({"what": "a", "ratio": 0.5})
+        harness.flat({"what": "a", "ratio": 0.5})
 
 
 @pytest.mark.parametrize("argument", ["round=3", "--rounds", "rounds"])
@@ -80,14 +68,14 @@ def test_an_unknown_key_names_the_keys(argument: str) -> None:
 
 
 def _of_itself() -> tuple[int, dict[str, str], float]:
-    return os.getpid(), dict(os.environ), added_peak_mb(lambda: np.ones(64 * 2**17))
+    return os.getpid(), dict(os.environ), harness.added_peak_mb(lambda: np.ones(64 * 2**17))
 
 
 def test_a_fresh_process_has_the_environment_it_is_given_and_a_peak_of_what_it_allocates_at_once() -> None:
     before = dict(os.environ)
     # an allocator that keeps freed memory, as the Makefile asks for, would hide the second allocation
     changed = {"ADANORM_OF_THE_CHILD": "1", "OMP_NUM_THREADS": None, "MALLOC_MMAP_THRESHOLD_": "65536"}
-    process, variables, peak = fresh_process(_of_itself, environment=changed)
+    process, variables, peak = harness.fresh_process(_of_itself, environment=changed)
     assert dict(os.environ) == before
     assert process != os.getpid()
     assert (variables["ADANORM_OF_THE_CHILD"], variables.get("OMP_NUM_THREADS")) == ("1", None)
@@ -95,8 +83,8 @@ def test_a_fresh_process_has_the_environment_it_is_given_and_a_peak_of_what_it_a
 
 
 def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path: Path) -> None:
-    costs = tmp_path / "norms.csv"
-    write(costs, list(norms.measure(Options(1, {"norms": "rmsnorm", "devices": "cpu", "teams": "1"}))))
+    costs, keys = tmp_path / "norms.csv", {"devices": "cpu", "teams": "1"}
+    harness.write(costs, list(norms.measure(harness.Options(1, {"norms": "rmsnorm", **keys}))))
     study = load_study("beyond")
     table = Table(study, study_grid(study, runs=str(tmp_path)))
     marks = "<!-- facts: rmsnorm -->\n<!-- /facts -->"
@@ -105,24 +93,24 @@ def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path:
     draw(costs)
     assert b"RMSNorm takes" in (tmp_path / "norms.svg").read_bytes()
     with pytest.raises(ValueError, match="norms=weightnorm: choose from "):
-        next(norms.measure(Options(1, {"norms": "adanorm,weightnorm", "devices": "cpu", "teams": "1"})))
+        next(norms.measure(harness.Options(1, {"norms": "adanorm,weightnorm", **keys})))
 
 
 def test_a_benchmark_writes_the_file_of_its_name_and_a_mistake_is_one_line_and_code_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def measure(options: Options) -> list[Row]:
-        return [{"what": options.keys["what"], "ratio": Spread.of([1.5] * options.rounds)}]
+    def measure(options: harness.Options) -> list[harness.Row]:
+        return [{"what": options.keys["what"], "ratio": harness.Spread.of([1.5] * options.rounds)}]
 
     monkeypatch.setattr(sys, "argv", ["scripts/benchmarks/some.py", "rounds=3", f"output={tmp_path}"])
-    path = run_benchmark(measure, rounds=7, keys={"what": "speed"})
+    path = harness.run_benchmark(measure, rounds=7, keys={"what": "speed"})
     assert path == tmp_path / "some.csv"
     (row,) = csv.DictReader(path.read_text().splitlines())
     assert (row["what"], row["ratio"], row["rounds"], row["threads"]) == ("speed", "1.5", "3", "1")
     assert capsys.readouterr().out.startswith("what speed, ratio 1.500 (quartiles ")
     monkeypatch.setattr(sys, "argv", ["some.py", "rounds=none", f"output={tmp_path / 'other'}"])
     with pytest.raises(SystemExit, match="2"):
-        run_benchmark(measure, rounds=7)
+        harness.run_benchmark(measure, rounds=7)
     assert capsys.readouterr().err == "error: rounds=none: must be a whole number of at least 1\n"
     assert not (tmp_path / "other").exists()
 
@@ -138,3 +126,53 @@ def test_a_benchmark_says_how_to_run_it() -> None:
     for name, text in texts.items():
         if name not in ("__init__", "harness"):
             assert f"python -m scripts.benchmarks.{name}" in text.split('"""')[1]
+
+
+KEYS = {"tasks": "rt", "scale": "smoke", "norm": "adanorm", "seconds": "0.01", "evaluations": "1"}
+KEYS |= {"arithmetic": "", "baseline": str(PROJECT)}
+
+
+def measured(keys: dict[str, str]) -> list[harness.Row]:
+    return list(measure(harness.Options(2, {**KEYS, **keys})))
+
+
+def test_a_checkout_against_itself_makes_the_same_updates_and_scores() -> None:
+    updates, evaluation = measured({})
+    assert (updates["what"], evaluation["what"]) == ("update", "validation pass")
+    for row, rounds in ((updates, 2), (evaluation, 1)):
+        assert row["same_results"]
+        assert row["here_per_second"] > 0
+        assert row["ratio"].rounds == rounds
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"baseline": ""}, "baseline=: must be"),
+        ({"baseline": "0"}, "baseline=0: must be"),
+        ({"arithmetic": "exact"}, "arithmetic=exact: must be portable"),
+        ({"tasks": "rt,none"}, "tasks=none: choose from rt, sst5"),
+    ],
+)
+def test_a_mistake_is_named_before_any_work(keys: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        measured(keys)
+
+
+@pytest.mark.parametrize(
+    ("code", "settings", "message"),
+    [
+        # Nothing to import there: Python looks further, and may find the package elsewhere.
+        (None, ["task=rt", "scale=smoke"], r"its process imports|No module named"),
+        (PROJECT, ["task=rt", "scale=smoke", "norm=adanrom"], "unknown norm 'adanrom': choose from"),
+    ],
+    ids=["other code", "unknown norm"],
+)
+def test_a_process_that_cannot_be_set_up_says_why(
+    code: Path | None, settings: list[str], message: str, tmp_path: Path
+) -> None:
+    with (
+        Child(code or tmp_path, settings, tmp_path / "runs") as child,
+        pytest.raises(ValueError, match=message),
+    ):
+        child.wait()

@@ -1,4 +1,4 @@
-"""The SLURM files: bash, and what they hand to srun, whose place a program that prints takes here."""
+"""Scripts in bash: those for SLURM, where a program that prints takes the place of srun, and regenerate."""
 
 from __future__ import annotations
 
@@ -71,3 +71,17 @@ def test_a_job_near_its_time_limit_goes_back_into_the_queue(name: str, tmp_path:
     assert done.returncode == 0
     assert (tmp_path / "requeued").read_text() == "requeue 71234\n"
     assert not (tmp_path / "too-late").exists()
+
+
+SCRIPT = PROJECT / "scripts" / "regenerate"
+
+
+def test_it_is_bash_with_a_help_and_refuses_an_argument_before_any_work() -> None:
+    subprocess.run(["bash", "-n", SCRIPT], check=True)
+    helped, refused = (
+        subprocess.run([SCRIPT, word], capture_output=True, text=True, check=False, timeout=60)
+        for word in ("--help", "tables")
+    )
+    assert (helped.returncode, refused.returncode) == (0, 2)
+    assert helped.stdout.startswith("Write every table, figure and page from the records")
+    assert refused.stderr == "error: scripts/regenerate takes no argument, not 'tables'\n"
