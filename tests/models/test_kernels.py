@@ -33,9 +33,7 @@ def test_float32_on_the_cpu_alone_is_computed_otherwise() -> None:
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(("shape", "outputs"), SHAPES)
-def test_a_linear_layer_and_its_gradients_are_those_in_float64(
-    shape: tuple[int, ...], outputs: int, bias: bool
-) -> None:
+def test_a_linear_layer_is_that_in_float64(shape: tuple[int, ...], outputs: int, bias: bool) -> None:
     given = [drawn(*shape), drawn(outputs, shape[-1], seed=1), *([drawn(outputs, seed=2)] if bias else [])]
     wide = [x.detach().double().requires_grad_() for x in given]
     ours, theirs = linear(*given), F.linear(*wide)

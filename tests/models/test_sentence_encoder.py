@@ -12,9 +12,7 @@ from adanorm.runs.setup import prepare
 from tests.conftest import Smoke
 
 
-def test_glorots_initialization_fills_its_interval_and_leaves_padding_and_biases_at_zero(
-    smoke: Smoke,
-) -> None:
+def test_glorots_initialization_fills_its_interval_and_leaves_padding_and_biases_at_0(smoke: Smoke) -> None:
     model = prepare(smoke("model.init=xavier", "model.dim=64", "model.ffn_dim=256")).model
     for name, weight in model.named_parameters():
         if weight.dim() > 1:

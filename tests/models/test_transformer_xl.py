@@ -138,9 +138,7 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def test_an_update_at_the_papers_size_starts_few_kernels_where_there_is_no_cpus_cache(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_update_at_the_papers_size_starts_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU is limited by the kernels it is given: chunks of a CPU's cache would make it 42,647."""
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # the meta device has none
     run = compose_experiment(["task=enwik8", "norm=layernorm", "scale=paper"])

@@ -198,9 +198,7 @@ def alone(tmp_path: Path) -> Iterator[DeviceMesh]:
 
 @pytest.mark.parametrize("place", [Replicate(), Shard(0), Shard(1), Shard(2)], ids=str)
 @pytest.mark.parametrize("name", [name for name in NORMS if name not in NO_DTENSOR])
-def test_a_distributed_tensor_stays_one_under_sequence_parallelism(
-    name: str, place: Any, alone: DeviceMesh
-) -> None:
+def test_a_dtensor_stays_one_under_sequence_parallelism(name: str, place: Any, alone: DeviceMesh) -> None:
     norm, x, weights = made(name), inputs(2, 3, 16), inputs(2, 3, 16).cos()
     exact = value_and_gradients(copy.deepcopy(norm), x, weights)
     spread = [distribute_tensor(part, alone, [place]) for part in (x, weights)]

@@ -85,9 +85,7 @@ FEWER = [(0, 64), (1, 1), (9, 2), (1, 63), (32, 64), (9, 127), (5, 512), (3, 100
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @of_the_family
 @by_all
-def test_the_kernels_and_the_definition_are_the_definition_in_float64(
-    kernels: Kernels, member: Member, dtype: torch.dtype
-) -> None:
+def test_they_are_the_definition_in_float64(kernels: Kernels, member: Member, dtype: torch.dtype) -> None:
     for rows, features in FEWER if kernels is by_triton else SHAPES:
         if member.numerics == "paper" or features > 1:
             x = inputs(rows, features, dtype=dtype)

@@ -35,9 +35,7 @@ def flipped(content: bytes, place: int | None = None) -> bytes:
     ],
     ids=["one bit", "cut by a byte", "cut in half", "empty", "garbage", "zeros", "longer"],
 )
-def test_a_corrupted_checkpoint_is_refused_with_its_name(
-    tmp_path: Path, broken: Callable[[bytes], bytes]
-) -> None:
+def test_a_corrupted_checkpoint_is_refused_by_name(tmp_path: Path, broken: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "checkpoint.pt"
     checkpoint.save(path, {"weights": torch.arange(1000.0), "update": 3})
     found = checkpoint.load(path, CPU)

@@ -23,9 +23,7 @@ LOST = RuntimeError("[enforce fail at pair.cc] Connection closed by peer [127.0.
 
 
 @pytest.mark.parametrize(("count", "whole"), [(4, True), (3, True), (4, False)])
-def test_two_processes_have_each_row_once_whole_batches_where_they_go_round(
-    smoke: Smoke, count: int, whole: bool
-) -> None:
+def test_processes_have_each_row_once_in_whole_batches_if_even(smoke: Smoke, count: int, whole: bool) -> None:
     batches = prepare(smoke("task=mnist")).task.train_batches(0)
     shares = [share(batches, range(count), World(rank, 2), whole=whole) for rank in (0, 1)]
     everything = [batches.part(index) for index in range(count)]

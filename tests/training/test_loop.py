@@ -98,9 +98,7 @@ def scaled(experiment: Experiment, factors: Iterable[float], *, minutes: float =
     ("norm", "accumulate"),
     [("layernorm", 1), ("layernorm", 2), ("batchnorm-noisy", 1), ("powernorm", 2), ("weightnorm", 1)],
 )
-def test_resumed_equals_uninterrupted_bit_for_bit(
-    smoke: Smoke, tmp_path: Path, norm: str, accumulate: int
-) -> None:
+def test_resumed_is_the_same_bit_for_bit(smoke: Smoke, tmp_path: Path, norm: str, accumulate: int) -> None:
     experiment = smoke(
         f"norm={norm}", "training.max_epochs=3", f"training.accumulate={accumulate}",
         "training.average={of: best, count: 2}",
@@ -187,9 +185,7 @@ def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path)
 
 
 @pytest.mark.parametrize("of", ["last", "best"])
-def test_the_weights_tested_are_the_mean_over_the_evaluations_asked_for(
-    smoke: Smoke, tmp_path: Path, of: str
-) -> None:
+def test_the_weights_tested_are_the_mean_of_those_asked_for(smoke: Smoke, tmp_path: Path, of: str) -> None:
     experiment = smoke("training.max_epochs=5", f"training.average={{of: {of}, count: 2}}")
     trainer = start(experiment)
     outcome, rows = run(trainer, tmp_path / "c.pt")
@@ -222,18 +218,14 @@ def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -
     assert (outcome.weights, outcome.state.best_update, outcome.state.best_score) == ({}, 0, None)
 
 
-def test_between_evaluations_a_checkpoint_comes_when_its_minutes_have_passed_and_not_before(
-    smoke: Smoke, tmp_path: Path
-) -> None:
+def test_between_evaluations_a_checkpoint_comes_when_it_is_due(smoke: Smoke, tmp_path: Path) -> None:
     for minutes, updates in ((0.0, 5), (time.monotonic() / 40, 0)):  # much of what the clock already shows
         path = tmp_path / f"{updates}" / "checkpoint.pt"
         stopped(smoke(), path, 5, minutes=minutes)
         assert resumed(smoke(), path).state.update == updates
 
 
-def test_the_training_loss_logged_is_the_mean_over_the_units_of_an_epochs_updates(
-    smoke: Smoke, tmp_path: Path
-) -> None:
+def test_the_training_loss_logged_is_the_mean_over_an_epochs_units(smoke: Smoke, tmp_path: Path) -> None:
     outcome, (row,) = run(start(smoke("training.max_epochs=1")), tmp_path / "c.pt")
     by_hand = start(smoke())
     by_hand.model.train()
@@ -261,9 +253,7 @@ def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke,
         ([9.0, float("inf"), 9.0], 3),
     ],
 )
-def test_a_loss_above_its_start_is_divergence_once_it_no_longer_falls(
-    losses: list[float], diverges_at: int | None
-) -> None:
+def test_a_high_loss_diverges_once_it_stops_falling(losses: list[float], diverges_at: int | None) -> None:
     state, ended = State(first_loss=0.6), []
     for evaluation, loss in enumerate(losses, 1):
         state.loss_sum, state.loss_units = loss, 1
@@ -281,9 +271,7 @@ def test_a_gradient_is_clipped_to_its_norm(smoke: Smoke) -> None:
 
 
 @pytest.mark.parametrize("clip_norm", ["null", "1000"])
-def test_an_update_is_along_the_gradient_of_the_mean_loss_over_all_micro_batches(
-    smoke: Smoke, clip_norm: str
-) -> None:
+def test_an_update_follows_the_gradient_of_the_mean_over_its_batches(smoke: Smoke, clip_norm: str) -> None:
     trainer = start(smoke(f"training.clip_norm={clip_norm}", "model.dropout=0"))
     batches = list(trainer.task.train_batches(0))[:2]
     trainer.model.train()
@@ -306,9 +294,7 @@ def test_every_norm_starts_from_the_same_weights_and_every_seed_from_others(smok
     assert not torch.equal(none["embedding.weight"], other["embedding.weight"])
 
 
-def test_a_run_has_the_epochs_or_the_updates_asked_for_and_their_evaluations(
-    smoke: Smoke, tmp_path: Path
-) -> None:
+def test_a_run_has_the_epochs_or_updates_and_evaluations_asked_for(smoke: Smoke, tmp_path: Path) -> None:
     outcome, rows = run(start(smoke("training.max_epochs=2")), tmp_path / "c.pt")
     assert [(row["epoch"], row["update"]) for row in rows] == [(1, 6), (2, 12)]
     assert (outcome.state.epoch, outcome.state.update) == (2, 12)
@@ -327,9 +313,7 @@ def test_a_run_has_the_epochs_or_the_updates_asked_for_and_their_evaluations(
         ({"schedule": "cosine", "warmup_updates": 0}, {1: 0.4, 26: 0.2 + 0.2 * 0.5**0.5, 51: 0.2}),
     ],
 )
-def test_the_learning_rate_warms_up_then_stays_or_falls(
-    smoke: Smoke, settings: dict[str, Any], rates: dict[int, float]
-) -> None:
+def test_the_rate_warms_up_and_falls(smoke: Smoke, settings: dict[str, Any], rates: dict[int, float]) -> None:
     given = {"warmup_updates": 4, "lr": 0.4, "max_updates": 100, **settings}
     training = smoke().training.model_copy(update=given)
     assert {update: learning_rate(training, update) for update in rates} == pytest.approx(rates)
@@ -346,9 +330,7 @@ def test_what_was_seen_in_any_of_the_evaluations_is_seen_in_their_average(tmp_pa
 
 
 @pytest.mark.parametrize(("metric", "sign"), [("accuracy", 1), ("loss", -1)])
-def test_of_equal_validation_scores_the_first_is_the_best(
-    smoke: Smoke, tmp_path: Path, metric: str, sign: int
-) -> None:
+def test_of_equal_scores_the_first_is_the_best(smoke: Smoke, tmp_path: Path, metric: str, sign: int) -> None:
     trainer = start(smoke("training.max_epochs=4", "training.average={of: best, count: 2}"))
     scores = chain((50.0 + sign * score for score in (1, 3, 3, 2)), repeat(0.0))
     trainer.metric = metric
@@ -388,9 +370,7 @@ def test_rows_carried_by_some_processes_are_shared_out_to_others(before: int, af
     assert reshard([[] for _ in range(before)], World(0, after)) == []
 
 
-def test_tf32_is_on_for_products_and_convolutions_under_its_name_alone_and_no_cpu_has_it(
-    smoke: Smoke,
-) -> None:
+def test_tf32_is_on_for_products_and_convolutions_by_its_name_alone_and_no_cpu_has_it(smoke: Smoke) -> None:
     for precision, rounds in (("tf32", True), ("bf16", False), ("tf32", True), ("fp32", False)):
         set_tf32(precision)
         assert torch.backends.cuda.matmul.allow_tf32 is torch.backends.cudnn.allow_tf32 is rounds
