@@ -86,13 +86,9 @@ class FairseqSide:
             sample = dataset.collater([dataset[int(index)] for index in indices])
             hypotheses = self.task.inference_step(self._generator, [self.model], sample)
             for number, found in zip(sample["id"].tolist(), hypotheses, strict=True):
+                ids, dictionary = found[0]["tokens"].int().cpu(), self.task.target_dictionary
                 _, translations[number], _ = utils.post_process_prediction(
-                    hypo_tokens=found[0]["tokens"].int().cpu(),
-                    src_str="",
-                    alignment=None,
-                    align_dict=None,
-                    tgt_dict=self.task.target_dictionary,
-                    remove_bpe="subword_nmt",
+                    ids, "", None, None, dictionary, remove_bpe="subword_nmt"
                 )
         self.model.train()
         return translations
@@ -102,30 +98,18 @@ def training_arguments(experiment: Experiment) -> list[str]:
     """Return fairseq-train's arguments, data aside, for the model and optimizer of an experiment."""
     settings, training = experiment.model, experiment.training
     assert isinstance(settings, FairseqTransformerConfig)
-    arguments = [
-        f"--arch={settings.architecture}",
-        "--cpu",
-        "--share-all-embeddings",
-        f"--dropout={settings.dropout}",
-        f"--attention-dropout={settings.attention_dropout}",
-        f"--activation-dropout={settings.activation_dropout}",
-        "--criterion=label_smoothed_cross_entropy",
-        f"--label-smoothing={training.label_smoothing}",
-        "--optimizer=adam",
-        f"--lr={training.lr}",
-        f"--adam-betas=({', '.join(str(beta) for beta in training.betas)})",
-        f"--weight-decay={training.weight_decay}",
-        "--lr-scheduler=inverse_sqrt",
-        f"--warmup-updates={training.warmup_updates}",
-        f"--warmup-init-lr={training.warmup_from}",
-        "--max-tokens=1024",
-    ]
+    given = {
+        "arch": settings.architecture, "criterion": "label_smoothed_cross_entropy", "optimizer": "adam",
+        "lr-scheduler": "inverse_sqrt", "max-tokens": 1024, "lr": training.lr,
+        "adam-betas": tuple(training.betas), "label-smoothing": training.label_smoothing,
+        "weight-decay": training.weight_decay, "warmup-updates": training.warmup_updates,
+        "warmup-init-lr": training.warmup_from, "dropout": settings.dropout,
+        "attention-dropout": settings.attention_dropout, "activation-dropout": settings.activation_dropout,
+    }  # fmt: skip
+    sizes = {"layers": settings.layers, "embed-dim": settings.dim, "ffn-embed-dim": settings.ffn_dim}
+    sizes["attention-heads"] = settings.heads
+    switches = ["--cpu", "--share-all-embeddings"]
     for side in ("encoder", "decoder"):
-        arguments += [
-            f"--{side}-normalize-before",
-            f"--{side}-layers={settings.layers}",
-            f"--{side}-embed-dim={settings.dim}",
-            f"--{side}-ffn-embed-dim={settings.ffn_dim}",
-            f"--{side}-attention-heads={settings.heads}",
-        ]
-    return arguments
+        given |= {f"{side}-{name}": size for name, size in sizes.items()}
+        switches.append(f"--{side}-normalize-before")
+    return [*switches, *(f"--{name}={value}" for name, value in given.items())]

@@ -18,6 +18,7 @@ OF_TASK = {
     "de-en": ("model.dropout=0.1", "training.average={of: last, count: 2}"),
     "ptb": ("model.dropout=0.1",),
 }
+COMPARED = ("predictions.txt.gz", "weights.safetensors", "config.yaml", "result.json", "metrics.jsonl")
 OPEN_ENDED = {"seconds", "cpu_seconds", "files", "checksum"}
 
 
@@ -46,13 +47,7 @@ class Undisturbed(NamedTuple):
         results = [*folder.rglob("result.json")]
         if len(results) != 1:
             return f"{len(results)} results"
-        for name in (
-            "predictions.txt.gz",
-            "weights.safetensors",
-            "config.yaml",
-            "result.json",
-            "metrics.jsonl",
-        ):
+        for name in COMPARED:
             if _content(results[0].parent / name) != _content(self.result.parent / name):
                 return f"{name} differs"
         left = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".part")]

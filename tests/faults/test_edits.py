@@ -19,6 +19,7 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.tasks.translation import Translation
 from tests.faults.data_files import DATA, write_good_files
 
+KINDS = ("sentences", "trees", "bytes", "pairs")
 _at_open: list[Callable[[str], None]] = []
 _hooked: list[bool] = []
 
@@ -70,12 +71,7 @@ def state(task: TrainingTask) -> str:
 @pytest.mark.parametrize("undone", [False, True], ids=["for good", "and back"])
 @pytest.mark.parametrize("opening", range(1, 7))
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        (kind, name)
-        for kind in ("sentences", "trees", "bytes", "pairs")
-        for name in DATA[kind].files(Random(kind))
-    ],
+    ("kind", "name"), [(kind, name) for kind in KINDS for name in DATA[kind].files(Random(kind))]
 )
 def test_a_file_that_is_edited_at_an_opening_is_read_as_named_or_refused(
     tmp_path: Path, kind: str, name: str, opening: int, *, undone: bool

@@ -42,14 +42,11 @@ class NoGain(WrittenOut):
         self.g.requires_grad = False
 
 
-class Broken(nn.Module):
+class Broken(WrittenOut):
     """A norm that is no function of its input's type."""
 
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-
     def forward(self, x: Tensor) -> Tensor:
-        return x.float()
+        return super().forward(x).float()
 
 
 class _Slow(torch.autograd.Function):
@@ -64,11 +61,8 @@ class _Slow(torch.autograd.Function):
         return dz
 
 
-class SlowBackward(nn.Module):
-    """No norm, whose backward pass does far more work than its forward pass."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
+class SlowBackward(WrittenOut):
+    """A norm whose backward pass does far more work than its forward pass."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return _Slow.apply(x)  # type: ignore[no-untyped-call,no-any-return]
+        return _Slow.apply(super().forward(x))  # type: ignore[no-untyped-call,no-any-return]

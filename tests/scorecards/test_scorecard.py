@@ -54,13 +54,8 @@ def trial(folder: Path, *, scale: Any = "mini", other: str = "layernorm", budget
 
 
 def card(of: Trial, *alike: str) -> Card:
-    observed = Observed(
-        alike=alike,
-        changes={"data re-scaling": {OWN: 1e-6, of.against[0]: 0.0}},
-        tolerance=1e-8,
-        costs=[],
-        environment={"device": "a processor", "threads": 1, "packages": {}, "commit": None, "dirty": False},
-    )
+    changes, machine = {"data re-scaling": {OWN: 1e-6, of.against[0]: 0.0}}, {"device": "any", "commit": None}
+    observed = Observed(alike, changes, tolerance=1e-8, costs=[], environment=machine)
     return Card(of, ["It holds."], observed, "all is decided", of.scores())
 
 
@@ -73,28 +68,23 @@ GAPS: dict[str, Gap] = {
 
 
 @pytest.mark.parametrize(
-    ("gap", "seeds", "other", "scale", "text"),
+    ("made", "text"),
     [
-        ("higher", 6, "rmsnorm", "mini", "beside RMSNorm: **better** (+2.05, 6 seeds; interval +"),
-        ("lower", 6, "rmsnorm", "mini", "**worse** (-2.05, 6 seeds; interval -"),
-        ("close", 6, "rmsnorm", "mini", "**equivalent** (+0.00, 6 seeds; interval -0.0"),
-        (
-            "apart",
-            6,
-            "rmsnorm",
-            "mini",
-            "MNIST, scale mini, beside RMSNorm: it would take to show equivalence",
-        ),
-        ("higher", 2, "rmsnorm", "mini", "beside RMSNorm: **open** (+2.05, 2 seeds; 2 of 3 planned seeds)"),
-        ("higher", 6, "layernorm", "mini", f"beside LayerNorm: **{SAME}** (computes the same"),
-        ("higher", 6, "layernorm", "smoke", "Nothing is judged yet."),
-        ("higher", 6, "layernorm", "smoke", "it shows that the norm trains, and no more"),
+        ("higher 6 rmsnorm mini", "beside RMSNorm: **better** (+2.05, 6 seeds; interval +"),
+        ("lower 6 rmsnorm mini", "**worse** (-2.05, 6 seeds; interval -"),
+        ("close 6 rmsnorm mini", "**equivalent** (+0.00, 6 seeds; interval -0.0"),
+        ("apart 6 rmsnorm mini", "MNIST, scale mini, beside RMSNorm: it would take to show equivalence"),
+        ("higher 2 rmsnorm mini", "beside RMSNorm: **open** (+2.05, 2 seeds; 2 of 3 planned seeds)"),
+        ("higher 6 layernorm mini", f"beside LayerNorm: **{SAME}** (computes the same"),
+        ("higher 6 layernorm smoke", "Nothing is judged yet."),
+        ("higher 6 layernorm smoke", "it shows that the norm trains, and no more"),
     ],
 )
 def test_the_verdict_is_that_of_the_records_and_has_the_interval_that_decides_it(
-    tmp_path: Path, gap: str, seeds: int, other: str, scale: str, text: str
+    tmp_path: Path, made: str, text: str
 ) -> None:
-    recorded(tmp_path, gap, seeds=seeds, other=other, scale=scale)
+    gap, seeds, other, scale = made.split()
+    recorded(tmp_path, gap, seeds=int(seeds), other=other, scale=scale)
     assert text in " ".join(summary(card(trial(tmp_path, other=other, scale=scale))).split())
 
 
@@ -123,19 +113,14 @@ def test_a_norm_that_a_task_sets_otherwise_is_another_norm_there(tmp_path: Path)
     assert [of.alike(Column(task, "mini", 0.01)) for task in tasks] == [["adanorm"], []]
 
 
-@pytest.mark.parametrize(
-    ("gap", "budget", "ended"),
-    [
+def test_no_seed_is_added_where_all_is_decided_or_the_budget_is_spent(tmp_path: Path) -> None:
+    for gap, budget, ended in (
         ("higher", 600.0, "every comparison is decided"),
         ("apart", 10.0, "the next seed would take more than is left of the budget"),
-    ],
-)
-def test_no_seed_is_added_where_all_is_decided_or_the_budget_is_spent(
-    tmp_path: Path, gap: str, budget: float, ended: str
-) -> None:
-    recorded(tmp_path, gap, seeds=4, other="rmsnorm")
-    assert trial(tmp_path, budget=budget, other="rmsnorm").run().startswith(ended)
-    assert not (tmp_path / "studies").exists()
+    ):
+        recorded(tmp_path, gap, seeds=4, other="rmsnorm")
+        assert trial(tmp_path, budget=budget, other="rmsnorm").run().startswith(ended)
+        assert not (tmp_path / "studies").exists()
 
 
 def test_how_long_runs_take_is_learned_from_those_on_record(tmp_path: Path) -> None:

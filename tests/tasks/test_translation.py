@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,11 +63,7 @@ def test_the_label_smoothed_loss_is_its_formula(smoothing: float) -> None:
 
 @pytest.mark.needs("fairseq")
 @pytest.mark.parametrize(
-    ("preset", "norm"),
-    [
-        *(("none", norm) for norm in norms_of("de-en")),
-        *(("released", norm) for norm in norms_of("de-en") if norm in NUMERICS),
-    ],
+    ("preset", "norm"), [*product(["none"], norms_of("de-en")), *product(["released"], NUMERICS)]
 )
 def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, preset: str) -> None:
     """fairseq's own criterion on a model that its own registry built, with the same weights."""
@@ -146,13 +143,8 @@ def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
 def test_a_run_is_made_translated_and_compared_from_the_command_line(
     tmp_path: Path, command: Command
 ) -> None:
-    base: tuple[str, ...] = (
-        "task=en-de",
-        "scale=smoke",
-        f"runs={tmp_path}",
-        f"data.cache={tmp_path / 'cache'}",
-    )
-    base += ("training.max_epochs=12", "training.average={of: best, count: 2}")
+    base = ["task=en-de", "scale=smoke", f"runs={tmp_path}", f"data.cache={tmp_path / 'cache'}"]
+    base += ["training.max_epochs=12", "training.average={of: best, count: 2}"]
     for norm in ("layernorm", "adanorm"):
         done = command("run", *base, f"norm={norm}")
         assert done.returncode == 0, done.stderr
@@ -168,24 +160,14 @@ def test_a_run_is_made_translated_and_compared_from_the_command_line(
     done = command("compare", *base, "norm=layernorm,adanorm")
     assert done.returncode == 0, done.stderr
     assert "en-de smoke, test BLEU\n  adanorm over layernorm, seeds 1, 32 examples\n" in done.stdout
-    missing = command("translate", *base, "norm=none", *files[:1])
-    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
-    assert "holds no weights.safetensors" in missing.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("task=rt",), "task=rt does not translate"),
-        (("task=de-en", "input=nowhere.txt"), "input=nowhere.txt: no such file"),
-    ],
-)
-def test_mistakes_of_translate_are_one_line(
-    command: Command, arguments: tuple[str, ...], message: str
-) -> None:
-    done = command("translate", *arguments)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert message in done.stderr
+    for mistake, message in (
+        ([*base, "norm=none", files[0]], "holds no weights.safetensors"),
+        (["task=rt"], "task=rt does not translate"),
+        (["task=de-en", "input=nowhere.txt"], "input=nowhere.txt: no such file"),
+    ):
+        done = command("translate", *mistake)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert message in done.stderr
 
 
 @pytest.mark.needs("fairseq")
