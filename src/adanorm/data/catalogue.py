@@ -12,16 +12,12 @@ from adanorm.config.yaml_file import read_yaml_file
 
 @dataclass(frozen=True)
 class File:
-    """One file of a source; the first address that gives the right bytes is used.
-
-    `https://...tgz#name` is the member of that name of an archive. Where nobody has published a checksum,
-    what is made of the file is compared with the published `Source.counts`.
-    """
+    """One file of a source; the first address that gives the right bytes is used."""
 
     name: str
     size: int | None  # bytes; None: not published
-    checksum: str | None  # "sha256:...", "md5:..." or "git:...", the id that git gives the content
-    addresses: tuple[str, ...]
+    checksum: str | None  # "sha256:...", "md5:..." or "git:...", the id that git gives the content; or None
+    addresses: tuple[str, ...]  # `https://...tgz#name` is the member of that name of an archive
 
 
 @dataclass(frozen=True)

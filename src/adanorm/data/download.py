@@ -38,11 +38,10 @@ PATIENCE = Patience()
 
 
 def download(address: str, part: Path, size: int | None) -> None:
-    """Get what is at an address into `part`, going on from what it holds.
+    """Get what is at an address into `part`, going on from what it holds, in a bounded time.
 
-    Raises OSError or ValueError, saying what answered instead, where that is not a whole file of `size`
-    bytes; what came of a file that broke off stays for the next time. It ends after a bounded time, and
-    never writes more than `size` bytes, or `LARGEST`.
+    Raises OSError or ValueError, saying what answered instead, where that is no whole file of `size` bytes,
+    or of at most `LARGEST`; what came of a file that broke off stays for the next time.
     """
     with requests.Session() as session:
         for attempt in range(PATIENCE.attempts):
@@ -69,10 +68,7 @@ def download(address: str, part: Path, size: int | None) -> None:
 
 
 def ask(address: str, size: int | None, seconds: float) -> str | None:
-    """Return what is wrong with an address's answer to a request for its first bytes, or None.
-
-    `size` is that of the file there; in so many seconds the answer must come.
-    """
+    """Return what is wrong with an address's answer to a request for its first bytes, or None."""
     try:
         with requests.Session() as session:
             answer = _answer(session, address, f"0-{FIRST_BYTES - 1}", seconds)
@@ -96,10 +92,7 @@ def reason(error: Exception) -> str:
 
 
 def _within(seconds: float, get: Callable[[], Answer]) -> Answer:
-    """Return what a call gets; raises TimeoutError after so many seconds, whatever trickles in meanwhile.
-
-    A socket's own timeout begins anew with each byte.
-    """
+    """Return what a call gets within so many seconds: a socket's own timeout begins anew with each byte."""
     future: Future[Answer] = Future()
 
     def run() -> None:

@@ -24,11 +24,7 @@ from adanorm.process import is_first_process
 
 
 def mirrors_of(data: DataConfig) -> list[str]:
-    """Return the folders and URLs to try before the canonical addresses, in their order.
-
-    They are `data.mirror`, else ADANORM_MIRROR, else those of `data.mirrors` that exist: folders
-    relative to the checkout, or URLs.
-    """
+    """Return the folders and URLs to try before the canonical addresses: the one named, or what exists."""
     if named := data.mirror or os.environ.get("ADANORM_MIRROR"):
         return [named]
     mirrors = [entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors]
@@ -43,9 +39,8 @@ def cache_of(data: DataConfig) -> Path:
 def fetch(source: str, data: DataConfig) -> dict[str, Path]:
     """Return the verified files of a source by name, downloading those that are missing.
 
-    Tried in this order: the cache, the mirrors, the canonical addresses; a line says which mirror was
-    used. Raises ValueError, with every address tried and what went wrong there, where a file cannot be
-    had.
+    Tried are the cache, the mirrors, the canonical addresses. Raises ValueError, with every address tried and
+    what went wrong there, where a file cannot be had.
     """
     fetched = {file: _fetch_file(SOURCES[source], file, data) for file in SOURCES[source].files}
     for mirror in dict.fromkeys(mirror for _, mirror in fetched.values() if mirror is not None):
@@ -128,10 +123,7 @@ def missing_files(entry: Source, data: DataConfig) -> list[File]:
 
 
 def _verify(path: Path, file: File, folder: Path) -> None:
-    """Raise ValueError where a file differs from its published checksum, or from what it was at first.
-
-    One without a published checksum is read to its end the first time, and its own is kept in `folder`.
-    """
+    """Raise ValueError where a file differs from its published checksum, or from what it was at first."""
     kept = folder / f"{file.name}.sha256"
     kept_checksum = kept.read_text("ascii", "replace").strip() if kept.is_file() else ""
     known = file.checksum or (kept_checksum if re.fullmatch("sha256:[0-9a-f]{64}", kept_checksum) else None)

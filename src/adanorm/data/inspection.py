@@ -29,10 +29,9 @@ class Inspection(NamedTuple):
 
 
 def count_overlaps(splits: Mapping[str, Iterable[bytes]]) -> Counts:
-    """Return how many examples of a later split are also in an earlier one, and copies within a split.
+    """Return how many examples, the bytes that a model sees, are in two splits or copies within one.
 
-    The splits come in the order train, valid, test; an example is the bytes that a model sees.
-    `overlap` has "valid in train", "test in train" and "test in valid", `copies` a number per split.
+    Of the splits train, valid, test `overlap` has "valid in train", "test in train" and "test in valid".
     """
     return count_key_overlaps({split: keys_of(examples) for split, examples in splits.items()})
 

@@ -96,11 +96,7 @@ KIND_METRICS = {
 
 
 def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) -> None:
-    """Raise ValueError, naming the choices, for a metric, selection metric or goal that a task cannot have.
-
-    `selected_by` is the validation metric that picks the best weights, None for `metric`; `goal` is its
-    direction.
-    """
+    """Raise ValueError, naming the choices, for a metric, selection or goal that a task cannot have."""
     if kind not in KIND_METRICS:
         raise ValueError(f"task.kind={kind}: choose from {', '.join(KIND_METRICS)}")
     test, valid, chosen = KIND_METRICS[kind].test, KIND_METRICS[kind].valid, selected_by or metric

@@ -127,8 +127,7 @@ def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[st
 def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair | None]:
     """Return the records that decide a claim on a task, and the pair of its norms, None without records.
 
-    The records are those of the plan that reads the task at the scale. At the paper's size they are those of
-    the first plan until the later one's first look.
+    At the paper's size they are those of the first plan until the first look of the one that reads the task.
     """
     plan = preregistration().plan_of(task, scale)
     records = _evidence(claim, task, scale, runs, plan)

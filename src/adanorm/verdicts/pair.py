@@ -165,9 +165,8 @@ def _example_noise(
 ) -> Components | None:
     """Return the noise of test examples; None where none are counted, and of what is no test score.
 
-    The first plan allows for it where a claim compares the two norms or seeds are added until they are
-    decided. A later plan pools it over all pairs of the task's norms: components may be negative, and only
-    their mean is held to 0.
+    The first plan allows for it in claims, and where seeds are added until it is decided. A later one pools
+    it over all pairs of the task's norms: components may be negative, and only their mean is held to 0.
     """
     if records.quantity not in ("test", "top3"):
         return None
@@ -180,7 +179,7 @@ def _example_noise(
 
 
 def _components(records: Evidence, better: str, worse: str, seeds: Collection[int]) -> Components | None:
-    """Return the variances of the gap of two norms over some seeds and over the test examples."""
+
     cells = [records.norms[norm].of_seeds(seeds) for norm in (worse, better)]
     comparison = compared_by_example([cell.runs for cell in cells], cells[0].metric)
     return None if comparison is None else comparison.noise
@@ -200,9 +199,8 @@ def compared(
 ) -> Comparison | None:
     """Return the comparison of gaps, one per seed; None with fewer than two, and without a variance.
 
-    `noise` is that of examples. More gaps than planned, or as many if it `goes_on`, are a look of a
-    sequential plan, whose levels are of tests by the comparison's own variance; fewer are then no look.
-    A `plan` after the first has looks alone.
+    More gaps than planned, or as many if it `goes_on`, are a look of a sequential plan, whose levels are of
+    tests by the comparison's own variance. A `plan` after the first has looks alone.
     """
     looks, looks_alone = preregistration().looks_of(plan), plan is not None or goes_on
     is_look = len(gaps) in looks.after[0 if looks_alone else 1 :]
@@ -233,10 +231,7 @@ def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
 
 
 def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
-    """Return by how much a norm's test score is better in the paper, in the task's unit.
-
-    None where the paper has no two numbers.
-    """
+    """Return by how much a norm's test score is better in the paper; None where it has no two numbers."""
     numbers = [published(task, norm) for norm in (better, worse)]
     known = [number for number in numbers if number is not None and number.value is not None]
     if len(known) < 2:

@@ -125,10 +125,7 @@ def read_corpus(
 
 
 def _lines(path: Path, member: str | None, checksum: str | None) -> Iterator[str]:
-    """Yield the lines of a text in UTF-8, or of a member of an archive, without a byte order mark.
-
-    Raises ValueError naming the line that is not, and where carriage returns end the lines.
-    """
+    """Yield the lines of a text, or of a member of an archive; raises ValueError for no lines of UTF-8."""
     name = path.name if member is None else f"{path.name}: {member}"
     rest, before = packed.lines(path, member, checksum=checksum), 0
     while block := b"".join(islice(rest, TOGETHER)):
@@ -143,7 +140,6 @@ _SEGMENT = re.compile(r"<seg id=\"[^\"]*\">\s*(.*?)\s*</seg>", re.IGNORECASE)
 
 
 def _segments(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the segments of a marked-up text."""
     return (match[1] for line in lines if (match := _SEGMENT.search(line)))
 
 

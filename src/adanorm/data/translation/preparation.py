@@ -59,10 +59,8 @@ def prepared_corpus(
 ) -> tuple[Path, dict[str, str]]:
     """Return the folder of a prepared corpus, made now if need be, and its input files' checksums.
 
-    The folder is found again by its inputs' content and the settings, and prepared again where a
-    file of it is not what was written. An interrupted preparation goes on from what it had finished, in
-    as many processes as there are cores. `say` gets a line for every kind of thing that was dropped.
-    Raises ValueError where the corpus cannot be had or read.
+    It is prepared again where a file of it is not what was written; an interrupted preparation goes on from
+    what it had finished. Raises ValueError where the corpus cannot be had or read.
     """
     files = corpus_files(data)
     checksums = _sha256(files)
@@ -457,7 +455,7 @@ def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[
 
 @contextmanager
 def _mapping(processes: int) -> Iterator[Map]:
-    """Yield a `map` that computes in so many processes, which end with the block; Python's own for one."""
+    """Yield a `map` that computes in so many processes, which end with the block."""
     if processes == 1:
         yield map
         return
