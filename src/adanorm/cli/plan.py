@@ -16,7 +16,6 @@ USAGE = Usage(
     settings="of a run",
     examples=("task=en-de norm=adanorm", "task=en-de norm=adanorm precision=bf16 probe=false"),
 )
-INDENT = " " * 13
 
 
 def main(arguments: Arguments) -> None:
@@ -32,4 +31,4 @@ def main(arguments: Arguments) -> None:
     if probe and experiment.training.max_epochs is not None:
         probe = probe._replace(batches=batches_per_epoch(experiment))
     for line in plan(experiment, probe):
-        print(textwrap.fill(line, WIDTH, subsequent_indent=INDENT))
+        print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13))

@@ -58,9 +58,8 @@ def papers_sources(task: str) -> frozenset[str]:
 def compose_values(overrides: Sequence[str]) -> Values:
     """Return the configuration of these overrides, not yet checked; raises ValueError as above.
 
-    Choices and plain settings are put together here, as the defaults list of conf/run.yaml says: Hydra
-    takes a tenth of a second. All else, such as a reference to another setting, is left to it, and so is
-    every mistake.
+    Choices and plain settings are put together here, as conf/run.yaml's defaults list says: Hydra takes a
+    tenth of a second. All else, such as a reference to another setting and every mistake, is left to it.
     """
     return _composed(prepare_overrides(overrides))
 

@@ -8,8 +8,6 @@ from difflib import get_close_matches
 
 from pydantic import ValidationError
 
-UNION = ("bool", "int", "float", "str")  # the types that a value may be tried as, in pydantic's words
-
 
 def one_line(error: Exception, known: Iterable[str] = ()) -> str:
     """Return any error as one line that names the thing and suggests those of the `known` keys like it."""
@@ -66,7 +64,7 @@ def first_problem(error: ValidationError) -> str:
     if problem["type"] == "missing":
         return f"{key}: is missing"
     tried = [other for other in error.errors() if len(parts) > 1 and other["loc"][:-1] == problem["loc"][:-1]]
-    if parts[-1:] and parts[-1] in UNION and len(tried) > 1:
+    if len(tried) > 1 and parts[-1] in ("bool", "int", "float", "str"):  # the types of a union
         kinds = dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in tried)
         return f"{'.'.join(parts[:-1])}={problem['input']!r}: input should be {' or '.join(kinds)}"
     return f"{key}={problem['input']!r}: {message[0].lower()}{message[1:]}"

@@ -64,9 +64,8 @@ class Experiment(Config):
     def identity(self) -> dict[str, Any]:
         """Return what makes this run the run it is, as plain values; computed once, not to be changed.
 
-        Device, the norms' backend and places are left out, and so is every null: a setting added
-        later, null by default, leaves the digests of older runs as they are. The user's own files
-        and code count by content. Raises ValueError where such a file is missing.
+        Device, the norms' backend and places are left out, and so is every null: a setting added later leaves
+        older digests as they are. The user's files and code count by content; ValueError if one is missing.
         """
         return self._identity
 

@@ -111,8 +111,7 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
 
     For a module in no package, these are the modules of its folder that it imports. The imports are read,
     not run: what is imported by a name made up at run time is not seen. Files are read once a process, as
-    Python does. Raises ValueError where the module does not exist or has no file, or its package has too
-    many.
+    Python does. Raises ValueError where the module is not there, has no file, or imports too many.
     """
     importlib.invalidate_caches()  # the folder may have been listed before the file was written
     top = module.partition(".")[0]

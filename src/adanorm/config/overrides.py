@@ -56,10 +56,9 @@ def differences(lines: Sequence[Sequence[str]]) -> list[str]:
 def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     """Return the overrides spelled as Hydra can compose them.
 
-    A norm of another package is named by its entry point (norm=name) or by its path:
-    norm=package.module:Class, or norm.path=package.module:Class, which replaces whatever norm is
-    named beside it. Paths get quotes, and parameters that a norm's YAML does not list a `++`.
-    Raises ValueError naming the choices where a task, norm, scale, logger or parameter does not exist.
+    A norm of another package is named by its entry point (norm=name) or its path, norm=package.module:Class
+    or norm.path=..., which replaces whatever norm is named beside it. Paths get quotes, and parameters that a
+    norm's YAML does not list a `++`. Raises ValueError, naming the choices, for what does not exist.
     """
     norms = [text.partition("=")[2] for text in overrides if text.startswith("norm=")][-1:]
     norms = norms[0].split(",") if norms else ["layernorm"]

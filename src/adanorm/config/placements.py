@@ -78,18 +78,15 @@ def placements(
         raise ValueError(f"norm_position={position}: {first} post layers of {layers} leave none that is pre")
     skip_scale, init_gain = deepnorm(layers) if chosen.deepnorm else (1.0, None)
     in_heads = chosen.in_heads or (("query", "key") if qk_norm else ())
-    return [
-        Placement(
-            chosen.first if chosen.first and index < first else chosen.attention,
-            chosen.first if chosen.first and index < first else chosen.ffn,
-            norm_scale=(index + 1) ** -0.5 if chosen.by_depth else 1.0,
-            skip_scale=skip_scale,
-            init_gain=init_gain,
-            in_heads=in_heads,
-            over=qk_norm or "head",
+    stack = []
+    for index in range(layers):
+        early = chosen.first if index < first else None
+        branches = (early or chosen.attention, early or chosen.ffn)
+        norm_scale = (index + 1) ** -0.5 if chosen.by_depth else 1.0
+        stack.append(
+            Placement(*branches, norm_scale, skip_scale, init_gain, in_heads, over=qk_norm or "head")
         )
-        for index in range(layers)
-    ]
+    return stack
 
 
 def a_quarter(layers: int) -> int:
