@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from adanorm.training import checkpoint, weights
+from adanorm.training import checkpoint
 from adanorm.training.checkpoint import BrokenError
 
 CPU = torch.device("cpu")
@@ -84,12 +84,12 @@ WEIGHTS = {
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "weights.safetensors"
-    weights.save(path, WEIGHTS, "96d6814b")
+    checkpoint.save_weights(path, WEIGHTS, "96d6814b")
     return path
 
 
 def test_weights_are_read_as_they_were_written_and_name_their_run(path: Path) -> None:
-    found = weights.load(path, "96d6814b")
+    found = checkpoint.load_weights(path, "96d6814b")
     assert {name: tensor.tolist() for name, tensor in found.items()} == {
         name: tensor.tolist() for name, tensor in WEIGHTS.items()
     }
@@ -100,13 +100,13 @@ def test_weights_are_read_as_they_were_written_and_name_their_run(path: Path) ->
 
 def test_equal_weights_are_equal_files(path: Path) -> None:
     again = path.with_name("again")
-    weights.save(again, dict(reversed(WEIGHTS.items())), "96d6814b")
+    checkpoint.save_weights(again, dict(reversed(WEIGHTS.items())), "96d6814b")
     assert again.read_bytes() == path.read_bytes()
 
 
 def test_weights_of_another_run_are_refused(path: Path) -> None:
     with pytest.raises(BrokenError, match=r"weights.safetensors: of the run 96d6814b, not of 00000000"):
-        weights.load(path, "00000000")
+        checkpoint.load_weights(path, "00000000")
 
 
 def test_a_changed_bit_anywhere_a_missing_end_or_a_deep_header_is_noticed_in_a_line(path: Path) -> None:
@@ -122,6 +122,6 @@ def test_a_changed_bit_anywhere_a_missing_end_or_a_deep_header_is_noticed_in_a_l
 def _read(path: Path) -> dict[str, torch.Tensor] | None:
     """Return the weights, or None where they are refused in a line that names the file."""
     try:
-        return weights.load(path, "96d6814b")
+        return checkpoint.load_weights(path, "96d6814b")
     except BrokenError as error:
         return None if str(error).startswith(f"{path}: ") and "\n" not in str(error) else {}

@@ -14,10 +14,7 @@ Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 @cached_njit
 def splitmix64(key: Any, number: Any) -> Any:
-    """Return the 64 bits of a number in the sequence of splitmix64 (Steele, Lea & Flood 2014) from a key.
-
-    What is drawn then depends on no thread and on no order.
-    """
+    """Return the 64 bits of a number in splitmix64's sequence from a key (Steele, Lea & Flood 2014)."""
     z = key + number * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -52,19 +52,14 @@ class Layer(ResidualLayer):
         for name in LAST_NORMS:
             self.add_module(name, norm(name))
 
-    def forward(
-        self, x: Tensor, memory: Tensor, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
-    ) -> Tensor:
-        """Return (B, T, H) from x (B, T, H) and memory (B, M, H); encoding (M + T, H) of distances."""
-        seen = torch.cat([memory, x], 1)
-        attend = partial(self._attend, time=x.shape[1], encoding=encoding, u=u, v=v, forbidden=forbidden)
-        x = self.add_branch("attention", x, attend, reads=seen)
+    def forward(self, x: Tensor, memory: Tensor, *shared: Tensor) -> Tensor:
+        """Return (B, T, H) from x (B, T, H), memory (B, M, H) and what layers share, as _attend takes it."""
+        x = self.add_branch("attention", x, partial(self._attend, *shared), reads=torch.cat([memory, x], 1))
         return self.add_branch("ffn", x, self._feed_forward)
 
-    def _attend(
-        self, seen: Tensor, *, time: int, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
-    ) -> Tensor:
-        projected = self.query(seen[:, -time:]), *self.key_value(seen).chunk(2, -1)
+    def _attend(self, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor, seen: Tensor) -> Tensor:
+        """Attend to what is seen, (B, M + T, H), by the encoding (M + T, H) of distances."""
+        projected = self.query(seen[:, -len(forbidden) :]), *self.key_value(seen).chunk(2, -1)
         query, key, value = (
             self.in_heads(part, rows.unflatten(2, (self.heads, -1)).transpose(1, 2))
             for part, rows in zip(PARTS, projected, strict=True)

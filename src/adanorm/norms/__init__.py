@@ -22,7 +22,6 @@ from adanorm.norms.registry import NORMS as NORMS
 from adanorm.norms.registry import MakeNorm as MakeNorm
 from adanorm.norms.registry import NormChoice as NormChoice
 from adanorm.norms.registry import NormFactory as NormFactory
-from adanorm.norms.registry import NormSettings as NormSettings
 from adanorm.norms.registry import norm_factory as norm_factory
 from adanorm.norms.rowwise import Derf as Derf
 from adanorm.norms.rowwise import DynamicTanh as DynamicTanh

@@ -22,7 +22,7 @@ from adanorm.records.folder import Recording, RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, free_bytes, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
-from adanorm.training import weights
+from adanorm.training.checkpoint import save_weights
 from adanorm.training.distributed import LOST, broadcast, init_distributed, is_of_a_lost_process
 from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress, planned_updates, updates_per_epoch
@@ -191,7 +191,7 @@ def _finish(
     if test and test.outputs:
         folder.write_outputs(test.outputs, task.counted(test.outputs))
     if outcome.weights:
-        weights.save(folder.weights, outcome.weights, run)
+        save_weights(folder.weights, outcome.weights, run)
     return Result(
         status="diverged" if state.diverged else "done",
         **facts,

@@ -18,7 +18,7 @@ from adanorm.records.environment import describe, numerics_version
 from adanorm.records.folder import RunFolder, shown
 from adanorm.runs.devices import check_devices
 from adanorm.tasks.base import TrainingTask
-from adanorm.training import weights
+from adanorm.training.checkpoint import load_weights
 from adanorm.training.distributed import ALONE, World
 from adanorm.training.loop import Trainer
 from adanorm.training.state import ComputeContext, seed_of, set_tf32
@@ -116,5 +116,5 @@ def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
         )
     prepared = prepare(experiment)
     assert isinstance(prepared.task, kind), "the command asks for the kind before"
-    prepared.model.load_state_dict(weights.load(path, experiment.digest()))
+    prepared.model.load_state_dict(load_weights(path, experiment.digest()))
     return prepared.task, prepared.model.eval()

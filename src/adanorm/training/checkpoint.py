@@ -1,24 +1,29 @@
-"""Checkpoints of a run, and the weights that it averages: written whole, and checked on reading."""
+"""Checkpoints of a run, what it averages, its best weights: written whole, and checked on reading."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import pickle
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from adanorm.files import writing
+from adanorm.files import write_whole, writing
 from adanorm.training.distributed import broadcast
 from adanorm.training.state import ComputeContext
 
 FORMAT = 2
 _MARK = b"\nsha256 "
 _SEAL = len(_MARK) + 64 + 1  # bytes at the end of the file; torch.load does not mind them
+KEY = "adanorm"  # of the header's metadata: one key, whose order is then no matter of chance
+
+_UNREADABLE = safetensors.SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError
 
 
 class BrokenError(ValueError):
@@ -155,3 +160,41 @@ def _load_with_kept(path: Path, device: torch.device) -> dict[str, Any] | None:
             raise BrokenError(f"{kept}: is missing")
         verify(kept)
     return saved
+
+
+def save_weights(path: Path, weights: Mapping[str, Tensor], run: str) -> None:
+    """Write a run's best weights with its digest and a checksum, in safetensors, which holds no code."""
+    tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
+    written = json.dumps({"run": run, "sha256": _checksum(safetensors.torch.save(tensors))})
+    write_whole(path, safetensors.torch.save(tensors, {KEY: written}))
+
+
+def load_weights(path: Path, run: str) -> dict[str, Tensor]:
+    """Return the weights that save_weights wrote of a run, on the CPU.
+
+    Raises BrokenError, naming the file, where it is not what was written, or is of another run.
+    """
+    content = path.read_bytes()
+    try:
+        written = json.loads(_header(content)["__metadata__"][KEY])
+        is_whole = written["sha256"] == _checksum(content)
+        of, weights = written["run"], safetensors.torch.load(content)
+    except _UNREADABLE as error:
+        raise BrokenError(f"{path}: no weights of this suite ({str(error).splitlines()[0]})") from None
+    if not is_whole:
+        raise BrokenError(f"{path}: corrupted, its content is not what its checksum says")
+    if of != run:
+        raise BrokenError(f"{path}: of the run {of}, not of {run}")
+    return weights
+
+
+def _header(content: bytes) -> dict[str, dict[str, str]]:
+    return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # type: ignore[no-any-return]
+
+
+def _checksum(content: bytes) -> str:
+    """Return the SHA-256 of what a file says of its tensors, and of their values."""
+    described = {name: entry for name, entry in _header(content).items() if name != "__metadata__"}
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    digest.update(content[8 + int.from_bytes(content[:8], "little") :])
+    return digest.hexdigest()

@@ -43,10 +43,7 @@ class Progress:
         self._bar = tqdm(total=self._updates, unit="update", disable=hidden, ncols=80, leave=False)
 
     def show(self, state: State, updates_an_epoch: int) -> None:
-        """Show the epoch, the updates done, the loss, the best validation score so far and the time left.
-
-        The training loop calls this after every update; `state.position` updates of the epoch's are done.
-        """
+        """Show how far the run is, its loss, best validation score and time left; after every update."""
         now = time.monotonic()
         if self._start is None:  # without the very first update, which is slower
             self._start, self._bar.initial = (state.update, now), state.update

@@ -47,8 +47,12 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         """Return the model; raises ValueError for an unknown norm, parameter or site."""
         model = super().build_model(args, task)
         path = args.norm if ":" in args.norm else None
-        params, numerics = _params(args.norm_params), args.norm_numerics
-        placement = args.norm_placement
+        try:
+            params = dict(json.loads(args.norm_params).items())
+        except (ValueError, AttributeError):
+            remedy = "must be a JSON object, such as '{\"k\": 0.1}'"
+            raise ValueError(f"--norm-params {args.norm_params!r}: {remedy}") from None
+        placement, numerics = args.norm_placement, args.norm_numerics
         placement = placement if placement in ("all", "final") else placement.split(",")
         norm = NormConfig(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
         make_norm = norm_factory(norm)
@@ -59,14 +63,6 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         if args.norm_init != "fairseq":
             initialize(model, args.norm_init)
         return model
-
-
-def _params(text: str) -> dict[str, Any]:
-    try:
-        return dict(json.loads(text).items())
-    except (ValueError, AttributeError):
-        remedy = "must be a JSON object, such as '{\"k\": 0.1}'"
-        raise ValueError(f"--norm-params {text!r}: {remedy}") from None
 
 
 for _name in ARCHITECTURES:
