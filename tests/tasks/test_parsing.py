@@ -20,9 +20,8 @@ from torch.nn import functional as F
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
-from adanorm.data.treebanks.attachment import attachment
 from adanorm.data.treebanks.conll import read_treebank
-from adanorm.data.treebanks.trees import Tree
+from adanorm.data.treebanks.trees import Tree, attachment
 from adanorm.metrics.by_example import by_example, score
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory

@@ -45,12 +45,7 @@ class Segments:
     length: int
 
     def __len__(self) -> int:
-        return math.ceil(self._longest / self.length)
-
-    @property
-    def _longest(self) -> int:
-        """Targets of the longest stream."""
-        return math.ceil(len(self.text) / self.streams)
+        return math.ceil(self._segments_and_targets[0].shape[1] / self.length)
 
     def __iter__(self) -> Iterator[SegmentBatch]:
         return map(self.part, range(len(self)))
@@ -66,7 +61,7 @@ class Segments:
     @cached_property
     def _segments_and_targets(self) -> tuple[Tensor, Tensor]:
         """The streams (streams, longest), and the byte after each."""
-        longest = self._longest
+        longest = math.ceil(len(self.text) / self.streams)
         missing = self.streams * longest - len(self.text)
         padding = torch.full((missing,), IGNORED)
         target = torch.cat([self.text.long(), padding]).view(self.streams, longest)

@@ -83,12 +83,12 @@ def read_sst(path: Path) -> tuple[dict[str, list[Sentence]], dict[str, str]]:
     members = packed.zip_members(path, names, digest.update)
     for split, content in zip(SPLITS, members.values(), strict=True):
         trees = [line for line in content.decode("utf-8").splitlines() if line]
-        corpora[split] = [Sentence(tree[1], _plain(_LEAF.findall(tree))) for tree in trees]
+        corpora[split] = [Sentence(tree[1], list(map(_plain, _LEAF.findall(tree)))) for tree in trees]
     return corpora, {path.name: digest.hexdigest()}
 
 
-def _plain(leaves: list[str]) -> list[str]:
-    return [leaf.replace("-LRB-", "(").replace("-RRB-", ")").replace("\\/", "/") for leaf in leaves]
+def _plain(leaf: str) -> str:
+    return leaf.replace("-LRB-", "(").replace("-RRB-", ")").replace("\\/", "/")
 
 
 def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]) -> Splits:

@@ -18,10 +18,9 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import TransitionParserConfig
 from adanorm.data.examples import ArrayExamples, Batch, Batches
 from adanorm.data.inspection import Inspection
-from adanorm.data.treebanks.attachment import attachment, left_out
 from adanorm.data.treebanks.conll import inspect_trees, load_treebank
 from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read_vectors
-from adanorm.data.treebanks.trees import Tree, is_projective, projectivized
+from adanorm.data.treebanks.trees import Tree, attachment, is_projective, left_out, projectivized
 from adanorm.models import arc_standard, build_model
 from adanorm.models.arc_standard import FIRST_WORD, LABELLED, WORDS, States
 from adanorm.models.norm_sites import PlacedNorms

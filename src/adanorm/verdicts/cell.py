@@ -268,10 +268,7 @@ def evidence(
     overrides: Sequence[str] = (),
     plan: str | None = None,
 ) -> Evidence:
-    """Return what the records of a folder say of a task at a scale, under the registered norms and `norms`.
-
-    Its settings are as they come but for `overrides`.
-    """
+    """Return what the records of a folder say of a task at a scale, under the registered norms and more."""
     chosen = dict.fromkeys([*preregistration().norms, *norms]) if task in choices("task") else {}
     first_seed = [f"seed={preregistration().plans[plan].first}"] if plan else []
     settings = [f"task={task}", f"scale={scale}", *overrides, *first_seed]

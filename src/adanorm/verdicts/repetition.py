@@ -90,14 +90,10 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
         if isinstance(was, dict) and isinstance(now, dict):
             parts = [part for part in {**was, **now} if was.get(part) != now.get(part)]
             lines += [f"{part}: {was.get(part)} on record, {now.get(part)} here" for part in parts]
-        elif was != now and not (_is_eager(was) and _is_eager(now)):
+        # Of PyTorch's own operations the reason, behind a colon, changes no number.
+        elif was != now and {str(value).partition(":")[0] for value in (was, now)} != {"eager"}:
             lines.append(f"{name}: {_shown(was)} on record, {_shown(now)} here")
     return lines
-
-
-def _is_eager(value: Any) -> bool:
-    """Return whether a backend is PyTorch's operations; the reason, behind a colon, changes no number."""
-    return str(value).partition(":")[0] == "eager"
 
 
 def _shown(value: Any) -> str:

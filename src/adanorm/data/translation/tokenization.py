@@ -25,12 +25,11 @@ class Tokenizer:
         self.language, self._data = language, data
 
     @cached_property
-    def _moses(self) -> tuple[Any, Any, Any]:
+    def _moses(self) -> list[Any]:  # normalizer, tokenizer, detokenizer
         import sacremoses
 
         kinds = (sacremoses.MosesPunctNormalizer, sacremoses.MosesTokenizer, sacremoses.MosesDetokenizer)
-        normalizer, tokenizer, detokenizer = (kind(self.language) for kind in kinds)
-        return normalizer, tokenizer, detokenizer
+        return [kind(self.language) for kind in kinds]
 
     def split(self, line: str) -> str:
         """Return a line's words, separated by spaces."""

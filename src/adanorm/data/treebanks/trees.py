@@ -1,13 +1,25 @@
-"""Dependency trees: what one is, when it is none, which are projective."""
+"""Dependency trees: what one is, when it is none, which are projective, and how they score."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from adanorm.data.inspection import too_long
+
+Scoring = Literal["penn", "eval07", "ud"]
+Parse = tuple[list[int], list[str]]  # heads, counted from 1, and labels
+
+SIGNATURES = {
+    "penn": "words tagged `` '' : , . or PUNCT left out; whole labels (Chen & Manning 2014)",
+    "eval07": "words of Unicode punctuation alone left out; whole labels (CoNLL 2007, eval07.pl)",
+    "ud": "every word counts; labels without subtypes (CoNLL 2018, conll18_ud_eval.py)",
+}
 
 
 @dataclass(frozen=True)
@@ -81,3 +93,44 @@ def projectivized(tree: Tree) -> Tree:
         shortest = min(crossing, key=lambda word: abs(word - heads[word]))
         heads[shortest] = heads[heads[shortest]]
     return replace(tree, heads=tuple(heads[1:]))
+
+
+class Attachment(NamedTuple):
+    """Scores in percent by name, and how each was counted."""
+
+    metrics: dict[str, float]
+    signatures: dict[str, str]
+
+
+def attachment(gold: Sequence[Tree], parsed: Sequence[Parse], scoring: Scoring) -> Attachment:
+    """Return UAS as `scoring` counts words (`uas`) and over all (`uas_all`), and LAS where there are labels.
+
+    UAS is the share of words with the right head, LAS with the right head and label.
+    """
+    heads, labels, counted = [], [], []
+    for tree, (parsed_heads, parsed_labels) in zip(gold, parsed, strict=True):
+        heads += [head == other for head, other in zip(tree.heads, parsed_heads, strict=True)]
+        counted += [not is_out for is_out in left_out(tree, scoring)]
+        if tree.labels is not None:
+            pairs: Iterable[tuple[str, str]] = zip(tree.labels, parsed_labels, strict=True)
+            if scoring == "ud":
+                pairs = ((label.partition(":")[0], other.partition(":")[0]) for label, other in pairs)
+            labels += [label == other for label, other in pairs]
+    kinds = {"uas": heads}
+    if len(labels) == len(heads):
+        kinds["las"] = [head and label for head, label in zip(heads, labels, strict=True)]
+    metrics, signatures = {}, {}
+    for name, right in kinds.items():
+        for of, words in ((name, [*compress(right, counted)]), (f"{name}_all", right)):
+            metrics[of] = 100 * sum(words) / max(1, len(words))
+        signatures[name] = f"{SIGNATURES[scoring]}; {sum(counted):,} of {len(counted):,} words"
+    return Attachment(metrics, signatures)
+
+
+def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
+    """Return which words of a tree count in `uas` and `las` of a scoring not at all."""
+    if scoring == "ud":
+        return [False] * len(tree.words)  # that evaluation knows no punctuation
+    if scoring == "eval07":
+        return [all(unicodedata.category(c).startswith("P") for c in word) for word in tree.words]
+    return tree.punctuation
