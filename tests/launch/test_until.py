@@ -6,23 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from adanorm.config.compose import cached_experiment
-from adanorm.launch.until import (
-    Followed,
-    Run,
-    Standing,
-    closing_look,
-    followed,
-    governing_plan,
-    next_runs,
-    on_record,
-    run_until_decided,
-    standing,
-)
+from adanorm.launch import until
+from adanorm.launch.until import Followed, Run, Standing, followed, next_runs, on_record, standing
 from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.comparison import PaperGap
 from adanorm.verdicts.pair import pair
@@ -37,9 +28,8 @@ BASE = {"rt": 76.0, "mnist": 90.0}
 
 def make(folder: Path, run: Run, *, adanorm: float = 0.0, noise: float = 0.2) -> None:
     """Make a run whose score follows from its task, norm and seed; AdaNorm's is `adanorm` noises higher."""
-    experiment = cached_experiment(
-        [f"task={run.task}", f"norm={run.norm}", "scale=smoke"], runs=str(folder)
-    ).model_copy(update={"seed": run.seed})
+    first = cached_experiment([f"task={run.task}", f"norm={run.norm}", "scale=smoke"], runs=str(folder))
+    experiment = first.model_copy(update={"seed": run.seed})
     random = np.random.default_rng([len(run.task), len(run.norm), ord(run.norm[-1]), run.seed])
     shift = adanorm * noise if run.norm == "adanorm" else 0.0
     accuracy = BASE[run.task] + shift + noise * float(random.standard_normal())
@@ -73,22 +63,15 @@ def carried_out(
 ADANORM = [Followed(task, "adanorm", "layernorm") for task in ("rt", "mnist")]
 
 
-def test_comparisons_are_those_of_claims_between_rows_of_the_study() -> None:
+def test_comparisons_are_those_of_claims_between_rows_of_the_study_that_can_show_it() -> None:
     comparisons = followed([("rt", "layernorm"), ("rt", "adanorm"), ("mnist", "adanorm")], "paper")
     assert comparisons == [Followed("rt", "adanorm", "layernorm")]
     simple = followed([("sst5", "layernorm"), ("sst5", "layernorm-simple")], "paper")
     assert [c.no_worse for c in simple] == [True, False], "a claim asks for less than the other"
-
-
-def test_a_claim_that_is_read_of_other_runs_is_not_followed() -> None:
-    def losses(task: str, scale: str) -> list[str]:
-        comparisons = followed([(task, norm) for norm in preregistration().norms], scale)
-        return [comparison.quantity for comparison in comparisons if comparison.quantity != "test"]
-
     both = ["last_train_loss", "last_valid_loss"]
-    assert losses("de-en", "paper") == both
-    assert losses("de-en", "small") == both
-    assert losses("enwik8", "small") == [], "no run of that scale can show it"
+    for task, scale, losses in (("de-en", "paper", both), ("de-en", "small", both), ("enwik8", "small", [])):
+        comparisons = followed([(task, norm) for norm in preregistration().norms], scale)
+        assert [c.quantity for c in comparisons if c.quantity != "test"] == losses
 
 
 @pytest.mark.parametrize(
@@ -103,7 +86,7 @@ def test_a_claim_that_is_read_of_other_runs_is_not_followed() -> None:
 def test_the_plan_that_governs_task_and_scale_says_which_seeds_come_up_to_its_first_look(
     tmp_path: Path, task: str, scale: str, plan: str | None, seeds: range
 ) -> None:
-    assert governing_plan(task, scale) == plan
+    assert until.governing_plan(task, scale) == plan
     comparison = Followed(task, "adanorm", "layernorm")
     records = on_record([comparison], {task: scale}, str(tmp_path), plans={task: plan})
     one = standing(comparison, records[task, "test"], 40)
@@ -128,7 +111,12 @@ def test_between_two_looks_of_a_plan_nothing_is_read_and_the_rest_of_its_seeds_c
     assert [run.seed for run in one.runs] == [6, 6]
 
 
-def test_a_comparison_that_is_decided_gets_no_further_seed(tmp_path: Path) -> None:
+def test_a_comparison_ends_when_it_is_decided_or_has_the_most_seeds(tmp_path: Path) -> None:
+    mnist = ADANORM[1:]
+    planned(tmp_path, mnist, noise=1.0)  # the margin of 0.1 is out of reach
+    made, (one,) = carried_out(tmp_path, mnist, most=6, noise=1.0)
+    assert (one.answer, one.left) == ("open", "6 seeds")
+    assert {run.seed for run in made} == {4, 5, 6}
     rt = ADANORM[:1]
     planned(tmp_path, rt, adanorm=15)
     made, (one,) = carried_out(tmp_path, rt, adanorm=15)
@@ -157,14 +145,6 @@ def test_a_claim_of_no_loss_is_decided_where_the_difference_is_open(tmp_path: Pa
         assert better.answer == "open", "it claims a gain"
 
 
-def test_a_comparison_that_stays_open_ends_with_the_most_seeds(tmp_path: Path) -> None:
-    mnist = ADANORM[1:]
-    planned(tmp_path, mnist, noise=1.0)  # the margin of 0.1 is out of reach
-    made, (one,) = carried_out(tmp_path, mnist, most=6, noise=1.0)
-    assert (one.answer, one.left) == ("open", "6 seeds")
-    assert {run.seed for run in made} == {4, 5, 6}
-
-
 def test_what_closes_in_the_fewest_core_hours_goes_first_and_every_worker_has_a_run(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM, noise=0.5)  # RT's margin is ten times MNIST's, and a run takes half as long
     both = standings(tmp_path, ADANORM[::-1])
@@ -189,15 +169,15 @@ def test_what_closes_a_comparison_is_the_margin_or_a_gap_of_the_papers_that_can_
     assert read is not None
     assert read.comparison is not None
     for gap, to_find, to_equate, look in (
-        (0.0, 10, 20, 10),
-        (99.0, 10, 20, 20),
-        (0.0, 41, 40, 40),
-        (0.0, 3, 41, None),
+        (0, 10, 20, 10),
+        (99, 10, 20, 20),
+        (0, 41, 40, 40),
+        (0, 3, 41, None),
     ):
         compared = replace(read.comparison, paper=PaperGap(gap, 5.0, confirmed=True))
         known = replace(read, comparison=compared)
         vars(known)["prospect"] = Prospect(to_find, to_equate)
-        assert closing_look(known) == look
+        assert until.closing_look(known) == look
 
 
 def test_scores_that_do_not_scatter_are_no_end_and_what_did_not_learn_is_one(tmp_path: Path) -> None:
@@ -213,13 +193,9 @@ def test_scores_that_do_not_scatter_are_no_end_and_what_did_not_learn_is_one(tmp
 def test_what_is_not_affordable_is_left_and_said(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM, noise=1.0)
     said: list[str] = []
-    ended = run_until_decided(
-        ADANORM,
-        lambda runs: pytest.fail(f"made {runs}"),
-        partial(on_record, scales=dict.fromkeys(("rt", "mnist"), "smoke"), runs=str(tmp_path)),
-        most=40,
-        at_once=2,
-        affordable=lambda runs: False,
-        say=said.append,
+    records = partial(on_record, scales=dict.fromkeys(("rt", "mnist"), "smoke"), runs=str(tmp_path))
+    limits: dict[str, Any] = {"most": 40, "at_once": 2, "affordable": lambda runs: False}
+    ended = until.run_until_decided(
+        ADANORM, lambda runs: pytest.fail(str(runs)), records, **limits, say=said.append
     )
     assert (ended.failed, ended.is_spent, said) == ([], True, [])

@@ -229,20 +229,18 @@ def test_parse_writes_what_it_read_to_the_byte_but_for_the_columns_that_it_fills
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["input=nowhere"], "input=nowhere: no such file"),
-        (["task=rt"], "task=rt does not parse: choose from ptb"),
-        (["input={}"], "sentence 1: no tags in the column xpos, which the parser was trained on"),
-        ([], "holds no weights.safetensors: make the run here first"),
+        (["task=ptb", "input=nowhere"], "input=nowhere: no such file"),
+        (["task=rt", "input={}/empty"], "task=rt does not parse: choose from ptb"),
+        (["task=ptb", "input={}/a"], "no tags in the column xpos, which the parser was trained on"),
+        (["task=ptb", "input={}/empty"], "holds no weights.safetensors: make the run here first"),
     ],
 )
 def test_parse_says_what_is_wrong_in_one_line(
     tmp_path: Path, command: Command, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "a").write_text("1\tGo\t_\tVERB\t_\t_\t_\t_\t_\t_\n")
-    given = [argument.format(tmp_path / "a") for argument in arguments]
     (tmp_path / "empty").touch()
-    chosen = {"task": "task=ptb", "input": f"input={tmp_path / 'empty'}"}
-    chosen |= {argument.partition("=")[0]: argument for argument in given}
-    done = command("parse", *chosen.values(), "norm=none", "scale=smoke", f"runs={tmp_path}")
+    given = [argument.format(tmp_path) for argument in arguments]
+    done = command("parse", *given, "norm=none", "scale=smoke", f"runs={tmp_path}")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert message in done.stderr
