@@ -21,7 +21,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any, NoReturn
@@ -106,10 +105,9 @@ def run(*arguments: str, timeout: float = 300, **settings: Any) -> subprocess.Co
 @contextmanager
 def server() -> Iterator[None]:
     """Have what processes are forked of during a block."""
-    with TemporaryDirectory(prefix="adanorm-") as folder, ExitStack() as doors:
-        numbers = [
-            doors.enter_context(listening(Path(folder, name))).fileno() for name in ("libraries", "suite")
-        ]
+    with TemporaryDirectory(prefix="adanorm-") as folder, ExitStack() as stack:
+        doors = [stack.enter_context(listening(Path(folder, name))) for name in ("libraries", "suite")]
+        numbers = [door.fileno() for door in doors]
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands", *map(str, numbers)], cwd=PROJECT, pass_fds=numbers,
             env={**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "0"},
@@ -235,16 +233,14 @@ def main() -> None:
 
 def use_libraries() -> None:
     """Import libraries, and have them do what they do at their first use: look for plugins, for types."""
-    found = [name for name in LIBRARIES if find_spec(name.partition(".")[0]) is not None]
-    for module in found:
-        importlib.import_module(module)
+    for module in LIBRARIES:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(module)
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
-    if "numba" in found:
-        from numba import njit
-
-        njit("void()")(lambda: None)
+    if "numba" in sys.modules:
+        sys.modules["numba"].njit("void()")(lambda: None)
 
 
 def use_suite() -> None:

@@ -1,16 +1,22 @@
-"""The process of the command line: interrupted early, without characters, among files named as packages."""
+"""The process of a command line, interrupted or among odd files; and what it refuses before any work."""
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from adanorm.__main__ import print_whatever_comes
+from adanorm.cli.command import dispatch, seed_list, whole_number
+from adanorm.config.errors import mistake
 from adanorm.config.paths import install_command
 
 INTERRUPTED_IMPORT = """
@@ -93,3 +99,87 @@ def test_what_installs_the_suite_is_a_command_of_this_python_and_a_folder_that_i
         folder, _, name = requirement.strip("'").partition("[")
         assert (Path(folder) / "pyproject.toml").is_file()
         assert f"\n{name.removesuffix(']')} = [" in (Path(folder) / "pyproject.toml").read_text()
+
+
+def test_numbers_of_keys_have_bounds() -> None:
+    for text in ("0", "x", "1.5", "-1", "9" * 21, str(2**31)):
+        with pytest.raises(ValueError, match=f"workers={text}: must be"):
+            whole_number("workers", text)
+    with pytest.raises(ValueError, match="seeds=99999999999: must be at most 2147483647"):
+        seed_list("1,99999999999")
+    assert whole_number("workers", "7") == 7
+
+
+REFUSED = [
+    ("report runs=/nowhere/x", "runs=/nowhere/x: no such folder"),
+    (f"sample temperature=0.{46 * '0'}1", "must be a number from 0.001 to 1000"),
+    ("sample temperature=٣", "temperature=٣: must be a number from 0.001 to 1000"),
+    ("analyze gradients norm=", "norm=: needs a value"),
+    ("study table4 runs=a${seed}", "runs=a${seed}: a folder's name cannot hold ${"),
+    ("run -x", "unrecognized arguments: -x; `adanorm run --help` shows what it takes"),
+    ("run --cfg", "argument --cfg/-c: expected one argument"),
+    ("run task=rt seed=1 seed=2", "seed is given twice"),
+    ("run task=rt training.lr=1 +training.lr=2", "training.lr is given twice"),
+    ("plan task=rt norm=none norm=adanorm", "norm is given twice"),
+    ("run task=rt scale=smoke seed=1,2", "seed=1,2: several values, where one is taken"),
+    ("analyze invariance task=rt", "task=: invariance trains nothing"),
+    ("analyze invariance training.lr=99", "training.lr=99: invariance trains nothing"),
+    ("check-norm norm=adanorm norm.placement=[nowhere.*]", "the norm is checked alone"),
+    ("compare task=rt scale=smoke metric=bleu", "the test of rt yields accuracy, loss"),
+    ("compare task=enwik8 norm=none,adanorm scale=smoke", "no completed run; `adanorm run` makes it"),
+    ("compare task=rt norm=adanorm", "name two norms or more"),
+    ("compare task=rt scale=smoke", "no completed runs"),
+    ("compare task=gaussian scale=smoke", "no claim is of it"),
+    ("compare task=rt norm=adanorm,adanorm", "norm=adanorm,adanorm: adanorm is named twice"),
+    ("compare task=rt norm=none,adanorm seed=1,1,1", "seeds=1,1,1: 1 is named twice"),
+    ("compare task=rt norm=none,adanorm ++norm.name=layernorm", "may not change the norm.name of a run"),
+    ("compare task=rt norm=none,adanorm +seed=3", "may not change the seed of a run"),
+    ("status task=rt", "task= is of one study: choose from ablation-c"),
+    ("status scale=mini", "scale= is of one study"),
+    ("status seeds=1", "seeds= is of one study"),
+    ("trace table4", "name a cell as STUDY/NORM/TASK"),
+    ("trace table4/AdaNorm", "name a cell as STUDY/NORM/TASK"),
+    ("trace table4//RT", "name a cell as STUDY/NORM/TASK"),
+    ("trace /AdaNorm/RT", "name a cell as STUDY/NORM/TASK"),
+    ("trace own.yaml/RT", "name a cell as STUDY/NORM/TASK"),
+    ("trace table9/adanorm/rt", "unknown study 'table9'"),
+    ("trace table4/none/rt", "no row 'none' in this study: choose from layernorm, adanorm"),
+    ("trace table4/adanorm/wsj", "no task 'wsj' in this study"),
+    ("translate input=nowhere", "input=nowhere: no such file"),
+    ("translate input=TMP", "no such file"),
+    ("translate output=TMP", "no file can be there"),
+    ("translate output=TMP/nowhere/out", "no file can be there"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), REFUSED)
+def test_what_a_command_cannot_do_is_refused_in_a_line(tmp_path: Path, line: str, message: str) -> None:
+    own = [f"runs={tmp_path}"] if line.startswith("compare") else []
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        dispatch([*line.replace("TMP", str(tmp_path)).split(), *own])
+    told = mistake(refused.value)
+    assert told is not None
+    assert message in told
+    assert "\n" not in told
+
+
+def test_what_a_file_cannot_be_and_a_lack_of_memory_are_a_line_and_a_bug_is_none() -> None:
+    named = FileNotFoundError(errno.ENOENT, "No such file or directory", "no.zip")
+    assert mistake(named) == "no.zip: No such file or directory"
+    full = OSError(errno.ENOSPC, "No space left on device")  # of a stream, which has no name
+    assert mistake(full) == "a stream or file: No space left on device"
+    for lack in (lambda: torch.empty(1 << 50), lambda: np.empty(1 << 58)):
+        with pytest.raises((RuntimeError, MemoryError)) as lacking:
+            lack()
+        line = mistake(lacking.value)
+        assert line is not None
+        assert line.startswith("out of memory: ")
+        assert "\n" not in line
+    assert mistake(RuntimeError("a bug")) is None
+
+
+def test_a_norms_check_says_where_it_is_not_defined_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["check-norm", "norm=batchnorm"]) == 0
+    printed = capsys.readouterr().out
+    assert "not defined in de-en, en-de, en-vi: its sites do not say" in printed
+    assert max(map(len, printed.splitlines()[-2:])) <= 80

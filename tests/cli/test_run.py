@@ -398,8 +398,8 @@ def test_a_run_that_diverges_is_a_result(tmp_path: Path, command: Command) -> No
     done = command("run", "task=mnist", "norm=none", "scale=smoke", "training.lr=1e30", f"runs={tmp_path}")
     assert done.returncode == 0, done.stderr
     text = (only_folder(tmp_path) / "result.json").read_text()
-    result = json.loads(text)
-    assert (result["status"], result["test"]) == ("diverged", None)
+    assert '"status": "diverged"' in text
+    assert '"test": null' in text
     assert "NaN" not in text
     assert "Diverge (1/1)" in done.stdout
 

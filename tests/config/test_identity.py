@@ -1,7 +1,8 @@
-"""What makes a run the run it is: files by content, defaults as nulls; and the folder that it lies in."""
+"""What makes a run the run it is: files by content, which are read in which role; and where it lies."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import IDX_NAMES, SPLITS, data_bin_files, penn_files
 from adanorm.config.model_sections import ResidualConfig
 from adanorm.config.paths import DRY_RUNS, RUNS
 from adanorm.files import digest_of, sha256
@@ -101,3 +103,121 @@ def test_the_sha256_of_files_is_that_of_their_bytes_one_after_the_other(tmp_path
         path.write_bytes(content)
     assert sha256(*paths) == hashlib.sha256(b"".join(contents)).hexdigest()
     assert sha256(*reversed(paths)) != sha256(*paths)
+
+
+def touched(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+def own_files(task: str, path: Path) -> dict[str, Path]:
+    return compose_experiment([f"task={task}", f"data.path={path}"]).data.own_files()
+
+
+SECTIONS = [
+    f"{section:02d}/wsj_{section:02d}{n:02d}.dep" for section in (0, 1, 2, 21, 22, 23, 24) for n in (0, 99)
+]
+
+
+def test_sections_2_to_21_of_the_penn_treebank_train_22_validates_and_23_tests(tmp_path: Path) -> None:
+    found = penn_files(touched(tmp_path, *SECTIONS))
+    assert {split: [path.stem for path in paths] for split, paths in found.items()} == {
+        "train": ["wsj_0200", "wsj_0299", "wsj_2100", "wsj_2199"],
+        "valid": ["wsj_2200", "wsj_2299"],
+        "test": ["wsj_2300", "wsj_2399"],
+    }
+    (tmp_path / "23" / "wsj_2300.dep").unlink()
+    (tmp_path / "23" / "wsj_2399.dep").unlink()
+    with pytest.raises(ValueError, match=r"no file wsj_SSNN\.\* of the sections for test"):
+        penn_files(tmp_path)
+    touched(tmp_path, "23/wsj_2300.dep", "copy/wsj_0200.dep")
+    with pytest.raises(ValueError, match="holds wsj_0200 more than once"):
+        penn_files(tmp_path)
+
+
+def test_batches_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    touched(tmp_path, *(f"data_batch_{number}.bin" for number in (10, 2, 1)))
+    with pytest.raises(ValueError, match=r"holds no test_batch\.bin"):
+        own_files("cifar10", tmp_path)
+    touched(tmp_path, "test_batch.bin")
+    assert [*own_files("cifar10", tmp_path)] == [
+        "data_batch_1",
+        "data_batch_2",
+        "data_batch_10",
+        "test_batch",
+    ]
+
+
+def test_a_data_bin_is_of_two_languages_in_either_order(tmp_path: Path) -> None:
+    names = [
+        *(f"dict.{language}.txt" for language in ("de", "en")),
+        *(f"{split}.en-de.{kind}" for split in SPLITS for kind in ("de.bin", "de.idx", "en.bin", "en.idx")),
+    ]
+    touched(tmp_path, *names[:-1])
+    with pytest.raises(ValueError, match=r"holds no test\.en-de\.en\.idx"):
+        data_bin_files(tmp_path, ("de", "en"))
+    touched(tmp_path, names[-1])
+    for languages in (("de", "en"), ("en", "de")):
+        assert {*data_bin_files(tmp_path, languages)} == {*names}
+    with pytest.raises(ValueError, match=r"holds no train\.de-fr\.de\.bin"):
+        data_bin_files(tmp_path, ("de", "fr"))
+
+
+def test_own_sentences_are_three_files(tmp_path: Path) -> None:
+    touched(tmp_path, "a", "b")
+    some = ["task=rt", "scale=smoke", f"data.train={tmp_path / 'a'}", f"data.valid={tmp_path / 'b'}"]
+    with pytest.raises(ValueError, match=r"data\.test is not set"):
+        compose_experiment(some).identity()
+    with pytest.raises(ValueError, match=r"data\.test=.*c: no such file"):
+        compose_experiment([*some, f"data.test={tmp_path / 'c'}"]).identity()
+    whole = compose_experiment([*some, f"data.test={touched(tmp_path, 'c') / 'c'}"])
+    assert whole.own_data
+    assert {*whole.identity()["data"]["files"]} == {*SPLITS}
+
+
+def test_a_data_bin_and_texts_exclude_each_other(tmp_path: Path) -> None:
+    for key, taken in (("data.train", False), ("data.cache", True)):
+        data = compose_experiment(["task=de-en", f"data.path={tmp_path}", f"{key}={tmp_path}"]).data
+        with pytest.raises(ValueError, match="holds no train" if taken else "exclude each other"):
+            data.own_files()
+
+
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [("cifar10", ("data_batch_1.bin", "test_batch.bin")), ("mnist", IDX_NAMES), ("enwik8", ("text",))],
+)
+def test_files_are_the_users_own_where_a_path_is_given(
+    tmp_path: Path, task: str, names: tuple[str, ...]
+) -> None:
+    touched(tmp_path, *names)
+    path = tmp_path / "text" if task == "enwik8" else tmp_path
+    assert {*own_files(task, path).values()} == {tmp_path / name for name in names}
+    assert compose_experiment([f"task={task}"]).data.own_files() == {}
+    if task == "enwik8":
+        with pytest.raises(ValueError, match=r"data\.path=.*: no such file"):
+            own_files(task, tmp_path)
+
+
+def test_a_file_beside_another_of_its_name_packed_must_hold_the_same(tmp_path: Path) -> None:
+    touched(tmp_path, *IDX_NAMES)
+    twin = tmp_path / f"{IDX_NAMES[1]}.gz"
+    twin.write_bytes(gzip.compress(b""))
+    assert own_files("mnist", tmp_path)[IDX_NAMES[1]] == twin
+    twin.write_bytes(gzip.compress(b"others"))
+    with pytest.raises(
+        ValueError, match=rf"{IDX_NAMES[1]}\.gz: has other data than {IDX_NAMES[1]} beside it"
+    ):
+        own_files("mnist", tmp_path)
+    whole = gzip.compress(b"others")
+    for broken in (whole[:-5], whole[:10] + b"\xff" + whole[11:], b"plain"):
+        twin.write_bytes(broken)
+        with pytest.raises(ValueError, match=rf"{IDX_NAMES[1]}\.gz: not a whole gzip file"):
+            own_files("mnist", tmp_path)
+    touched(tmp_path, *(f"{split}.{language}" for split in SPLITS for language in ("de", "en")))
+    pairs = compose_experiment(["task=de-en", *(f"data.{split}={tmp_path / split}" for split in SPLITS)]).data
+    assert len(pairs.own_files()) == 6
+    (tmp_path / "valid.en.gz").write_bytes(gzip.compress(b"others"))
+    with pytest.raises(ValueError, match=r"valid\.en\.gz: has other data than valid\.en beside it"):
+        pairs.own_files()
