@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -50,17 +50,15 @@ def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]
     else:
         import wandb
 
-        with wandb.init(
-            project=logger.project,
-            mode=logger.mode,
-            dir=str(folder),
-            group=logger.group,
-            name=logger.label,
-            id=experiment.digest(),
-            resume="allow",
-            config=experiment.identity(),
-            settings=wandb.Settings(silent=True),
-        ) as run:
+        named: dict[str, Any] = {
+            "project": logger.project,
+            "group": logger.group,
+            "name": logger.label,
+            "mode": logger.mode,
+        }
+        named |= {"dir": str(folder), "id": experiment.digest(), "resume": "allow"}
+        settings = wandb.Settings(silent=True)
+        with wandb.init(**named, config=experiment.identity(), settings=settings) as run:
             yield Log(
                 lambda row: run.log(row, step=int(row["update"])),
                 lambda scores, update: run.summary.update(scores),

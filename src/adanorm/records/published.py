@@ -30,16 +30,12 @@ class Published(NamedTuple):
 @cache
 def _rows() -> dict[tuple[str, str], Published]:
     with (SHIPPED / "results" / "published.csv").open(encoding="utf-8", newline="") as file:
-        return {
-            (row["task"], row["norm"]): Published(
-                row["metric"],
-                None if row["value"] == "Diverge" else float(row["value"]),
-                row["value"],
-                row["source"],
-                row["confirmed"] == "yes",
-            )
-            for row in csv.DictReader(file)
-        }
+        rows = {}
+        for row in csv.DictReader(file):
+            text, value = row["value"], None if row["value"] == "Diverge" else float(row["value"])
+            known = Published(row["metric"], value, text, row["source"], row["confirmed"] == "yes")
+            rows[row["task"], row["norm"]] = known
+        return rows
 
 
 def published(task: str, norm: str) -> Published | None:

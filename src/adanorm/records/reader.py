@@ -10,6 +10,7 @@ import re
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -116,10 +117,9 @@ class Record:
     @property
     def values(self) -> dict[str, Any] | None:
         """What result.json says, unchecked; None where it says nothing."""
-        try:
+        with suppress(OSError, ValueError):
             return check.json_object("result.json", self.content("result.json") or b"")
-        except (OSError, ValueError):
-            return None
+        return None
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -132,10 +132,9 @@ class Record:
     @cached_property
     def environment(self) -> dict[str, Any]:
         """What the run was computed with: commit, packages, device; empty where nothing says."""
-        try:
+        with suppress(ValueError):
             return check.environment_of(self.content("environment.json") or b"{}")
-        except ValueError:
-            return {}
+        return {}
 
     @property
     def arithmetic(self) -> str | None:
@@ -161,19 +160,19 @@ class Record:
 
     def outputs(self) -> list[str]:
         """Return the test set's outputs, one per example; raises ValueError where they cannot be read."""
-        # Only a line feed ends a line: a translation may hold what else ends one for Python.
-        return self._outputs().decode(errors="surrogateescape").split("\n")[:-1]
-
-    def _outputs(self) -> bytes:
         try:
-            return check.unpacked(self.content(check.OUTPUTS) or b"")
+            text = check.unpacked(self.content(check.OUTPUTS) or b"")
         except ValueError as error:
             raise ValueError(f"{self.folder}: {error}") from None
+        # Only a line feed ends a line: a translation may hold what else ends one for Python.
+        return text.decode(errors="surrogateescape").split("\n")[:-1]
 
     @cached_property
     def outputs_digest(self) -> str:
         """The digest of the test set's outputs, by which a comparison by examples names what it compares."""
-        return str(self.line.values.get("outputs")) if self.line else check.outputs_digest(self._outputs())
+        if self.line:
+            return str(self.line.values.get("outputs"))
+        return check.outputs_digest(check.unpacked(self.content(check.OUTPUTS) or b""))
 
     @cached_property
     def counts(self) -> dict[str, Counts]:
@@ -211,11 +210,10 @@ def _live(folder: Path, states: tuple[State, ...]) -> Record:
 
 
 def _state(path: Path) -> State:
-    try:
+    with suppress(OSError):
         stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
+        return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
+    return None
 
 
 def _kept(parent: Path) -> dict[str, Record]:

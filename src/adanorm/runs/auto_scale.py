@@ -36,11 +36,8 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     if "scale=auto" not in overrides:
         return list(overrides)
     others = [override for override in overrides if override != "scale=auto"]
-    first = [
-        override.partition(",")[0] if override.startswith(("task=", "norm=", "seed=")) else override
-        for override in others
-        if not override.startswith("-")
-    ]
+    swept, settings = ("task=", "norm=", "seed="), [entry for entry in others if not entry.startswith("-")]
+    first = [entry.partition(",")[0] if entry.startswith(swept) else entry for entry in settings]
     paper = compose_experiment([*first, "scale=paper"])
     is_affordable = on_cuda(paper) or not needs_gpu(paper)
     if reader.is_complete(paper.folder()):
@@ -78,12 +75,8 @@ def _too_long(paper: Experiment) -> str:
 
 def _chooses_data(overrides: Sequence[str]) -> bool:
     """Return whether a command line says which data it is of, or is a sweep of tasks."""
-    seeds_or_norms = ("seed=", "norm=")
-    return any(
-        override.startswith(("preset=", "data.", "-"))
-        or ("," in override and not override.startswith(seeds_or_norms))
-        for override in overrides
-    )
+    says = [entry for entry in overrides if entry.startswith(("preset=", "data.", "-"))]
+    return bool(says) or any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in overrides)
 
 
 def _edition_at_hand(run: Experiment) -> list[str]:

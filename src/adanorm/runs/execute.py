@@ -166,13 +166,11 @@ def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -
     """Return what a result says of a run however it ended."""
     norms = tuple(f"{site}." for site in (*prepared.sites.swapped, *prepared.sites.kept))
     sizes = {name: parameter.numel() for name, parameter in prepared.model.named_parameters()}
+    named = {"task": experiment.task.name, "norm": experiment.norm.name}
+    of_run = {key: getattr(experiment, key) for key in ("scale", "seed", "precision", "own_data")}
     return {
-        "task": experiment.task.name,
-        "norm": experiment.norm.name,
-        "scale": experiment.scale,
-        "seed": experiment.seed,
-        "precision": experiment.precision,
-        "own_data": experiment.own_data,
+        **named,
+        **of_run,
         "norm_sites": prepared.sites.swapped,
         "layernorm_sites": prepared.sites.kept,
         "parameters": sum(sizes.values()),
@@ -192,16 +190,9 @@ def _finish(
         folder.write_outputs(test.outputs, task.counted(test.outputs))
     if outcome.weights:
         save_weights(folder.weights, outcome.weights, run)
-    return Result(
-        status="diverged" if state.diverged else "done",
-        **facts,
-        valid=state.valid if test else None,
-        test=test.metrics if test else None,
-        best_step=state.best_update,
-        steps=state.update,
-        seconds=round(state.seconds, 1),
-        cpu_seconds=round(state.cpu_seconds, 1),
-        averaged=[update for _, update in state.kept] or None,
-        signatures=(test and test.signatures) or None,
-        diverged=state.diverged,
-    )
+    facts |= {"status": "diverged" if state.diverged else "done", "diverged": state.diverged}
+    if test:
+        facts |= {"valid": state.valid, "test": test.metrics, "signatures": test.signatures or None}
+    facts |= {"best_step": state.best_update, "steps": state.update}
+    facts |= {"seconds": round(state.seconds, 1), "cpu_seconds": round(state.cpu_seconds, 1)}
+    return Result(**facts, averaged=[update for _, update in state.kept] or None)

@@ -26,11 +26,10 @@ class Sentence(NamedTuple):
 
     def text(self) -> str:
         """Return the lines with the rows' columns; what ends a line stays."""
-        written = {
-            index: "\t".join(row) + self.lines[index][len(self.lines[index].rstrip("\r\n")) :]
-            for index, row in self.rows.items()
-        }
-        return "".join(written.get(index, line) for index, line in enumerate(self.lines))
+        written = list(self.lines)
+        for index, row in self.rows.items():
+            written[index] = "\t".join(row) + written[index][len(written[index].rstrip("\r\n")) :]
+        return "".join(written)
 
 
 def each_sentence(lines: Iterable[str], name: str, tags: str) -> Iterator[Sentence]:
@@ -66,16 +65,10 @@ def fill(task: Parsing, model: nn.Module, sentences: Sequence[Sentence]) -> None
     """Write the heads and labels that a model gives into the rows of sentences, and no enhanced ones."""
     sentences = [sentence for sentence in sentences if sentence.rows]
     words = [conll.words_of(sentence.rows.values()) for sentence in sentences]
-    unparsed = [
-        Tree(
-            words=tuple(row[FORM] for row in rows),
-            tags=sentence.tags,
-            heads=(0,) * len(rows),
-            labels=None,
-            punctuation=(False,) * len(rows),
-        )
-        for sentence, rows in zip(sentences, words, strict=True)
-    ]
+    unparsed = []
+    for sentence, rows in zip(sentences, words, strict=True):
+        forms, count = tuple(row[FORM] for row in rows), len(rows)
+        unparsed.append(Tree(forms, sentence.tags, (0,) * count, None, (False,) * count))
     for rows, (heads, labels) in zip(words, task.parse(model, unparsed), strict=True):
         for row, head, label in zip(rows, heads, labels, strict=True):
             row[HEAD], row[LABEL] = str(head), label

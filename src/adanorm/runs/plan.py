@@ -74,10 +74,8 @@ def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
         return lines
     average = experiment.training.average
     copies = 2 * 4 + 1 + (average.count if average else 0)  # two checkpoints, the best, those averaged
-    disk = (
-        f"disk         {_bytes(4 * probe.parameters * copies)} for checkpoints of {probe.parameters:,}"
-        f" parameters, of {_bytes(free_bytes(experiment.folder()))} free"
-    )
+    size, free = _bytes(4 * probe.parameters * copies), _bytes(free_bytes(experiment.folder()))
+    disk = f"disk         {size} for checkpoints of {probe.parameters:,} parameters, of {free} free"
     memory = f"memory       {_bytes(probe.peak_memory)} at the peak of a batch"
     if device.type == "cuda":
         total = torch.cuda.get_device_properties(device).total_memory

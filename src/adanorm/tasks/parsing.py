@@ -94,13 +94,8 @@ class Parsing(TrainingTask):
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the classifier that the configuration describes, on given word vectors if there are."""
-        model = build_model(
-            self._model,
-            make_norm,
-            vocabulary=len(self.vocabulary),
-            features=width(self.vocabulary),
-            actions=1 + 2 * self.vocabulary.kinds,
-        )
+        sizes = {"vocabulary": len(self.vocabulary), "features": width(self.vocabulary)}
+        model = build_model(self._model, make_norm, **sizes, actions=1 + 2 * self.vocabulary.kinds)
         with torch.no_grad():
             for index, vector in self._vectors.items():
                 model.get_parameter("embedding.weight")[index] = vector
@@ -126,12 +121,10 @@ class Parsing(TrainingTask):
         metrics = dict(scores.metrics)
         if split == "valid":
             metrics["loss"] = self._loss(model, self.examples[split])
-        outputs = [
-            " ".join(
-                str(head) if label == "_" else f"{head}:{label}" for head, label in zip(*arcs, strict=True)
-            )
-            for arcs in parsed
-        ]
+        outputs = []
+        for arcs in parsed:
+            words = (str(h) if label == "_" else f"{h}:{label}" for h, label in zip(*arcs, strict=True))
+            outputs.append(" ".join(words))
         return Evaluation(metrics, outputs, scores.signatures)
 
     def _loss(self, model: nn.Module, examples: ArrayExamples) -> float:
@@ -161,15 +154,10 @@ class Parsing(TrainingTask):
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return attachment scores (%) of every word under its neighbor, the outermost under the root."""
         trees = self.trees[split]
-        labels = [["_"] * len(tree) for tree in trees]
-        sides = {
-            "left neighbor": [[*range(len(tree))] for tree in trees],
-            "right neighbor": [[*range(2, len(tree) + 1), 0] for tree in trees],
-        }
-        return {
-            name: attachment(trees, list(zip(heads, labels, strict=True)), self._data.scoring).metrics
-            for name, heads in sides.items()
-        }
+        left = [([*range(len(tree))], ["_"] * len(tree)) for tree in trees]
+        right = [([*range(2, len(tree) + 1), 0], ["_"] * len(tree)) for tree in trees]
+        sides = {"left neighbor": left, "right neighbor": right}
+        return {name: attachment(trees, arcs, self._data.scoring).metrics for name, arcs in sides.items()}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the right heads of each test sentence and the words that count."""

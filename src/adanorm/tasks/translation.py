@@ -149,14 +149,10 @@ class Translation(TrainingTask):
         lengths = torch.tensor([len(row) for row in sources])
         net_input = {"src_tokens": padded.to(device), "src_lengths": lengths.to(device)}
         decoding = self._decoding
-        generator = fairseq().sequence_generator.SequenceGenerator(
-            [model],
-            dictionary,
-            beam_size=decoding.beam,
-            len_penalty=decoding.length_penalty if length_penalty is None else length_penalty,
-            max_len_a=decoding.max_ratio,
-            max_len_b=decoding.max_extra,
-        )
+        penalty = decoding.length_penalty if length_penalty is None else length_penalty
+        options = {"beam_size": decoding.beam, "len_penalty": penalty}
+        options |= {"max_len_a": decoding.max_ratio, "max_len_b": decoding.max_extra}
+        generator = fairseq().sequence_generator.SequenceGenerator([model], dictionary, **options)
         with torch.no_grad():
             found: Sequence[Any] = generator.generate([model], {"net_input": net_input})
         return [Bpe.join(dictionary.string(best[0]["tokens"].cpu())) for best in found]

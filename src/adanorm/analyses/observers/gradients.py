@@ -40,18 +40,13 @@ def statistics(call: Call, tolerance: float) -> dict[str, Tensor]:
     """
     x, _, dx, dz = call.rows()
     (mean, variance), (mean_after, variance_after) = row_moments(dx), row_moments(dz)
-    found = {
-        "mean_before": mean.abs(),
-        "variance_before": variance,
-        "mean_after": mean_after.abs(),
-        "variance_after": variance_after,
-    }
+    found = {"mean_before": mean.abs(), "variance_before": variance}
+    found |= {"mean_after": mean_after.abs(), "variance_after": variance_after}
     if case := _of_the_theorem(call.norm, x, dz):
         g, sigma, member = case
         gbar, D = (mean_after, variance_after) if g is dz else row_moments(g)
-        allowed = D / sigma.square()
+        allowed, unit = D / sigma.square(), (D + gbar.square()).sqrt() / sigma
         expected = gbar / sigma if member.detach_mean else torch.zeros_like(gbar)
-        unit = (D + gbar.square()).sqrt() / sigma
         excess = variance - allowed
         is_bounded = (excess.abs() if member.detach_variance else excess) <= tolerance * allowed
         found |= {
@@ -76,8 +71,7 @@ def _of_the_theorem(norm: nn.Module, x: Tensor, dz: Tensor) -> tuple[Tensor, Ten
     sigma = deviation(variance, x.shape[-1], member)
     g = dz
     if isinstance(norm, LayerNorm):
-        gain = norm.learned_gain
-        g = dz if gain is None else dz * gain.detach()
+        g = dz if norm.learned_gain is None else dz * norm.learned_gain.detach()
     elif isinstance(norm, AdaNorm):
         scale = member.C if norm.C is None else norm.C.detach()
         y = (x - mean[:, None]).div_(sigma[:, None])

@@ -36,8 +36,5 @@ def observe(step: Step) -> Values:
 def feature_distribution(z: Tensor) -> dict[str, float]:
     """Return how the features of rows z (N, H) are distributed over the rows."""
     variance, mean = torch.var_mean(z, 0, correction=0)
-    return {
-        "mean": mean.mean().item(),
-        "mean_spread": mean.std(correction=0).item(),
-        "variance": variance.mean().item(),
-    }
+    found = {"mean": mean.mean(), "mean_spread": mean.std(correction=0), "variance": variance.mean()}
+    return {name: number.item() for name, number in found.items()}
