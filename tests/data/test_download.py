@@ -16,6 +16,7 @@ from adanorm.data.download import download, reason
 from adanorm.data.fetch import ask_all
 from tests.servers import CHUNKED, CONTENT, Script, Server, Told, rest, trickle
 
+ANOTHER = {"Content-Range": "bytes 5-9/10240"}
 PAGE = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"
 
 
@@ -65,10 +66,7 @@ def broken_off(then: Script) -> Script:
         # A server that does not know ranges begins again.
         (broken_off(told()), [None, "bytes=99-"]),
         (broken_off(told(416, body=b"")), [None, "bytes=99-", None]),
-        (
-            broken_off(told(206, {"Content-Range": "bytes 5-9/10240"}, CONTENT[5:10])),
-            [None, "bytes=99-", None],
-        ),
+        (broken_off(told(206, ANOTHER, CONTENT[5:10])), [None, "bytes=99-", None]),
     ],
     ids=["redirect", "503 then fine", "truncated", "range ignored", "range refused", "another range"],
 )
@@ -100,9 +98,7 @@ def test_an_endless_answer_is_cut_off_at_the_size(
     assert not (tmp_path / "part").exists()
 
 
-def test_a_file_is_taken_as_it_is_sent_however_it_is_packed_for_the_way(
-    tmp_path: Path, server: Server
-) -> None:
+def test_a_file_is_taken_as_it_is_sent_however_packed_for_the_way(tmp_path: Path, server: Server) -> None:
     """A bomb under `Content-Encoding: gzip` stays packed; a .gz that a server calls encoded is whole."""
     bomb = gzip.compress(bytes(10_000_000))
     server.script = told(200, {"Content-Encoding": "gzip"}, bomb)
@@ -112,11 +108,7 @@ def test_a_file_is_taken_as_it_is_sent_however_it_is_packed_for_the_way(
 
 @pytest.mark.parametrize(
     ("headers", "message"),
-    [
-        ({}, "broke off: no answer in time"),
-        (CHUNKED, "broke off: no answer in time"),
-        (None, "no answer in time"),
-    ],
+    [*((headers, "broke off: no answer in time") for headers in ({}, CHUNKED)), (None, "no answer in time")],
     ids=["bytes", "a chunk's size", "nothing"],
 )
 def test_what_trickles_in_or_never_comes_is_asked_for_again_and_then_given_up(

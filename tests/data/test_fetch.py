@@ -61,7 +61,7 @@ def test_a_broken_off_download_goes_on(tmp_path: Path, server: Server) -> None:
     assert not part.exists()
 
 
-def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
+def test_the_next_address_is_asked_and_no_wrong_file_kept(
     tmp_path: Path, server: Server, listed: Listed
 ) -> None:
     server.script = lambda number, ranged: rest(ranged, CONTENT[::-1] if number == 1 else CONTENT)
@@ -112,11 +112,8 @@ def test_which_mirror_was_used_is_said_and_the_cache_is_none(
     (path,) = fetch.fetch("numbers", places(tmp_path, folder)).values()
     assert path == folder / "numbers" / "numbers.bin", "it is used in place"
     line = f"numbers: 1 file from the mirror {folder}, 1 with a published checksum\n"
-    for mirror, said in (
-        (folder, line),
-        (server.url, line.replace(str(folder), server.url)),
-        (server.url, ""),
-    ):
+    over_http = line.replace(str(folder), server.url)
+    for mirror, said in ((folder, line), (server.url, over_http), (server.url, "")):
         capsys.readouterr()
         got(places(tmp_path, mirror))
         assert capsys.readouterr().out == said

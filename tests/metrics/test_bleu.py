@@ -94,9 +94,8 @@ def test_bleu_of_what_is_counted_is_sacrebleus_of_the_texts(
 
 
 def test_bleu_of_running_text_is_sacrebleus() -> None:
-    text, wanted = (
-        [line.replace(" ,", ",").replace(" .", ".") for line in side] for side in (OUTPUTS, REFERENCES)
-    )
+    both = (OUTPUTS, REFERENCES)
+    text, wanted = ([line.replace(" ,", ",").replace(" .", ".") for line in side] for side in both)
     for lowercase, case in ((False, "mixed"), (True, "lc")):
         score, signature = bleu("sacrebleu", text, wanted, lowercase=lowercase)
         theirs = sacrebleu.corpus_bleu(text, [wanted], lowercase=lowercase).score
@@ -106,9 +105,8 @@ def test_bleu_of_running_text_is_sacrebleus() -> None:
 
 
 def test_compound_splitting_counts_the_parts() -> None:
-    assert split_compounds("ice-cold - well-to-do") == (
-        "ice ##AT##-##AT## cold - well ##AT##-##AT## to ##AT##-##AT## do"
-    )
+    parts = "ice ##AT##-##AT## cold - well ##AT##-##AT## to ##AT##-##AT## do"
+    assert split_compounds("ice-cold - well-to-do") == parts
     both = sides("compound_bleu", (OUTPUTS, REFERENCES), ([], []))
     score, signature = bleu("compound_bleu", *both, lowercase=False)
     assert "compounds" in signature

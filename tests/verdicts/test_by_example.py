@@ -57,9 +57,7 @@ def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
             assert one.counts, one.folder
 
 
-def test_gap_and_errors_are_those_of_the_examples_that_differ_and_its_name_that_of_the_outputs(
-    tmp_path: Path,
-) -> None:
+def test_gap_and_errors_are_of_the_examples_that_differ_and_its_name_of_the_outputs(tmp_path: Path) -> None:
     write(tmp_path, [2, 4])
     one = known(comparison(tmp_path, [2, 4]))
     assert (one.seeds, one.series, one.gaps, one.noise.examples) == ((2, 4), 0, (12.5, 12.5), 32)
@@ -117,9 +115,7 @@ TRUE_CHECKSUMS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("reason", TRUE_CHECKSUMS)
-def test_what_is_edited_or_swapped_is_noticed_though_every_checksum_is_true(
-    tmp_path: Path, reason: str
-) -> None:
+def test_what_is_edited_or_swapped_is_noticed_though_checksums_are_true(tmp_path: Path, reason: str) -> None:
     write(tmp_path, [1])
     TRUE_CHECKSUMS[reason](tmp_path)
     with pytest.warns(UserWarning, match=f"is not counted: .*{reason}"):
@@ -161,27 +157,22 @@ def test_a_gap_of_bleu_is_told_apart_into_precision_and_brevity(tmp_path: Path) 
     assert sum(one.parts.values()) == pytest.approx(scores[1] - scores[0])
 
 
+@pytest.mark.parametrize(("name", "seeds"), [("with", {7}), ("without", set[int]())])
 def test_seeds_until_decided_allow_for_the_noise_of_examples(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, seeds: set[int]
 ) -> None:
     """Four or five of 32 examples differ, one way, in every seed: by the seeds alone that is decided."""
+    chosen: list[Run] = []
 
-    def next_runs(folder: Path) -> list[Run]:
-        chosen: list[Run] = []
+    def fail(runs: Sequence[Run]) -> list[Planned]:
+        chosen.extend(runs)
+        return [Planned("", run_of("adanorm", tmp_path), [])]
 
-        def fail(runs: Sequence[Run]) -> list[Planned]:
-            chosen.extend(runs)
-            return [Planned("", run_of("adanorm", folder), [])]
-
-        records = partial(on_record, scales={"rt": "smoke"}, runs=str(folder))
-        run_until_decided([Followed("rt", "adanorm", "layernorm")], fail, records, most=8, at_once=1)
-        return chosen
-
-    for name in ("with", "without"):
-        write(tmp_path / name, range(1, 7), counted=name == "with")
-    assert next_runs(tmp_path / "without") == []
-    assert "decided: RT, AdaNorm beside LayerNorm: better" in capsys.readouterr().out
-    assert {run.seed for run in next_runs(tmp_path / "with")} == {7}
+    write(tmp_path, range(1, 7), counted=name == "with")
+    records = partial(on_record, scales={"rt": "smoke"}, runs=str(tmp_path))
+    run_until_decided([Followed("rt", "adanorm", "layernorm")], fail, records, most=8, at_once=1)
+    assert {run.seed for run in chosen} == seeds
+    assert ("decided: RT, AdaNorm beside LayerNorm: better" in capsys.readouterr().out) == (not seeds)
 
 
 def test_a_comparison_says_gap_errors_spreads_and_the_outputs_that_it_is_of(tmp_path: Path) -> None:

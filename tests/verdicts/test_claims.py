@@ -187,9 +187,7 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     assert [listed(["a", "b", "c"][:names]) for names in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
 
 
-def test_the_variance_is_the_tasks_and_a_seed_beyond_the_plan_is_held_to_a_stricter_level(
-    tmp_path: Path,
-) -> None:
+def test_the_variance_is_the_tasks_and_a_seed_beyond_the_plan_has_a_stricter_level(tmp_path: Path) -> None:
     """Two norms that agree by luck are not sure of their gap."""
     column(tmp_path, "rt", 75.0, 0.0, noise=5)
     made(tmp_path, "rt", "adanorm", [77.0, 77.01, 77.02])
@@ -297,9 +295,7 @@ def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
     assert "failed: AdaNorm 2 of 8, LayerNorm 0 of 1" in compared(tmp_path).remark
 
 
-def test_a_verdict_is_that_of_ps_corrected_for_the_number_of_claims_and_below_the_level(
-    tmp_path: Path,
-) -> None:
+def test_a_verdict_is_that_of_ps_below_the_level_corrected_for_the_claims(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 3.0, noise=1.6)
     (alone,) = evaluated([RT], "paper", runs=str(tmp_path))
     several = evaluated([RT] * 5, "paper", runs=str(tmp_path))

@@ -40,9 +40,7 @@ def answer(folder: Path, task: str) -> TaskAnswer:
     return one
 
 
-def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_the_three_best_evaluations(
-    tmp_path: Path,
-) -> None:
+def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_three_evaluations(tmp_path: Path) -> None:
     gaps = np.random.default_rng(0).normal(0.2, 0.3, 12).tolist()
     for seed, gap in enumerate(gaps, 41):
         pair_with_top3(tmp_path, seed, 70.0, 70.0 + gap)
@@ -57,9 +55,7 @@ def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_the_three_best_evalu
     assert comparison.margin == 0.5
 
 
-def test_until_the_first_look_the_first_plan_stands_and_no_seed_of_one_plan_enters_another(
-    tmp_path: Path,
-) -> None:
+def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_seeds(tmp_path: Path) -> None:
     for seed in range(1, 4):
         pair_with_top3(tmp_path, seed, 70.0 + 0.1 * seed, 72.0 + 0.1 * seed**2)
     before = answer(tmp_path, "rt")
@@ -71,9 +67,7 @@ def test_until_the_first_look_the_first_plan_stands_and_no_seed_of_one_plan_ente
     assert beside.family_p == pytest.approx(min(1.0, 2 * before.family_p)), "corrected over the claim's tasks"
 
 
-def test_folds_are_compared_by_their_means_over_seeds_with_a_variance_for_shared_sentences(
-    tmp_path: Path,
-) -> None:
+def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(tmp_path: Path) -> None:
     leads = {fold: 0.1 * fold for fold in range(1, 6)}
     for fold, seed in product(leads, (1, 2, 3)):
         adanorm = 80.0 + seed + leads[fold] + 0.01 * seed

@@ -55,9 +55,7 @@ def test_a_comparison_without_a_margin_is_refused() -> None:
         ({"at": {"small": {"tasks": ["ptb"], "overrides": {"rt": ["seed=2"]}}}}, "rt at small, of enwik8"),
     ],
 )
-def test_a_claim_needs_and_shows_no_more_than_the_tasks_it_names(
-    changes: dict[str, Any], message: str
-) -> None:
+def test_a_claim_needs_and_shows_no_more_than_its_tasks(changes: dict[str, Any], message: str) -> None:
     claim = next(claim for claim in preregistration().claims if claim.id == "over-fitting-train")
     assert (claim.needed("paper"), claim.needed("small")) == (3, 1)
     with pytest.raises(ValidationError, match=message):

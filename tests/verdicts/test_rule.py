@@ -86,9 +86,7 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer_on_the_p
     leads = {("adanorm", "rt"): ahead(3), ("adanorm", "sst5"): ahead(0)}
     table = scored(study, tmp_path / "runs", {**scores, **leads})
     notes = rule_notes(table)
-    assert notes[-1] == (
-        "By the rule, “the paper is right”: borne out on RT; not shown on SST5; not run on MNIST."
-    )
+    assert notes[-1].endswith("“the paper is right”: borne out on RT; not shown on SST5; not run on MNIST.")
     for row, accuracy in (("adanorm", 60.0), ("layernorm", 80.0)):
         record(table.grid[row, "rt"].runs[0].model_copy(update={"seed": 4}), **score(accuracy))
     after = Table(study, table.grid)
@@ -96,7 +94,7 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer_on_the_p
     assert rule_notes(after) == notes
 
 
-def test_a_row_with_a_run_that_diverged_or_did_not_learn_is_not_compared(
+def test_a_row_with_a_run_that_diverged_or_learned_nothing_is_not_compared(
     tmp_path: Path, study: Study
 ) -> None:
     rows = {(row, task): ahead(0) for row in ("adanorm", "layernorm") for task in ("rt", "sst5")}
@@ -162,9 +160,7 @@ def test_a_family_may_compare_losses_of_which_the_lower_leads(tmp_path: Path) ->
     assert "AdaNorm over LayerNorm: De-En no scores to compare" in of_scores, "all gaps are alike"
 
 
-def test_folds_are_paired_by_their_means_over_seeds_with_a_variance_for_shared_training_data(
-    tmp_path: Path,
-) -> None:
+def test_folds_are_paired_by_their_means_with_a_variance_for_shared_training_data(tmp_path: Path) -> None:
     study = load_study("ptb-folds").model_copy(update={"seeds": [1, 2]})
     folds = {"adanorm": (86.1, 87.0, 85.2, 86.6, 86.9), "layernorm": (85.9, 86.2, 85.3, 86.0, 86.6)}
     scores = {}
@@ -187,14 +183,14 @@ def test_folds_are_paired_by_their_means_over_seeds_with_a_variance_for_shared_t
     assert "AdaNorm over LayerNorm: PTB not compared (AdaNorm diverged 1/2)" in notes
 
 
+REVERSED = {"says": "so", "where": ["layernorm", "adanorm"], "found": "better"}
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
         ({"quantities": {"b": "last_valid_loss"}}, "quantities: no family 'b'"),
-        (
-            {"conclusions": [{"says": "so", "where": ["layernorm", "adanorm"], "found": "better"}]},
-            r"conclusion 'so': no family compares \['layernorm', 'adanorm'\]",
-        ),
+        ({"conclusions": [REVERSED]}, r"conclusion 'so': no family compares \['layernorm', 'adanorm'\]"),
         ({"families": {"all": [["none", "layernorm"]]}}, "unknown row of the rule 'none': choose from adano"),
     ],
 )

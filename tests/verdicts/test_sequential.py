@@ -52,11 +52,8 @@ def test_looking_after_every_seed_errs_no_more_often_than_the_level(noise: str, 
 
 def test_the_simulated_looks_are_those_that_tables_read() -> None:
     gaps = np.random.default_rng(5).normal(0.9, 1.4, (1, 40))
-    scores = {
-        "a": dict.fromkeys(range(40), 0.0),
-        "b": dict(enumerate(gaps[0].tolist())),
-        "c": {0: 5.0, 1: 9.0},
-    }
+    of_b = dict(enumerate(gaps[0].tolist()))
+    scores = {"a": dict.fromkeys(of_b, 0.0), "b": of_b, "c": {0: 5.0, 1: 9.0}}
     paired = np.stack([np.zeros_like(gaps), gaps], axis=1)
     simulated = looks(paired, margin=0.5, plan=plans()["first"])
     for n in range(4, 41):

@@ -110,9 +110,8 @@ def test_what_cleaning_drops_is_said_with_line_and_reason(tmp_path: Path) -> Non
 def test_cleaning_keeps_what_the_rule_says(lengths: list[tuple[int, int]]) -> None:
     sides = [[" ".join("w" * n) for n in column] for column in zip(*lengths, strict=True)] or [[], []]
     kept, dropped = clean(sides[0], sides[1], longest=9, ratio=1.5)
-    rule = [
-        i for i, (a, b) in enumerate(lengths) if 1 <= a <= 9 and 1 <= b <= 9 and a / b <= 1.5 and b / a <= 1.5
-    ]
+    sizes = [(i, *sorted(pair)) for i, pair in enumerate(lengths)]
+    rule = [i for i, less, more in sizes if 1 <= less <= more <= min(9, 1.5 * less)]
     assert kept == rule
     assert sum(count for count, _ in dropped.values()) == len(lengths) - len(rule)
 
@@ -128,9 +127,8 @@ def test_subwords_join_to_the_words_they_were_split_from(words: list[str]) -> No
 def test_words_are_those_of_moses() -> None:
     words = Tokenizer("en", data_of("data.tokenize=true", "data.normalize=true", "data.lowercase=true"))
     # As Moses's tokenizer.perl splits and escapes.
-    assert words.split("Don't say «no» -- it costs $1,000.50!") == (
-        "don &apos;t say &quot; no &quot; -- it costs $ 1,000.50 !"
-    )
+    split = words.split("Don't say «no» -- it costs $1,000.50!")
+    assert split == "don &apos;t say &quot; no &quot; -- it costs $ 1,000.50 !"
     assert words.join("don &apos;t say &quot; no &quot; !") == 'don\'t say "no"!'
 
 
@@ -211,9 +209,8 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
 def test_published_numbers_of_pairs_are_compared_recorded_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(
-        catalogue.SOURCES, "synthetic", Source("x", "none", (), counts=(401, 32, 32), tolerance=0.9)
-    )
+    published = Source("x", "none", (), counts=(401, 32, 32), tolerance=0.9)
+    monkeypatch.setitem(catalogue.SOURCES, "synthetic", published)
     lines: list[str] = []
     corpus = load_pairs(data_of(f"data.cache={tmp_path}"), lines.append)
     size = len(corpus.splits["train"])
@@ -281,9 +278,7 @@ def test_an_unknown_word_of_a_reference_matches_none_that_a_model_writes_and_is_
 
 
 @pytest.mark.parametrize(("mark", "kind"), [("\u0120", "byte-level BPE"), ("##", "Word")])
-def test_subwords_of_another_kind_are_refused_not_scored_as_words(
-    tmp_path: Path, mark: str, kind: str
-) -> None:
+def test_subwords_of_another_kind_are_refused_not_scored(tmp_path: Path, mark: str, kind: str) -> None:
     pieces = f"a {mark}b\n{mark}c d\n"
     settings = own(tmp_path, train_en=pieces, valid_en=pieces, test_en=pieces)
     with pytest.raises(ValueError, match=f"holds subwords of {kind}"):
@@ -294,10 +289,8 @@ def test_pieces_of_sentencepiece_are_joined_to_words_and_said(tmp_path: Path) ->
     settings = own(tmp_path, train_en="\u2581a b\n\u2581c d\n", test_en="\u2581a b \u2581c d\n\u2581c\n")
     corpus = load_pairs(data_of(*settings, *PLAIN))
     assert corpus.references("test", "words") == ["ab cd", "c"]
-    assert (
-        "target: pieces of sentencepiece (\u2581) are joined to words to be scored"
-        in corpus.inspection.warnings
-    )
+    line = "target: pieces of sentencepiece (\u2581) are joined to words to be scored"
+    assert line in corpus.inspection.warnings
 
 
 def test_every_setting_of_a_preparation_names_another_folder() -> None:
