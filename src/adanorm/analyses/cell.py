@@ -40,11 +40,8 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
 
 def unchanged_with(analysis: Analysis, grid: AnalysisGrid) -> dict[str, list[str]]:
     """Return the labels of what each norm on record says yes to, such as its invariances."""
-    return {
-        norm: [quantity.label for quantity in analysis.shown if text(cell, quantity) == "yes"]
-        for (norm, _), cell in grid.items()
-        if analysis_results(cell)
-    }
+    cells = [(norm, cell) for (norm, _), cell in grid.items() if analysis_results(cell)]
+    return {norm: [q.label for q in analysis.shown if text(cell, q) == "yes"] for norm, cell in cells}
 
 
 def number(value: float) -> str:
@@ -69,10 +66,7 @@ def averages(
             for name, value in values.items():
                 if value is not None and only in (None, name):
                     seen.setdefault(place, {}).setdefault(name, []).append(value)
-    places = {
-        place: {name: mean(numbers) for name, numbers in quantities.items()}
-        for place, quantities in seen.items()
-    }
+    places = {place: {name: mean(of) for name, of in found.items()} for place, found in seen.items()}
     names = dict.fromkeys(name for means in places.values() for name in means)
     summary = {name: mean(means[name] for means in places.values() if name in means) for name in names}
     return summary, places

@@ -112,8 +112,5 @@ def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple
 
     with record_norm_calls(step.sites, seen, gradients=True):
         units = step.update().units
-    return units, {
-        site: {name: total.item() / counts[site] for name, total in sums[site].items()}
-        for site in step.sites
-        if counts[site]
-    }
+    reached = [(site, count) for site, count in counts.items() if count]
+    return units, {s: {name: total.item() / n for name, total in sums[s].items()} for s, n in reached}

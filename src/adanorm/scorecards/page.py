@@ -46,6 +46,14 @@ def _filled(template: str, card: Card, *, autoescape: bool) -> str:
     """Return a template with what both show, in words."""
     trial, observed, scores = card.trial, card.observed, [*map(_score, card.scores)]
     norms, machine = [*map(_name, trial.norms)], observed.environment
+    changes = {
+        change: [_blind(moved[norm], observed.tolerance) for norm in trial.norms]
+        for change, moved in observed.changes.items()
+    }
+    closing = ((score["title"], verdict) for score in scores for verdict in score["verdicts"])
+    undecided = [
+        f"{of}, beside {v['other']}: it would take {v['closing']}." for of, v in closing if v["closing"]
+    ]
     environment = Environment(autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string((FOLDER / template).read_text("utf-8")).render(
         title=norms[0],
@@ -53,21 +61,10 @@ def _filled(template: str, card: Card, *, autoescape: bool) -> str:
         alike=[*map(_name, observed.alike)],
         checks=card.checks,
         norms=norms,
-        changes=[
-            (change, [_blind(moved[norm], observed.tolerance) for norm in trial.norms])
-            for change, moved in observed.changes.items()
-        ],
+        changes=[*changes.items()],
         costs=[{**_cost(cost), "is_own": cost.norm == trial.norm} for cost in observed.costs],
         scores=scores,
-        undecided=[
-            *(
-                f"{score['title']}, beside {verdict['other']}: it would take {verdict['closing']}."
-                for score in scores
-                for verdict in score["verdicts"]
-                if verdict["closing"]
-            ),
-            *(f"Not run: {line}." for line in trial.not_run()),
-        ],
+        undecided=[*undecided, *(f"Not run: {line}." for line in trial.not_run())],
         ending=f"Budget {span(trial.budget)}, spent {span(trial.spent)} on {machine['device']}: {card.ended}."
         f" Norms: {listed(trial.norms)}; digest {trial.identity}, commit {machine['commit']}.",
         smoke=SMOKE if any(score.column.scale == "smoke" for score in card.scores) else "",
@@ -113,16 +110,12 @@ def _cost(cost: Cost) -> dict[str, str]:
 
 
 def _score(score: Score) -> dict[str, Any]:
-    metric = task_metric(score.column.task)
+    metric, judged = task_metric(score.column.task), score.pairs if score.column.scale != "smoke" else {}
     return {
         "title": score.column.title,
         "metric": f"{metric.label}{'' if metric.higher_is_better else ', lower is better'}",
         "sides": [(_name(norm), f"{cell.text} ({len(cell.results)})") for norm, cell in score.runs.items()],
-        "verdicts": [
-            _verdict(other, pair, is_same=other in score.alike)
-            for other, pair in score.pairs.items()
-            if score.column.scale != "smoke"
-        ],
+        "verdicts": [_verdict(other, pair, is_same=other in score.alike) for other, pair in judged.items()],
     }
 
 
@@ -133,9 +126,5 @@ def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, str]:
     digits = pair.comparison.digits if pair.comparison else 2
     gap = f"{fmean(pair.gaps) + 0.0:+.{digits}f}, {counted(len(pair.seeds), 'seed')}" if pair.gaps else ""
     closes = pair.answer == "open" and len(pair.seeds) >= preregistration().stopping.planned
-    return {
-        "other": _name(other),
-        "answer": pair.answer,
-        "why": "; ".join(filter(None, [gap, pair.why])),
-        "closing": lacking(pair) if closes else "",
-    }
+    why, closing = "; ".join(filter(None, [gap, pair.why])), lacking(pair) if closes else ""
+    return {"other": _name(other), "answer": pair.answer, "why": why, "closing": closing}

@@ -102,11 +102,11 @@ class Trial:
         """Return what is on record of each column that has begun."""
         scores = []
         for column in self.columns:
-            comparisons = {other: Followed(column.task, self.norm, other) for other in self.against}
-            (record,) = self.records([*comparisons.values()]).values()
+            comparisons = [Followed(column.task, self.norm, other) for other in self.against]
+            (record,) = self.records(comparisons).values()
             runs = {norm: record.norms[norm] for norm in self.norms}
-            pairs = {other: pair_of(record, comparison) for other, comparison in comparisons.items()}
             if any(side.runs for side in runs.values()):
+                pairs = {comparison.worse: pair_of(record, comparison) for comparison in comparisons}
                 scores.append(Score(column, runs, pairs, self.alike(column)))
         return scores
 

@@ -43,11 +43,8 @@ def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str]
     `settings` are overrides of every run, such as its logger. Raises ValueError, in one line that names
     the row, for overrides that are none.
     """
-    return {
-        (label, task): CellPlan(_candidates(study, label, task, runs, settings))
-        for task in study.columns
-        for label in study.rows
-    }
+    cells = [(label, task) for task in study.columns for label in study.rows]
+    return {cell: CellPlan(_candidates(study, *cell, runs, settings)) for cell in cells}
 
 
 def _candidates(

@@ -41,7 +41,5 @@ def observe(step: Step, *, back: int) -> Values:
         loss = F.cross_entropy(logits[:, -1].float(), batch.target[:, -1], reduction="sum")
         torch.autograd.backward(loss)
     step.update()
-    return {
-        site: {"near": found[0], "far": found[back], "factor": (found[back] / found[0]) ** (1 / back)}
-        for site, found in sizes.items()
-    }
+    ends = {site: (found[0], found[back]) for site, found in sizes.items()}
+    return {s: {"near": a, "far": b, "factor": (b / a) ** (1 / back)} for s, (a, b) in ends.items()}
