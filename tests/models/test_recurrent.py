@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -17,11 +18,7 @@ from tests.defined import norms_of
 from tests.networks import network
 
 CELLS = list(LAYERS)
-GATES = {
-    "lstm": ["input_gate", "forget_gate", "candidate", "output_gate"],
-    "gru": ["reset_gate", "update_gate", "candidate"],
-    "rnn": ["hidden"],
-}
+GATES = {cell: [*chain(*layer.GATES)] for cell, layer in LAYERS.items()}
 
 
 def built(

@@ -36,23 +36,14 @@ class FamilyRMSNorm(nn.Module):
         return self.weight * (hidden.float() * scale).to(hidden.dtype)
 
 
-class LessRMSNorm(FamilyRMSNorm):
-    def forward(self, hidden: Tensor) -> Tensor:
-        return 0.9 * super().forward(hidden)
+def changed(name: str, forward: Callable[[Any, Tensor], Tensor]) -> type[FamilyRMSNorm]:
+    return type(name, (FamilyRMSNorm,), {"forward": forward})
 
 
-class GemmaRMSNormFast(FamilyRMSNorm):
-    """What is learned is the gain less one."""
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return super().forward(hidden) / self.weight * (1 + self.weight)
-
-
-class ShiftingLayerNorm(FamilyRMSNorm):
-    """Called a norm, and none."""
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return hidden + self.weight
+less = changed("LessRMSNorm", lambda norm, x: 0.9 * FamilyRMSNorm.forward(norm, x))
+# What is learned is the gain less one; and one that is called a norm, and is none.
+gemma = changed("GemmaRMSNormFast", lambda n, x: FamilyRMSNorm.forward(n, x) / n.weight * (1 + n.weight))
+shifting = changed("ShiftingLayerNorm", lambda norm, x: x + norm.weight)
 
 
 class BareLayerNorm(nn.Identity):
@@ -214,7 +205,7 @@ def test_hooks_mode_frozen_and_tied_parameters_stay_what_they_are() -> None:
 @pytest.mark.parametrize("where", ["cpu", "meta"])
 def test_a_norm_is_known_on_meta_and_whatever_its_gain_is(where: str) -> None:
     with torch.device(where):
-        parts = {"rms": FamilyRMSNorm(4), "less": LessRMSNorm(4), "shift": ShiftingLayerNorm(4)}
+        parts = {"rms": FamilyRMSNorm(4), "less": less(4), "shift": shifting(4)}
     for part in parts.values():
         nn.init.zeros_(part.get_parameter("weight"))
     model = nn.ModuleDict(parts)
@@ -269,9 +260,9 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
             "bf16": FamilyRMSNorm(8).bfloat16(),
             "channels": torchvision_models().convnext.LayerNorm2d(8),
             "axes": nn.LayerNorm((4, 8)),
-            "shift": ShiftingLayerNorm(8),
-            "less": LessRMSNorm(8).bfloat16(),
-            "gemma": GemmaRMSNormFast(8),
+            "shift": shifting(8),
+            "less": less(8).bfloat16(),
+            "gemma": gemma(8),
             "batch": nn.BatchNorm1d(8),
             "shared": nn.ModuleList([norm := nn.LayerNorm(8), norm]),
         }

@@ -25,19 +25,12 @@ class Terminal(io.StringIO):
         return self.getvalue().rpartition("\r")[2]
 
 
-class Clock:
-    """A clock that is put forward by hand; it has run for a while, as a machine's."""
-
-    now = 1000.0
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        reads = SimpleNamespace(monotonic=lambda: self.now)
-        monkeypatch.setattr("adanorm.training.progress.time", reads)
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that is put forward by hand; it has run for a while, as a machine's."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr("adanorm.training.progress.time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
 
 
 @pytest.mark.parametrize(
@@ -52,7 +45,7 @@ def test_a_run_ends_after_its_epochs_or_its_updates_whichever_come_first(
 
 
 def test_a_log_has_a_table_whose_heads_come_once_and_a_row_every_half_minute(
-    smoke: Smoke, clock: Clock, capsys: pytest.CaptureFixture[str]
+    smoke: Smoke, clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = smoke("training.max_updates=10050").training.model_copy(update={"max_epochs": None})
     with Progress(settings, 6, "accuracy", shown=True) as progress:
@@ -70,7 +63,7 @@ def test_a_log_has_a_table_whose_heads_come_once_and_a_row_every_half_minute(
 
 
 def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_second(
-    smoke: Smoke, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    smoke: Smoke, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
