@@ -37,7 +37,7 @@ COMPILER_ASIDE = ("step", "add_param_group", "zero_grad", "state_dict", "load_st
 
 @cache
 def _without_dynamo(cls: Any) -> Any:
-    """Return a class of torch's optimizers whose methods are as written, without what is for torch.compile."""
+    """Return a class of torch's optimizers whose methods are as written, without what torch.compile needs."""
     plain = {name: inspect.unwrap(getattr(cls, name)) for name in COMPILER_ASIDE}
     return type(cls.__name__, (cls,), {**plain, "step": torch.no_grad()(plain["step"])})
 
