@@ -13,9 +13,6 @@ from typing import NoReturn, TextIO
 
 from adanorm.process import end_with_parent, hold_arithmetic, is_first_process
 
-INTERRUPTED = 130
-LINE = "interrupted: the next start resumes from the last checkpoint"
-
 
 def main() -> NoReturn:
     """Run the command line of this process; interrupted at any moment it ends with one line."""
@@ -27,8 +24,8 @@ def main() -> NoReturn:
     try:
         _run()
     except KeyboardInterrupt:
-        print(LINE, file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
+        print("interrupted: the next start resumes from the last checkpoint", file=sys.stderr)
+        raise SystemExit(130) from None
     finally:
         if signal.getsignal(signal.SIGINT) is _interrupt:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # what is left is Python's own end

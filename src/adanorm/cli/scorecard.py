@@ -36,15 +36,25 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> int:
     """Conduct a scorecard; the code is 1 if the norm breaks the contract or a run failed."""
-    norm, against, runs = _named(arguments)
+    given, norm = arguments.keys, arguments.keys["norm"]
+    if not norm:
+        raise ValueError("norm= is missing: name one of the suite's or your own, norm=my_norms:MyNorm")
+    against = name_list("against", given["against"] or ",".join(n for n in AGAINST if n != norm))
+    if "," in norm:
+        raise ValueError(f"norm={norm}: a scorecard is of one norm; others are named in against=")
+    if norm in against:
+        raise ValueError(f"against={given['against']}: {norm} cannot stand beside itself")
+    runs = folder_of(given["runs"])
+    if runs is None:
+        raise ValueError(f"runs={given['runs']}: a scorecard's runs are kept out of the repository's records")
     from adanorm.scorecards.columns import budget_seconds
     from adanorm.scorecards.page import card_page, summary
     from adanorm.scorecards.trial import conduct, path_of, prepare
 
-    budget = budget_seconds(arguments.keys["budget"])
+    budget = budget_seconds(given["budget"])
     launch = choose_launch("local", workers=workers_of(arguments), gpus=1, settings=[], on_cpu=False)
     quiet = launch.facts.model_copy(update={"aloud": False})  # the scorecard says how its runs go on
-    trial = prepare(norm, against, budget, runs, replace(launch, facts=quiet))
+    trial = prepare(norm, tuple(against), budget, runs, replace(launch, facts=quiet))
     checks = [*check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm))]
     if failing := [f"FAIL {claim}\n     {problem}" for claim, problem in checks if problem is not None]:
         count = f"{len(failing)} of {len(checks)} checks of the contract fail"
@@ -58,20 +68,3 @@ def main(arguments: Arguments) -> int:
         write_whole(path, show(card).encode())
         print(path)
     return 1 if trial.failed else 0
-
-
-def _named(arguments: Arguments) -> tuple[str, tuple[str, ...], str]:
-    """Return the norm, those it stands beside, and the folder of the runs, which is not the repository's."""
-    given = arguments.keys
-    norm = given["norm"]
-    if not norm:
-        raise ValueError("norm= is missing: name one of the suite's or your own, norm=my_norms:MyNorm")
-    against = name_list("against", given["against"] or ",".join(n for n in AGAINST if n != norm))
-    if "," in norm:
-        raise ValueError(f"norm={norm}: a scorecard is of one norm; others are named in against=")
-    if norm in against:
-        raise ValueError(f"against={given['against']}: {norm} cannot stand beside itself")
-    runs = folder_of(given["runs"])
-    if runs is None:
-        raise ValueError(f"runs={given['runs']}: a scorecard's runs are kept out of the repository's records")
-    return norm, tuple(against), runs

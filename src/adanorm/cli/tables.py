@@ -52,13 +52,9 @@ def main(arguments: Arguments) -> None:
             continue
         paths = write_table(table, name, formats=formats)
         print(" and ".join([shown(paths[0]), ", ".join(path.suffix for path in paths[1:])][: len(paths)]))
-    if not arguments.names and not metric and not formats:
-        _write_the_others()
-
-
-def _write_the_others() -> None:
-    """Write what is of no one study: claims, findings, the tables of the analyses."""
-    columns = agreements()
+    if arguments.names or metric or formats:
+        return
+    columns = agreements()  # what is of no one study comes last
     texts = {
         "claims.md": claims_markdown(claim_results()),
         "findings.md": findings_markdown(),

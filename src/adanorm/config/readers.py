@@ -33,16 +33,6 @@ def _is_outside(run: Experiment) -> bool:
     return run.norm.path is not None or run.norm.name not in choices("norm")
 
 
-def _reads_text(run: Experiment) -> bool:
-    return not isinstance(run.data, ParallelConfig) or run.data.path is None
-
-
-def _lacks_validation_pairs(run: Experiment) -> bool:
-    data = run.data
-    is_given = not isinstance(data, ParallelConfig) or data.path is not None or data.train
-    return not (is_given or data.source in ("synthetic", FULL_SIZE))
-
-
 def _has_own_trees(run: Experiment) -> bool:
     return isinstance(run.data, TreebankConfig) and bool(run.data.path or run.data.train)
 
@@ -82,8 +72,11 @@ READERS: tuple[tuple[str, str, Callable[[Experiment], bool]], ...] = (
      lambda run: not isinstance(run.model, RecurrentConfig) or run.model.layers > 1),
     ("data.normalize data.tokenize data.lowercase data.clean data.longest data.ratio data.bpe_merges"
      " data.joined_dictionary data.dictionary_size data.train_pairs",
-     "data.path=null: a data-bin is prepared already", _reads_text),
-    ("data.valid_every", "sources without validation pairs of their own", _lacks_validation_pairs),
+     "data.path=null: a data-bin is prepared already",
+     lambda run: not isinstance(run.data, ParallelConfig) or run.data.path is None),
+    ("data.valid_every", "sources without validation pairs of their own",
+     lambda run: isinstance(run.data, ParallelConfig) and not (run.data.path or run.data.train)
+     and run.data.source not in ("synthetic", FULL_SIZE)),
     ("data.conversion", "data.path and data.train, your own trees", _has_own_trees),
     ("data.fold", "data.source=ptb-sample", lambda run: run.data.source == "ptb-sample"),
     ("data.tags", "data.path and data.train, your own trees",
