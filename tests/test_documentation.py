@@ -57,9 +57,7 @@ def of_make(line: str) -> list[list[str]]:
 
 
 def command_lines() -> list[str]:
-    lines = {
-        what_runs(*words): shlex.join(words) for words in reversed(documented_words()) if may_run(*words)
-    }
+    lines = {what_runs(*words): shlex.join(words) for words in documented_words()[::-1] if may_run(*words)}
     return list(reversed(lines.values()))
 
 

@@ -29,9 +29,7 @@ with writing(Path(sys.argv[1])) as file:
 
 
 @pytest.mark.parametrize("is_written_again", [False, True])
-def test_a_killed_writer_leaves_the_old_content_and_hinders_nobody(
-    tmp_path: Path, is_written_again: bool
-) -> None:
+def test_a_killed_writer_leaves_the_old_content_unharmed(tmp_path: Path, is_written_again: bool) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(b"old")
     with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE) as process:

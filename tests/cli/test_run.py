@@ -419,9 +419,7 @@ def test_the_doors_import_torch_only_when_they_use_it() -> None:
 def test_every_task_under_every_norm_and_at_every_scale_is_a_run_of_its_own() -> None:
     lines = [(task, norm, "smoke") for task, norm in corners()]
     lines += [(task, "adanorm", scale) for task in choices("task") for scale in choices("scale")]
-    runs = {
-        line: compose_experiment([f"task={line[0]}", f"norm={line[1]}", f"scale={line[2]}"]) for line in lines
-    }
+    runs = {of: compose_experiment([f"task={of[0]}", f"norm={of[1]}", f"scale={of[2]}"]) for of in lines}
     assert len({run.digest() for run in runs.values()}) == len(runs)
     assert all((run.task.name, run.norm.name, run.scale) == line for line, run in runs.items())
 
@@ -429,9 +427,7 @@ def test_every_task_under_every_norm_and_at_every_scale_is_a_run_of_its_own() ->
 RUN = ("task=gaussian", "norm=adanorm", "scale=smoke")
 
 
-def test_a_run_made_here_is_reproduced_to_the_bit_in_a_folder_of_its_own(
-    tmp_path: Path, command: Command
-) -> None:
+def test_a_run_made_here_is_reproduced_to_the_bit_in_its_folder(tmp_path: Path, command: Command) -> None:
     records, into = tmp_path / "records", tmp_path / "repeated"
     assert command("run", *RUN, "seed=2", f"runs={records}").returncode == 0
     before = {path: path.read_bytes() for path in records.rglob("*") if path.is_file()}

@@ -116,9 +116,7 @@ def own_files(task: str, path: Path) -> dict[str, Path]:
     return compose_experiment([f"task={task}", f"data.path={path}"]).data.own_files()
 
 
-SECTIONS = [
-    f"{section:02d}/wsj_{section:02d}{n:02d}.dep" for section in (0, 1, 2, 21, 22, 23, 24) for n in (0, 99)
-]
+SECTIONS = [f"{part:02d}/wsj_{part:02d}{n:02d}.dep" for part in (0, 1, 2, 21, 22, 23, 24) for n in (0, 99)]
 
 
 def test_sections_2_to_21_of_the_penn_treebank_train_22_validates_and_23_tests(tmp_path: Path) -> None:
@@ -188,9 +186,7 @@ def test_a_data_bin_and_texts_exclude_each_other(tmp_path: Path) -> None:
     ("task", "names"),
     [("cifar10", ("data_batch_1.bin", "test_batch.bin")), ("mnist", IDX_NAMES), ("enwik8", ("text",))],
 )
-def test_files_are_the_users_own_where_a_path_is_given(
-    tmp_path: Path, task: str, names: tuple[str, ...]
-) -> None:
+def test_files_are_the_users_own_under_a_path(tmp_path: Path, task: str, names: tuple[str, ...]) -> None:
     touched(tmp_path, *names)
     path = tmp_path / "text" if task == "enwik8" else tmp_path
     assert {*own_files(task, path).values()} == {tmp_path / name for name in names}

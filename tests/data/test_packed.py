@@ -36,10 +36,7 @@ def flipped(content: bytes) -> bytes:
 def test_members_are_found_by_the_ends_of_their_paths(tmp_path: Path) -> None:
     assert packed.tar_members(tar(tmp_path / "a.tgz"), ["first.txt"]) == {"first.txt": TEXT}
     assert b"".join(packed.lines(tmp_path / "a.tgz", "second.txt")) == TEXT
-    for read in (
-        lambda path: list(packed.lines(path, "3.txt")),
-        lambda path: packed.tar_members(path, ["3.txt"]),
-    ):
+    for read in (lambda p: list(packed.lines(p, "3.txt")), lambda p: packed.tar_members(p, ["3.txt"])):
         with pytest.raises(ValueError, match=r"a\.tgz: holds no 3\.txt"):
             read(tmp_path / "a.tgz")
 

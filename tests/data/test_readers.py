@@ -244,9 +244,7 @@ FOUR = records(4, 0)
         (FOUR, FOUR, r"data\.valid_size=5000: only 4 training images"),
     ],
 )
-def test_a_broken_folder_is_named(
-    tmp_path: Path, train: Bytes | None, test: Bytes | None, message: str
-) -> None:
+def test_a_bad_folder_is_named(tmp_path: Path, train: Bytes | None, test: Bytes | None, message: str) -> None:
     for name, content in (("data_batch_1", train), ("test_batch", test)):
         if content is not None:
             (tmp_path / f"{name}.bin").write_bytes(content.tobytes())

@@ -118,9 +118,7 @@ def test_a_norm_beside_stale_bytecode_has_the_score_of_its_source(edited: str, t
 )
 @pytest.mark.parametrize("is_package", [False, True])
 @pytest.mark.parametrize("command", ["list", "run", "status"])
-def test_nothing_of_the_current_folder_is_run(
-    command: str, name: str, is_package: bool, tmp_path: Path
-) -> None:
+def test_nothing_of_a_current_folder_runs(command: str, name: str, is_package: bool, tmp_path: Path) -> None:
     foreign = tmp_path / (f"{name}/__init__.py" if is_package else f"{name}.py")
     foreign.parent.mkdir(exist_ok=True)
     foreign.write_text("open('EXECUTED', 'w')\nraise SystemExit(3)\n")

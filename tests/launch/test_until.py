@@ -161,9 +161,7 @@ def test_a_run_that_two_comparisons_share_is_made_once_and_a_lone_one_is_complet
     assert standings(tmp_path, both)[0].runs == (Run("rt", "adanorm", 4),)
 
 
-def test_what_closes_a_comparison_is_the_margin_or_a_gap_of_the_papers_that_can_be_true(
-    tmp_path: Path,
-) -> None:
+def test_what_closes_a_comparison_is_the_margin_or_a_possible_gap_of_the_paper(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM[:1])
     read = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
     assert read is not None

@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from adanorm.metrics.ngram import bits_per_byte
+from adanorm.tasks.char_lm import bits_per_byte
 
 
 def by_counting(train: list[int], text: list[int], context: int, before: list[int]) -> float:

@@ -93,9 +93,7 @@ def test_a_score_in_percent_is_at_most_100_and_better_where_higher_and_a_loss_ne
         ("rt", "data.reader=images2", "data.reader=images2: choose from images, colour_images, gaussian"),
     ],
 )
-def test_a_metric_that_a_kind_does_not_have_is_named_with_the_choices(
-    task: str, override: str, message: str
-) -> None:
+def test_a_metric_that_a_kind_lacks_is_named_with_choices(task: str, override: str, message: str) -> None:
     prefix = "+" if "selected_by" in override and task == "rt" else ""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}.*$") as caught:
         compose_experiment([f"task={task}", *(prefix + part for part in override.split())])

@@ -90,9 +90,7 @@ def test_transitions_are_those_of_plain_python(shapes: list[tuple[int, int]], la
     vocabulary = Vocabulary.of(trees, lowercase=False, min_count=2)
     ours = transitions(trees, vocabulary, batch_size=1)
     assert ours.inputs.shape[1] == (48 if labelled else 36)
-    found = sorted(
-        (row.tolist(), action) for row, action in zip(ours.inputs, ours.targets.tolist(), strict=True)
-    )
+    found = sorted((row.tolist(), act) for row, act in zip(ours.inputs, ours.targets.tolist(), strict=True))
     assert found == sorted(step for tree in trees for step in plain_parser.transitions(tree, vocabulary))
 
 

@@ -66,7 +66,7 @@ def test_five_blocks_leave_one_position_and_more_are_an_error() -> None:
     model, _ = network("vgg", "adanorm", blocks=[[2], [2], [3], [3], [4]])
     assert model.output.in_features == 4
     assert torch.isfinite(model(torch.randn(2, 3, 32, 32))).all()
-    with pytest.raises(ValueError, match=r"model\.blocks: 6 of them leave nothing of 32 pixels to pool"):
+    with pytest.raises(ValueError, match=r"model\.blocks: 6 leave nothing of 32 pixels to pool"):
         network("vgg", blocks=[[2]] * 6)
 
 

@@ -54,9 +54,7 @@ def as_torchs(cell: str, layer: Any) -> Any:
 
 @pytest.mark.parametrize("length", [1, 5, 12])
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_network_is_torchs_layers_and_segments_with_state_are_one_long_segment(
-    cell: str, length: int
-) -> None:
+def test_the_network_is_torchs_layers_and_segments_with_state_are_one(cell: str, length: int) -> None:
     model, _ = built(cell, "none")
     states = 2 * LAYERS[cell].STATES
     x = F.embedding(text(), model.embedding.weight).transpose(0, 1)

@@ -61,9 +61,7 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs
     assert (environment.commit(), environment.is_dirty()) == (None, False)
 
 
-def test_a_record_says_what_computed_it_and_leaves_out_what_it_is_not_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_record_says_what_computed_it_as_far_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in environment.HOLDS:
         monkeypatch.delenv(name, raising=False)
     told: dict[str, Any] = {"precision": "bf16", "processes": 2, "threads": 3}

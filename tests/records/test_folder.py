@@ -35,9 +35,7 @@ DIVERGED = Result(status="diverged", **FACTS)
 FAILED = Result(status="failed", **FACTS)
 
 
-def test_what_a_record_is_of_is_written_first_its_result_last_and_a_whole_one_not_again(
-    folder: RunFolder,
-) -> None:
+def test_a_record_begins_with_its_settings_and_ends_with_its_result_once(folder: RunFolder) -> None:
     with folder.recording(IDENTITY, ENVIRONMENT) as recording:
         assert not recording.is_complete
         assert names(folder) == {"config.yaml", "environment.json"}

@@ -360,9 +360,7 @@ def test_a_run_whose_validation_loss_still_falls_is_named(tmp_path: Path) -> Non
     )
 
 
-def test_the_committed_tables_are_those_of_the_committed_records(
-    committed_runs: Path, tmp_path: Path
-) -> None:
+def test_the_committed_tables_are_of_the_committed_records(committed_runs: Path, tmp_path: Path) -> None:
     runs, committed = str(committed_runs), PROJECT / "results" / "tables"
     (tmp_path / "claims.md").write_text(claims_markdown(claim_results(runs)))
     (tmp_path / "findings.md").write_text(findings_markdown(runs))

@@ -77,9 +77,7 @@ def run_of(runs: Path, epochs: int, seed: int, norm: str = "layernorm") -> Exper
     return compose_experiment([*chosen, f"runs={runs}"])
 
 
-def test_a_run_takes_what_finished_ones_took_in_the_median_in_proportion_to_its_epochs(
-    tmp_path: Path,
-) -> None:
+def test_a_run_takes_what_finished_ones_took_in_the_median_by_its_epochs(tmp_path: Path) -> None:
     run = run_of(tmp_path, 4, 9)
     assert Durations().seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
     for seed, seconds in enumerate((30.0, 600.0, 40.0), 1):

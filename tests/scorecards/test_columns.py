@@ -45,9 +45,7 @@ def test_a_task_at_whose_sites_a_norm_is_not_defined_is_left_out_with_the_reason
     assert any("Enwiki8" in line and "language model" in line for line in left_out)
 
 
-def test_a_task_whose_data_are_not_here_names_the_command(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_task_whose_data_are_elsewhere_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ADANORM_MIRROR", str(tmp_path))
     lines = choose_columns(THREE, budget=1e9, workers=2)[1]
     command = "`adanorm data task=en-de scale=mini` gets them"

@@ -43,9 +43,7 @@ def test_a_job_says_how_to_submit_it_and_can_be_requeued(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_job_without_arguments_is_refused_and_one_that_fails_has_its_code(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_job_without_arguments_is_refused_and_a_failed_one_has_its_code(name: str, tmp_path: Path) -> None:
     refused = submitted(name, tmp_path, srun="true")
     assert (refused.returncode, refused.stderr[:13]) == (2, "error: name a")
     assert submitted(name, tmp_path, "table4", srun="exit 3").returncode == 3

@@ -13,9 +13,8 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.bleu import bleu
-from adanorm.metrics.ngram import bits_per_byte
 from adanorm.records import baselines as recorded
-from adanorm.tasks.char_lm import CharLm
+from adanorm.tasks.char_lm import CharLm, bits_per_byte
 from adanorm.tasks.parsing import Parsing
 from adanorm.tasks.regression import Regression
 from adanorm.tasks.translation import Translation
@@ -100,9 +99,7 @@ def test_the_committed_baselines_are_of_the_data_that_have_records() -> None:
         assert recorded.best_baseline(run, run.task.metric) is not None, f"adanorm baselines {chosen}"
 
 
-def test_baselines_are_of_a_data_set_and_not_of_its_batches_and_spoiled_ones_count_nowhere(
-    own_record: Path,
-) -> None:
+def test_baselines_are_of_a_data_set_and_spoiled_ones_count_nowhere(own_record: Path) -> None:
     """They say which runs learned: believed, they would change a verdict."""
     recorded.add_baselines(smoke("rt"), {"test": {"majority class": {"accuracy": 50.0}}})
     assert recorded.best_baseline(smoke("rt", "data.batch_tokens=99", "norm=adanorm"), "accuracy") is not None

@@ -19,13 +19,13 @@ from conllu import parse_incr
 from torch.nn import functional as F
 
 from adanorm import tasks
+from adanorm.cli.parse import each_sentence, fill
 from adanorm.config.compose import compose_experiment
 from adanorm.data.treebanks.conll import read_treebank
 from adanorm.data.treebanks.trees import Tree, attachment
 from adanorm.metrics.by_example import by_example, score
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
-from adanorm.runs.parse import each_sentence, fill
 from adanorm.tasks.parsing import Parsing
 from tests import plain_parser
 from tests.conftest import Command
@@ -131,9 +131,7 @@ def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None
     assert [tuple(heads) for heads in ours] != [tree.heads for tree in trees]
 
 
-def test_a_validation_loss_is_the_mean_over_transitions_however_many_are_computed_at_a_time(
-    tmp_path: Path,
-) -> None:
+def test_a_validation_loss_is_the_mean_over_transitions_in_any_batches(tmp_path: Path) -> None:
     short, long = "go\tX\t0\n\n", "go\tX\t0\nthe\tY\t3\nend\tZ\t1\n\n"
     for split, text in (("train", short + long), ("valid", 700 * long + 30 * short), ("test", short)):
         (tmp_path / split).write_text(text)

@@ -140,9 +140,7 @@ def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
 
 
 @pytest.mark.needs("fairseq")
-def test_a_run_is_made_translated_and_compared_from_the_command_line(
-    tmp_path: Path, command: Command
-) -> None:
+def test_a_run_is_made_translated_and_compared_by_commands(tmp_path: Path, command: Command) -> None:
     base = ["task=en-de", "scale=smoke", f"runs={tmp_path}", f"data.cache={tmp_path / 'cache'}"]
     base += ["training.max_epochs=12", "training.average={of: best, count: 2}"]
     for norm in ("layernorm", "adanorm"):

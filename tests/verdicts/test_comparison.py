@@ -155,7 +155,7 @@ def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_ha
     assert compare([1.0, 2.0], [2.0, 3.0], 1.0) is None, "equal gaps"
     with pytest.raises(ValueError, match="margin=0: must be above 0"):
         compare([1.0, 2.0], [1.0, 3.0], 0.0)
-    with pytest.raises(ValueError, match="2 and 1 scores: name their seeds"):
+    with pytest.raises(ValueError, match="2 and 1 scores: name seeds"):
         compare([1.0, 2.0], [1.0], 1.0)
 
 

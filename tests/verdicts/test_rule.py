@@ -94,9 +94,7 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer_on_the_p
     assert rule_notes(after) == notes
 
 
-def test_a_row_with_a_run_that_diverged_or_learned_nothing_is_not_compared(
-    tmp_path: Path, study: Study
-) -> None:
+def test_a_row_with_a_run_that_diverged_or_learned_nothing_is_left_out(tmp_path: Path, study: Study) -> None:
     rows = {(row, task): ahead(0) for row in ("adanorm", "layernorm") for task in ("rt", "sst5")}
     grid = scored(study, tmp_path / "runs", {**rows, ("adanorm", "sst5"): [70, 70.2, 5]}).grid
     record(grid["layernorm", "rt"].runs[1], status="diverged", valid=None, test=None)
@@ -190,7 +188,7 @@ REVERSED = {"says": "so", "where": ["layernorm", "adanorm"], "found": "better"}
     ("rule", "message"),
     [
         ({"quantities": {"b": "last_valid_loss"}}, "quantities: no family 'b'"),
-        ({"conclusions": [REVERSED]}, r"conclusion 'so': no family compares \['layernorm', 'adanorm'\]"),
+        ({"conclusions": [REVERSED]}, r"conclusion 'so': none compares \['layernorm', 'adanorm'\]"),
         ({"families": {"all": [["none", "layernorm"]]}}, "unknown row of the rule 'none': choose from adano"),
     ],
 )

@@ -6,13 +6,24 @@ translated in parts.
 
 from __future__ import annotations
 
+import itertools
+import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
+
+import numpy as np
+import torch
+from torch import Tensor, nn
 
 from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.text_arguments import TEXT_KEYS, text_streams
+from adanorm.config.data_sections import ParallelConfig
+from adanorm.config.experiment import Experiment
+from adanorm.data.examples import batches_within
 from adanorm.runs.auto_scale import experiment_of
-from adanorm.runs.translate import translated
+from adanorm.runs.setup import trained
+from adanorm.tasks.translation import Translation
 
 USAGE = Usage(
     keys=TEXT_KEYS,
@@ -27,3 +38,43 @@ def main(arguments: Arguments) -> None:
         experiment = experiment_of(arguments.settings, kind="translation", otherwise="does not translate")
         for lines in translated(experiment, text.parts(line.removesuffix("\n") for line in text.lines)):
             text.write("".join(f"{line}\n" for line in lines))
+
+
+LONGEST_WORD = 100  # characters; the time of the byte pair encoding goes with the square of a word's
+
+
+def translated(experiment: Experiment, parts: Iterable[Sequence[str]]) -> Iterator[list[str]]:
+    """Yield the translations, running text, of each part's sentences; raises as `trained` does."""
+    assert isinstance(experiment.data, ParallelConfig), "asked of translation only"
+    assert experiment.decoding is not None, "translation has settings of decoding"
+    # Time and memory go with the square of the length: what training had none of is cut.
+    longest = min(experiment.data.longest, experiment.decoding.batch_tokens)
+    rest = iter(parts)
+    first = next(rest, [])  # its mistakes are told before there is work
+    task, model = trained(experiment, Translation)
+    for lines in itertools.chain([first], rest):
+        pieces = [_pieces(task, line, longest) for line in lines]
+        sources = list(itertools.chain.from_iterable(pieces))
+        made = iter(_words_of(task, model, sources, experiment.decoding.batch_tokens))
+        yield [task.corpus.words[1].join(" ".join(next(made) for _ in line)) for line in pieces]
+
+
+def _pieces(task: Translation, line: str, longest: int) -> list[Tensor]:
+    """Return the source ids (S,) of a line, with their end, in pieces of at most `longest` subwords."""
+    words = re.sub(rf"\S{{{LONGEST_WORD}}}(?=\S)", r"\g<0> ", line)
+    if not words.strip():
+        return []
+    ids = task.encode(words)
+    return [torch.cat([piece, ids[-1:]]) for piece in torch.split(ids[:-1], longest)]
+
+
+def _words_of(task: Translation, model: nn.Module, sources: Sequence[Tensor], tokens: int) -> list[str]:
+    """Return the words of the translations of source ids, those of like length made together."""
+    words = [""] * len(sources)
+    lengths = np.array([len(row) for row in sources], dtype=np.int64)
+    for batch in batches_within(np.argsort(lengths, kind="stable"), lengths, tokens):
+        indices: list[int] = batch.tolist()
+        made = task.translate(model, [sources[index] for index in indices])
+        for index, text in zip(indices, made, strict=True):
+            words[index] = text
+    return words

@@ -41,9 +41,7 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
     ends = [f"{pair}.{language}.{end}" for language in languages for end in ("bin", "idx")]
     names = [f"{split}.{end}" for split in SPLITS for end in ends]
     files = {name: _there(folder / name) for name in names}
-    return {
-        name: _there(folder / name) for name in (f"dict.{language}.txt" for language in languages)
-    } | files
+    return {name: _there(folder / name) for name in (f"dict.{code}.txt" for code in languages)} | files
 
 
 def _there(path: Path) -> Path:

@@ -53,9 +53,7 @@ class Segments:
     def part(self, index: int, rank: int = 0, world: int = 1) -> SegmentBatch:
         """Return a segment of every world-th stream from `rank` on: a process keeps its streams."""
         start = index * self.length
-        segment, target = (
-            rows[rank::world, start : start + self.length] for rows in self._segments_and_targets
-        )
+        segment, target = (x[rank::world, start : start + self.length] for x in self._segments_and_targets)
         return SegmentBatch(segment, target, start == 0, int((target != IGNORED).sum()))
 
     @cached_property
@@ -112,9 +110,7 @@ def load_streams(data: ByteTextConfig) -> Corpus:
     splits = {split: text[start:end] for split, start, end in zip(SPLITS, [0, *ends[:2]], ends, strict=True)}
     for split, part in splits.items():
         if len(part) == 0:
-            raise ValueError(
-                f"{name}: {len(content):,} bytes in parts {data.fractions} leave none for {split}"
-            )
+            raise ValueError(f"{name}: {len(content):,} bytes in parts {data.fractions} leave {split} none")
     return Corpus(splits, {name: digest.hexdigest()}, bool(own))
 
 
@@ -148,7 +144,5 @@ def _first_million(data: ByteTextConfig) -> bytes:
             raise ValueError(f"{error}; nor {missing}") from None
     digest = hashlib.sha256(content).hexdigest()
     if digest != MILLION:
-        raise ValueError(
-            f"the first million bytes of enwik8: sha256 is {digest[:12]}..., not {MILLION[:12]}..."
-        )
+        raise ValueError(f"enwik8's first million bytes: sha256 is {digest[:12]}..., not {MILLION[:12]}...")
     return content

@@ -98,9 +98,7 @@ class Vgg(nn.Module):
         super().__init__()
         blocks, self.norm_axes = settings.blocks, settings.norm_axes
         if COLOR_SIDE >> len(blocks) == 0:
-            raise ValueError(
-                f"model.blocks: {len(blocks)} of them leave nothing of {COLOR_SIDE} pixels to pool"
-            )
+            raise ValueError(f"model.blocks: {len(blocks)} leave nothing of {COLOR_SIDE} pixels to pool")
         self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
         self._closing = set()  # of the convolutions: the last of each block
         side, channels_in = COLOR_SIDE, 3

@@ -80,9 +80,7 @@ class Layer(nn.Module):
         functions = {norm.row_function for norm in norms}
         if len(functions) == 1 and None not in functions and not any(norm.state_dict() for norm in norms):
             return norms[0]
-        return lambda summed: torch.stack(
-            [norm(part) for norm, part in zip(norms, summed.unbind(), strict=True)]
-        )
+        return lambda summed: torch.stack([norm(x) for norm, x in zip(norms, summed.unbind(), strict=True)])
 
 
 class LstmLayer(Layer):

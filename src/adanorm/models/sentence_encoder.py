@@ -53,9 +53,7 @@ class EncoderLayer(ResidualLayer):
 
     def _attend(self, x: Tensor, *, words: Tensor) -> Tensor:
         projected = self.query_key_value(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        query, key, value = (
-            self.in_heads(part, rows, words) for part, rows in zip(PARTS, projected, strict=True)
-        )
+        query, key, value = (self.in_heads(part, x, words) for part, x in zip(PARTS, projected, strict=True))
         dropout, mask = self.attention_dropout if self.training else 0.0, words[:, None, None]
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         output: Tensor = self.attention_output(mixed.transpose(1, 2).flatten(2))

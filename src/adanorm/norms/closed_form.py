@@ -32,7 +32,7 @@ class Member(NamedTuple):
     numerics: Numerics = "paper"
 
 
-def closed_form(x: Tensor, member: Member, *, backend: Backend = "auto") -> Tensor:
+def closed_form(x: Tensor, member: Member, backend: Backend = "auto") -> Tensor:
     """Return C * (1 - k*y) * y with y = (x - mean)/std over the last axis; (..., H) as x.
 
     The factor C * (1 - k*y) carries no gradient, nor does a detached statistic (Xu et al. 2019,

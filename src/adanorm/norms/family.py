@@ -134,9 +134,7 @@ class ClosedFormNorm(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
-        return _by_row(
-            self, x, lambda x: self._placed(x, closed_form(x, self.computed, backend=self.backend))
-        )
+        return _by_row(self, x, lambda x: self._placed(x, closed_form(x, self.computed, self.backend)))
 
     def reference(self, x: Tensor) -> Tensor:
         """Return what forward does, by the definition: (..., H)."""

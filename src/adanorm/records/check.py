@@ -88,9 +88,7 @@ def json_object(name: str, content: bytes) -> dict[str, Any]:
 
 def rows_of(name: str, content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a file of JSON lines; raises ValueError, which names a line that is none."""
-    return [
-        json_object(f"{name}, line {number}", line) for number, line in enumerate(content.splitlines(), 1)
-    ]
+    return [json_object(f"{name}, line {i}", line) for i, line in enumerate(content.splitlines(), 1)]
 
 
 def environment_of(content: bytes) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def _filled(template: str, card: Card, *, autoescape: bool) -> str:
     }
     closing = ((score["title"], verdict) for score in scores for verdict in score["verdicts"])
     undecided = [
-        f"{of}, beside {v['other']}: it would take {v['closing']}." for of, v in closing if v["closing"]
+        f"{n}, beside {v['other']}: it would take {v['closing']}." for n, v in closing if v["closing"]
     ]
     environment = Environment(autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string((FOLDER / template).read_text("utf-8")).render(

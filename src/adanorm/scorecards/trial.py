@@ -205,9 +205,7 @@ def prepare(norm: str, against: tuple[str, ...], budget: float, runs: str, launc
     path = path_of(norm, runs, ".json")
     kept: Any = json.loads(path.read_text("utf-8")) if path.exists() else {"norm": norm, "identity": ""}
     if kept["norm"] != norm:
-        raise ValueError(
-            f"{shown(path)}: is the scorecard of {kept['norm']}; name another folder, runs=FOLDER"
-        )
+        raise ValueError(f"{shown(path)}: is the scorecard of {kept['norm']}; choose another runs=FOLDER")
     spent = kept["spent"] if kept["identity"] == identity else 0.0
     columns, left_out = choose_columns(norms, budget=budget, workers=launch.workers)
     return Trial(norm, against, budget, runs, launch, columns, left_out, identity, spent)

@@ -188,9 +188,7 @@ def compare(
     if margin <= 0:
         raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")
     if not isinstance(first, Mapping) and not isinstance(second, Mapping) and len(first) != len(second):
-        raise ValueError(
-            f"{len(first)} and {len(second)} scores: name their seeds, as in {{1: 75.9, 2: 76.4}}"
-        )
+        raise ValueError(f"{len(first)} and {len(second)} scores: name seeds, as in {{1: 75.9, 2: 76.4}}")
     ours, others = (of if isinstance(of, Mapping) else dict(enumerate(of)) for of in (first, second))
     gaps = [float(ours[seed] - others[seed]) for seed in ours if seed in others]
     return compare_gaps(gaps, margin, level=level, levels=levels)

@@ -114,9 +114,7 @@ class Corpus:
     @cached_property
     def inspection(self) -> Inspection:
         """What the pairs say: which are in two splits, too long for a batch to train on, or unknown."""
-        counts = self.counted or count_overlaps(
-            {split: pairs.as_bytes() for split, pairs in self.splits.items()}
-        )
+        counts = self.counted or count_overlaps({name: part.as_bytes() for name, part in self.splits.items()})
         sizes, batch_tokens = self.splits["train"].sizes, self.data.batch_tokens
         too_long = int((sizes > batch_tokens).sum())
         counts["too_long"] = {"train": too_long}

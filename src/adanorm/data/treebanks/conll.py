@@ -59,9 +59,7 @@ def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
         labels = [label for tree in trees[split] for label in tree.labels or ()]
         unknown = [label for label in labels if label not in known]
         if unknown and len(unknown) == len(labels):
-            raise ValueError(
-                f"{split}: label {unknown[0]!r} and all others are not among the training labels"
-            )
+            raise ValueError(f"{split}: label {unknown[0]!r} and all others are no training labels")
         if unknown:
             counts.setdefault("unknown_labels", {})[split] = len(unknown)
             warnings.append(
