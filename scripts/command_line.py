@@ -1,7 +1,5 @@
 """The command line of a script: key=value arguments, and one line and code 2 at the user's mistakes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

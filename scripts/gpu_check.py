@@ -8,8 +8,6 @@ every check. The exit code is 1 if a check failed; without a CUDA device it says
 Keys: output=FILE, minutes=30 (what is not begun by then is skipped), checks=speed (whose names begin so).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

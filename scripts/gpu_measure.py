@@ -4,8 +4,6 @@
 Under torchrun `speed` and `allreduce` measure all its processes, and the first one prints.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@ PyTorch's build for the CPU, on x86_64 Linux. Both are read by `pip install --re
 PyTorch's wheels for the CPU, such as the one that pytorch.org names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ number of processes takes up from the one before (`0.json`, `1.json`, `2.json`),
 (`whole.json`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

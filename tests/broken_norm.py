@@ -1,7 +1,5 @@
 """Norms that can be built and break when they are used."""
 
-from __future__ import annotations
-
 import sys
 from typing import NoReturn
 

@@ -6,8 +6,6 @@ What is forked is a process as `python -m MODULE` is: with its own arguments, en
 signals and exit code, in a session of its own. It has the hash seed of the others.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """Which norms are defined in a task, for tests that hold every such norm to something."""
 
-from __future__ import annotations
-
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import choices
 from adanorm.models.norm_sites import why_unsupported

@@ -1,7 +1,5 @@
 """fairseq's own training and decoding, as its command line sets them up; the other side of translation.py."""
 
-from __future__ import annotations
-
 import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`python -m tests.full_disk KB run ...`: a run whose files may have so many KB, as on a full disk."""
 
-from __future__ import annotations
-
 import resource
 import sys
 

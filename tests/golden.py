@@ -7,8 +7,6 @@ the same bits where PyTorch is the file's version on a processor with AVX2, else
 changelog then says.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

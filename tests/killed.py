@@ -4,8 +4,6 @@ It is killed just before it does to a file in FOLDER what MOMENT says, the TIMES
 All such moments go into the file MOMENTS, a line each.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

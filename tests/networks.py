@@ -1,7 +1,5 @@
 """Small networks of every model section, for tests of what their norms and settings do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Relative attention as its paper writes it: what the faster one is held to."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

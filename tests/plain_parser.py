@@ -1,7 +1,5 @@
 """The arc-standard system of one sentence, in plain Python: what the vectorized one is held to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from adanorm.data.treebanks.encoding import SPECIAL, UNKNOWN, Vocabulary

@@ -1,7 +1,5 @@
 """A server on this machine that answers as a test tells it to."""
 
-from __future__ import annotations
-
 import http.server
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Every command in README and docs is run, at smoke scale and into a temporary folder."""
 
-from __future__ import annotations
-
 import random
 import re
 import shlex

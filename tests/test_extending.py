@@ -1,7 +1,5 @@
 """What a new norm and a new kind of task take, done to a copy of the repository as CONTRIBUTING tells."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The plug-in under fairseq's own commands."""
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 from pathlib import Path

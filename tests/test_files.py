@@ -1,7 +1,5 @@
 """Files written whole, and the leftovers of processes that were killed while they wrote."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

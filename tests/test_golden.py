@@ -1,7 +1,5 @@
 """What every task computes under every norm stays what it was; portable arithmetic, by which it is held."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

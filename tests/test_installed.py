@@ -1,7 +1,5 @@
 """The package as a wheel has it: with its configuration, from any folder; and without fairseq."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The failing examples of docs/pitfalls.md fail as the page says."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

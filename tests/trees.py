@@ -1,7 +1,5 @@
 """Random trees for tests, made by recursion: nothing of the parser is in them."""
 
-from __future__ import annotations
-
 import random
 
 from adanorm.data.treebanks.trees import Tree

@@ -5,8 +5,6 @@ written, and autograd keeps what it keeps. As many threads as torch takes. The r
 other, and of peak memory, ours : the other, each in processes of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

@@ -8,8 +8,6 @@ examples; PowerNorm is past its first batches. WeightNorm costs nothing at its s
 `processor_to_layernorm` of the seconds of all threads, and of bandwidth, ours : the copy's.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import cache

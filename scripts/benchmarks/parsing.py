@@ -4,8 +4,6 @@ Oracle and features of the sample's training trees, and greedy parsing of its te
 taking turns in one process. The ratio is seconds of plain Python : ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -8,8 +8,6 @@ The size of En-De: pairs=4500000, hours; with tokenize=false merges=0 what readi
 and token ids take alone.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import tempfile

@@ -5,8 +5,6 @@ every norm defined there, torch's cell in a plain Python loop, and torch's fused
 torch takes; on CUDA too where there is such a device. The ratio is of speeds, side : our loop without norms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

@@ -7,8 +7,6 @@ ours : fairseq's, and of peak memory fairseq's : ours; then of each norm's speed
 the rounds of training, `trained` the updates before decoding: an untrained model decodes to the limit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice

@@ -4,8 +4,6 @@ Coverage and size of intervals by noise, seeds and variance; a round is a drawn 
 draws are seeded: the same numbers on any machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 

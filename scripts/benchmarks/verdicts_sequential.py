@@ -5,8 +5,6 @@ norms, followed from the first look to the last. The draws are seeded: the same 
 machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple

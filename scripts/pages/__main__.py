@@ -4,8 +4,6 @@ They are the README's answers and table, docs/norms.md, results/REPORT.md and wh
 Croissant description of each data source in results/metadata, and an RO-Crate of the results.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

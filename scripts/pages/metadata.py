@@ -1,7 +1,5 @@
 """What other tools read of the data and the results: Croissant a data source, RO-Crate of the results."""
 
-from __future__ import annotations
-
 import json
 import mimetypes
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The generated lines of docs/norms.md: what each norm is invariant to, costs and scored; its costs drawn."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The README's answers and its table, written from the records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from adanorm.config.paths import PROJECT

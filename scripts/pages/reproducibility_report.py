@@ -1,7 +1,5 @@
 """A report in the shape that the reproducibility challenges ask for, from the claims and the records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

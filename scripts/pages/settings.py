@@ -1,7 +1,5 @@
 """The reference of the settings, from the sections of the configuration: what each takes, and its default."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, get_args

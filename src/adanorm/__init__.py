@@ -1,7 +1,5 @@
 """Reproduction of "Understanding and Improving Layer Normalization" (Xu et al., NeurIPS 2019)."""
 
-from __future__ import annotations
-
 import sys
 
 # `python -m adanorm` has the current folder first: it goes before what follows is imported from there.

@@ -1,7 +1,5 @@
 """The command `adanorm`, also as `python -m adanorm`: the process, its signals, streams and exit codes."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

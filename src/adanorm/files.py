@@ -1,7 +1,5 @@
 """Files that are whole, whatever happens while they are written; digests of them and of plain values."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What this process is among those of its run, how one is started and ended, and how one computes."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

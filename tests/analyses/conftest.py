@@ -1,7 +1,5 @@
 """What tests of analyses share: tiny runs of scale smoke, observed or not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

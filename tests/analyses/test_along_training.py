@@ -1,7 +1,5 @@
 """Observing as such: it changes nothing, goes on where it broke off, and says what is wrong."""
 
-from __future__ import annotations
-
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The study of the batch size: its undefined cells, its table and its figure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

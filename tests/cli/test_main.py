@@ -1,7 +1,5 @@
 """The process of a command line, interrupted or among odd files; and what it refuses before any work."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

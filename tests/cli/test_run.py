@@ -1,7 +1,5 @@
 """The front door, as a person uses it: real processes, real files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Which table a study's command line is about, which row an address names; what a study still takes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Text goes through a command bit by bit, on a terminal line by line."""
 
-from __future__ import annotations
-
 import os
 import pty
 import sys

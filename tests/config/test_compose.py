@@ -1,7 +1,5 @@
 """What is composed of parts kept in memory is what Hydra composes of the whole command line."""
 
-from __future__ import annotations
-
 from itertools import cycle
 from pathlib import Path
 

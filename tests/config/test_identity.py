@@ -1,7 +1,5 @@
 """What makes a run the run it is: files by content, which are read in which role; and where it lies."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

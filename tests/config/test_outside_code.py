@@ -1,7 +1,5 @@
 """What comes from another package is identified by its source, wherever in the package that lies."""
 
-from __future__ import annotations
-
 import os
 import py_compile
 import sys

@@ -1,7 +1,5 @@
 """Overrides in any spelling: paths, parameters, the range of every number, and what a grid fixes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Settings that nothing reads are refused, and equal experiments have one digest."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext

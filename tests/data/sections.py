@@ -1,7 +1,5 @@
 """Sections of data as a command line gives them."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from adanorm.config.compose import compose_experiment

@@ -1,7 +1,5 @@
 """A run is named by the content of its files: one that is changed before it is read is refused."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Downloads from a server that misbehaves: each way has its words, none leaves a wrong file, all end."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import threading

@@ -1,7 +1,5 @@
 """Editions of a corpus: another than the default is taken only where it alone is at hand, and said."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Getting files: from a mirror, from a package, and over HTTP from a server in this process."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the data alone say about a score, for every kind of data."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Packed files that are cut off, corrupted or bombs."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

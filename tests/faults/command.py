@@ -4,8 +4,6 @@ LIMITS is JSON: `interrupt_after` and `kill_after` are seconds of a core, `kill_
 in the working folder. A write into results/ ends the process at once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Small data sets of the user's own, one for each reader."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from collections.abc import Callable, Sequence

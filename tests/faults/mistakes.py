@@ -1,7 +1,5 @@
 """Mistakes to make in command lines and in studies."""
 
-from __future__ import annotations
-
 # Whatever command gets one of these must refuse it.
 NONSENSE = (
     "nosuch=1", "training.lrr=1", "--nope", "-x", "--cfg", "=", "=1", "a b=1", "++", "~", "x=[", "x={",

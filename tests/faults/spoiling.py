@@ -1,7 +1,5 @@
 """Ways to spoil the content of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Hostile archives: what was packed, or a line; nothing is written and memory stays bounded."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Files that the suite writes and reads again, spoiled: the same numbers come out, or a line says why not."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

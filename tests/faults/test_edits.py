@@ -1,7 +1,5 @@
 """Files that are changed just before they are opened for the n-th time: what was named is read, or a line."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

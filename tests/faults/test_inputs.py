@@ -1,7 +1,5 @@
 """Malformed command lines, studies and data files: refused in one line with nothing written, or taken."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs killed before a write or at any moment, and started again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

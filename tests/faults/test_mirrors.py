@@ -1,7 +1,5 @@
 """Misbehaving mirrors: the right file or a line, within bounds of time and disk, no wrong file kept."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Records edited under true checksums, and code edited between a run's start and its resumption."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

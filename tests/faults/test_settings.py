@@ -1,7 +1,5 @@
 """Settings that nothing reads, norms with stale bytecode, and folders whose files have packages' names."""
 
-from __future__ import annotations
-
 import json
 import os
 import py_compile

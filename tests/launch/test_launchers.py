@@ -1,7 +1,5 @@
 """Launchers: what the suite knows of each stands in its file."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Seeds until comparisons are decided: what is added and when it stops, over records made by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """BLEU against independent counts."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """N-gram models against counting with dictionaries."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """The table of metrics against what runs of every kind record, and against wrong configurations."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The transition system: it builds every projective tree, and nothing but trees."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """fairseq's Transformer: which norms sit where, and that they are called."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 

@@ -1,7 +1,5 @@
 """MNIST's network, the VGG and the Vision Transformer, against torch's modules and torchvision's."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

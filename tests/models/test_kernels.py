@@ -1,7 +1,5 @@
 """What the models compute in ways of their own on the CPU: against PyTorch's, and against chance."""
 
-from __future__ import annotations
-
 import copy
 import math
 from itertools import combinations

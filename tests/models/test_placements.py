@@ -1,7 +1,5 @@
 """Every position of norms against its formula, written out in float64, in both models that have them all."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """LSTM, GRU and RNN against torch's own, and their norms where they are said to be."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import chain
 from typing import Any

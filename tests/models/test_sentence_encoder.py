@@ -1,7 +1,5 @@
 """The encoder's settings that the paper leaves open."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Where norms sit, counted at run time, and what the sections of models say of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from pkgutil import resolve_name

@@ -1,7 +1,5 @@
 """Transformer-XL against its equations, written out in float64."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the tests of kernels and definition share: the family, inputs, and the definition in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Compile Triton's kernels for a GPU that need not be here; run as a program, by test_fused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import triton

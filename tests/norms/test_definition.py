@@ -1,7 +1,5 @@
 """What transforms, traces or replaces plain tensors gets a norm's definition, and all its derivatives."""
 
-from __future__ import annotations
-
 import copy
 import io
 import operator

@@ -1,7 +1,5 @@
 """Norms against torch's functions and formulas of their own, in float64; those of the paper first."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

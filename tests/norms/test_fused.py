@@ -1,7 +1,5 @@
 """The kernels of the CPU, and what is computed where there are none."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """BatchNorm and its kin against torch's own modules, formulas in float64, and what papers say of them."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Callable

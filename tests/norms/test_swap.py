@@ -1,7 +1,5 @@
 """Norms of the suite put into other libraries' models, against models built with them by hand."""
 
-from __future__ import annotations
-
 import copy
 import io
 import re

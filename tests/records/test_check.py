@@ -1,7 +1,5 @@
 """A record that is not what its folder says, or not whole, is named in one line and not counted."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

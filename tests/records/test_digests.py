@@ -1,7 +1,5 @@
 """No change of the code may orphan a record: its folder's name follows from its config.yaml alone."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from functools import cache
 from pathlib import Path

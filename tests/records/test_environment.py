@@ -1,7 +1,5 @@
 """What a record says of the code that computed it."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import resource

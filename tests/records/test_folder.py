@@ -1,7 +1,5 @@
 """A record's folder: what is written when, who may write, and what an interruption leaves."""
 
-from __future__ import annotations
-
 import json
 import resource
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The paper's numbers as typed: how exactly they are known, and in which unit its losses are."""
 
-from __future__ import annotations
-
 import csv
 import math
 

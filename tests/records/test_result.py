@@ -1,7 +1,5 @@
 """result.json: the same bytes whether written now or long ago, and what cannot be read is not counted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

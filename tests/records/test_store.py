@@ -1,7 +1,5 @@
 """The store has every record to the byte: what is kept is what was written, and can be laid out again."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import warnings

@@ -1,7 +1,5 @@
 """What tests of reporting share."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

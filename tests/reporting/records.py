@@ -1,7 +1,5 @@
 """Records made by hand, as small as the reader takes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

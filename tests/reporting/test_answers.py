@@ -1,7 +1,5 @@
 """The answer to the question in words, from comparisons made by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from adanorm.reporting.answers import answer_rows, corrections, headline, question

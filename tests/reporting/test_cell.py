@@ -1,7 +1,5 @@
 """Cells and tables from records made by hand, with known answers."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

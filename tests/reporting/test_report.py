@@ -1,7 +1,5 @@
 """The report over a folder with runs of every kind."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What scale=auto means: where the data are, where none can be had, and where there is a record."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """GPUs that are asked for: one line where they are not there; processes that end together."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

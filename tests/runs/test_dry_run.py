@@ -1,7 +1,5 @@
 """A dry run: the whole model at the paper's size on made-up data of full shape, in a record nobody counts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A run as a whole: what is refused before it, what it is started with, and who takes it up."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A plan says what a run needs before any work, from what was measured here."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Norms of somebody else's: two of ours under other names, one with another eps, one that breaks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Before a scorecard's runs: the columns that a budget has room for, and the norms that compute the same."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

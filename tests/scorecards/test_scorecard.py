@@ -1,7 +1,5 @@
 """A scorecard: from the command line in an empty folder, and over records made by hand."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

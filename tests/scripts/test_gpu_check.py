@@ -1,7 +1,5 @@
 """The check of a GPU machine, as far as it can be tested without one."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

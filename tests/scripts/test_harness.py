@@ -1,7 +1,5 @@
 """The benchmarks' harness: who goes first, what a ratio is, what a row says; updates of two checkouts."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """Locks against what they are of, on copies that were changed."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the Makefile does that can be done to a copy."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

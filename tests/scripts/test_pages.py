@@ -1,7 +1,5 @@
 """This repository's own pages say what the records and the catalogue of the data say."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

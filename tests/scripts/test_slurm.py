@@ -1,7 +1,5 @@
 """Scripts in bash: those for SLURM, where a program that prints takes the place of srun, and regenerate."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

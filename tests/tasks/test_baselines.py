@@ -1,7 +1,5 @@
 """The trivial baselines of each kind of task, and what has learned nothing."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The language model's evaluation, one stream at a time, and its data."""
 
-from __future__ import annotations
-
 import gzip
 import math
 from collections.abc import Sequence

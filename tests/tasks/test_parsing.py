@@ -1,7 +1,5 @@
 """The parser's scores against other evaluators, its loss, and the `parse` command."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

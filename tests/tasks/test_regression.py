@@ -1,7 +1,5 @@
 """The deep linear network's least squares, held to numpy's and to torch's own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """What training sees: the training part alone, all of it, in an order of each epoch and seed."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Translation against fairseq itself: loss, gradient, schedule, plug-in; and its own commands."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -3,8 +3,6 @@
 The meta device stands for a GPU: its tensors have no values, so whatever would wait for one raises an error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import islice

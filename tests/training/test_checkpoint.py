@@ -1,7 +1,5 @@
 """Checkpoints and trained weights, believed only as they were written."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What each process of a run computes, and what is said of one that was lost."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The loop on real, tiny experiments."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence

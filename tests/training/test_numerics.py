@@ -1,7 +1,5 @@
 """Our way of computing a run's numbers against PyTorch's own: the same to rounding, or in distribution."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a person sees while a run trains: a table, and a bar on a terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """A comparison of two norms by test examples is a function of their records."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from functools import partial

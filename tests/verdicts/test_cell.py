@@ -1,7 +1,5 @@
 """Which score of a run is read, and which runs the paper's number may be a measure of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

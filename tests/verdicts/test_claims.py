@@ -1,7 +1,5 @@
 """Claims judged over records made by hand, with known answers; and the runs behind a cell."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Answers on one comparison, against the tests of other libraries."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import get_args

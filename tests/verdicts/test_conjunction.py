@@ -1,7 +1,5 @@
 """Claims over data sets against definitions and libraries of others."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Published findings against records made by hand, with known answers."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

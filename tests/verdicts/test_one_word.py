@@ -1,7 +1,5 @@
 """Every pair of norms on a task that two pages print has one answer on both."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

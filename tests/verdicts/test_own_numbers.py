@@ -1,7 +1,5 @@
 """The statistics as a library: the examples of the page on verdicts, and what they import."""
 
-from __future__ import annotations
-
 import doctest
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The answer to a claim on each task: by the plan that decides it, from its first look on."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev

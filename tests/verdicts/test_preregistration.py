@@ -1,7 +1,5 @@
 """The file of claims, margins and the stopping rule."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a repeated run is said to be, on records made by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean, stdev
 

@@ -1,7 +1,5 @@
 """How far the paper's columns are upheld, against other formulas and counts by hand."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

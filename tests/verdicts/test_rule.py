@@ -1,7 +1,5 @@
 """A study's own rule, on scores whose answers are known."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import fmean, variance

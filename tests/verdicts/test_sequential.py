@@ -1,7 +1,5 @@
 """The plan with a look after every seed: its levels, and how often it errs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

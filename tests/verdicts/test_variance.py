@@ -1,7 +1,5 @@
 """The variance of a comparison against formulas and libraries of others."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Observing a run as it trains: every `every`-th of its first `steps` updates."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence

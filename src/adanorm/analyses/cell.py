@@ -1,7 +1,5 @@
 """One cell of an analysis: its records over seeds, as numbers and as text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, stdev

@@ -1,7 +1,5 @@
 """Hooks on the norms of a model for the length of an update: what goes in and out, and its gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One update of a run as an observer sees it: before, during and after, without disturbing it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -4,8 +4,6 @@ Each analysis is a file in conf/analysis that says what is observed, on what tas
 often. Completed records are skipped.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from functools import partial

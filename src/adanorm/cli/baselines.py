@@ -4,8 +4,6 @@ The majority class, frequencies of bytes and 5-grams, the neighboring word as he
 translation. A run that is no better than the best of them has not learned, and tables say so.
 """
 
-from __future__ import annotations
-
 from adanorm.cli.command import Arguments, Usage
 from adanorm.metrics.table import METRICS
 from adanorm.records.baselines import PATH, add_baselines

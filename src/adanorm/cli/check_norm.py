@@ -4,8 +4,6 @@ The norm is one of the suite's or your own, norm=my_norms:MyNorm. Then come the 
 not defined.
 """
 
-from __future__ import annotations
-
 import textwrap
 
 from adanorm.cli.command import WIDTH, Arguments, Usage

@@ -1,7 +1,5 @@
 """The command line `adanorm COMMAND [NAME] [key=value ...]`: one dialect, one help, one way to fail."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -7,8 +7,6 @@ of: it has another name where runs were made again.
 From five seeds on, each norm's spread is split into that on this test set and that on its distribution.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from statistics import fmean

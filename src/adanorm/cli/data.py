@@ -1,7 +1,5 @@
 """Download, verify and prepare what a run would need, and print sizes and checksums."""
 
-from __future__ import annotations
-
 from adanorm.cli.command import Arguments, Key, Usage, true_or_false
 from adanorm.config.compose import compose_experiment
 from adanorm.data.catalogue import SOURCES

@@ -1,7 +1,5 @@
 """Write the figures from the records with their captions: as SVG, and as PNG and PDF on demand."""
 
-from __future__ import annotations
-
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.paths import PROJECT
 from adanorm.records.folder import shown

@@ -5,8 +5,6 @@ beside it. Both are for git. A record that has failed, is of scale smoke or is n
 one that is kept already is left as it is. The folder stays, with its weights, until you remove it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage

@@ -1,7 +1,5 @@
 """Show tasks and norms with what they are, scales, studies, then the runs on record."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections import Counter

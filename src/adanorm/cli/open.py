@@ -4,8 +4,6 @@ RUN is named as in results/runs, such as rt/adanorm/paper-seed1-09951176; `adano
 The files go to FOLDER/<task>/<norm>/<name>, so that commands read them with runs=FOLDER.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Usage

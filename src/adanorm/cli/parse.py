@@ -5,8 +5,6 @@ dependencies, which would be another parse's. All else stays as it is, to the by
 a sentence is answered at once, when an empty line ends it.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ An update of the whole model, on made-up data of the same shape, is timed on thi
 updates the epochs of a run have is counted in its own data, where they are here.
 """
 
-from __future__ import annotations
-
 import textwrap
 
 from adanorm.cli.command import WIDTH, Arguments, Key, Usage, true_or_false

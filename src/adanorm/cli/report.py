@@ -1,7 +1,5 @@
 """Write the report from the records: one HTML page that needs no network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of

@@ -4,8 +4,6 @@ Hydra composes the configuration: its own flags work, such as -m (a sweep), --cf
 configuration) and --hydra-help.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

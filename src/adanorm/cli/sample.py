@@ -3,8 +3,6 @@
 The same seed of the sample, `draw`, gives the same text. top_k=0 draws from all bytes.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ A page (HTML) and a summary (Markdown) are written, and the summary is printed.
 Started again it goes on where it stopped; a larger budget adds to what is there.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of, name_list

@@ -3,8 +3,6 @@
 Without a study, one line for each of them.
 """
 
-from __future__ import annotations
-
 import textwrap
 import time
 from collections import Counter

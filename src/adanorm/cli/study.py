@@ -9,8 +9,6 @@ none that is decided gets more. The plan that governs its task and scale in
 conf/claims/paper.yaml says which seeds are read and after how many.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from functools import partial

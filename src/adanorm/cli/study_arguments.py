@@ -1,7 +1,5 @@
 """What names a study on the command line: its name or file, its tasks, scale and seeds, its records."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

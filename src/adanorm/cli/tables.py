@@ -1,7 +1,5 @@
 """Write the tables of the studies from the records."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from adanorm.analyses.cell import analysis_results

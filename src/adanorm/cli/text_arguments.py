@@ -1,7 +1,5 @@
 """Where a command that reads text reads it from and writes it to: bit by bit, however long it is."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -4,8 +4,6 @@ Norm and task are written as the table or the configuration writes them. A repea
 folder of its own (runs=repeated), so that it can be compared.
 """
 
-from __future__ import annotations
-
 import shlex
 import textwrap
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A line answers a line, on a terminal at once. What is longer than the sentences 
 translated in parts.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys

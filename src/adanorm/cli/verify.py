@@ -5,8 +5,6 @@ computed the two: processor, instructions, libraries, threads, versions. Exit co
 Without seed= it is the first on record. runs= is where the records are.
 """
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from statistics import fmean, stdev

@@ -1,7 +1,5 @@
 """From a command line's overrides to an experiment, and from any mistake in them to one line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Any mistake as one line that names the thing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches

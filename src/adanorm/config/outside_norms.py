@@ -1,7 +1,5 @@
 """Norms of other packages, by an entry point or by package.module:Class, identified by their source."""
 
-from __future__ import annotations
-
 import ast
 import importlib.machinery
 import importlib.util

@@ -1,7 +1,5 @@
 """Overrides `key=value`: how they are written, what they may name, what they may not change in a grid."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Where the project and its configuration lie, in a checkout or installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Where norms sit in a stack of residual layers: every position by its name, as data."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 Heads = Literal["head", "all"]

@@ -1,7 +1,5 @@
 """Who reads a setting: one that nothing reads under the chosen task, model or norm is a mistake."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What figures and tables call norms and tasks, and how they show a task's metric."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from adanorm.config.compose import cached_experiment

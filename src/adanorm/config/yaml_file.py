@@ -1,7 +1,5 @@
 """YAML as the user wrote it: a key given twice is a mistake, not the last one; its settings by dotted key."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Bytes to be predicted: enwik8, its first million, any file; as parallel streams of segments."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator

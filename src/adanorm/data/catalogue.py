@@ -1,7 +1,5 @@
 """What data exist: file names, sizes, checksums, addresses and licences, from catalogue.yaml."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

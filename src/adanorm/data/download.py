@@ -1,7 +1,5 @@
 """Downloads over HTTP: resumed, repeated with patience, bounded, and refused in words where no file is."""
 
-from __future__ import annotations
-
 import re
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Examples in memory and their batches, alike for images and sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

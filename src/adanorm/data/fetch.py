@@ -1,7 +1,5 @@
 """Getting a source's files: verified before use, landed whole, resumed where a download broke off."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

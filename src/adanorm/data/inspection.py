@@ -1,7 +1,5 @@
 """What the data alone say about a score: examples in two splits, copies, splits of one label."""
 
-from __future__ import annotations
-
 import hashlib
 import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized

@@ -4,8 +4,6 @@ Nothing is unpacked onto the disk, so the paths inside an archive lead nowhere. 
 are taken: what a record or a folder is named after is what was read.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

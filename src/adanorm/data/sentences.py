@@ -1,7 +1,5 @@
 """Labelled sentences: RT, SST5 and any text in `label<TAB>sentence` lines."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 Those of `full_size_` have the paper's vocabularies and lengths, a few batches, no meaning.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from adanorm.config.data_sections import ByteTextConfig, ParallelConfig

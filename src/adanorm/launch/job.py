@@ -1,7 +1,5 @@
 """One job of a study, started by one of Hydra's launchers: a run in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

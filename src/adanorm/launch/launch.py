@@ -1,7 +1,5 @@
 """Hands runs to Hydra's launchers (local processes, Ray or SLURM) and says how each ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

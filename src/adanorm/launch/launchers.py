@@ -1,7 +1,5 @@
 """Choosing a launcher of Hydra's, and what it is told."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import os

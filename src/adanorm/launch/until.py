@@ -1,7 +1,5 @@
 """Which seeds come next, and making them: until comparisons are decided or a budget is spent."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """BLEU, counted three ways, and chrF, each with sacrebleu's signature."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

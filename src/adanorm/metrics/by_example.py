@@ -5,8 +5,6 @@ right heads and counted words. Of BLEU: the right n-grams of one to four words, 
 reference; from these all n-grams of an output follow.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of metrics: how each is named and shown, which way it points, which kind of task yields it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """The models, which see of a norm nothing but make_norm(dim, *, site, after, closes_stack)."""
 
-from __future__ import annotations
-
 from pkgutil import resolve_name
 from typing import Any
 

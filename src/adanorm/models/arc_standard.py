@@ -5,8 +5,6 @@ n + 2: nothing, the root, its words; inside it they count from 0. Actions are nu
 then a left-arc a label, then a right-arc a label; K labels, numbered from 1, K = 1 without any.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convolutional networks: MNIST's two layers, and a VGG for colour images of 32 x 32 pixels."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """fairseq's Transformer with its norms swapped by site and its weights drawn by a written rule."""
 
-from __future__ import annotations
-
 import argparse
 from functools import cache
 from types import SimpleNamespace

@@ -3,8 +3,6 @@
 The layers are for a model that is built: parameters, their names and their initial values stay.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

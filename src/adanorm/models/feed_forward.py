@@ -1,7 +1,5 @@
 """Linear layers and norms: the classifier of a transition parser, and a deep network without activations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

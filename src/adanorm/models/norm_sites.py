@@ -1,7 +1,5 @@
 """Where norms sit in a model, which sites take the variant, and where a norm makes no sense."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The loops of `Dropout` and `sum_rows`, over arrays of float32."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,8 +10,6 @@ norms in the gates none of that can be had. On a busy CPU torch's own LSTM was 3
 features, 2 with 256, and as fast with 1,024 (`python -m scripts.benchmarks.recurrent`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import ClassVar

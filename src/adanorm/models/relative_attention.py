@@ -3,8 +3,6 @@
 B streams, N heads, D features a head, T queries, S = memory + T keys.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 B examples, T positions, N heads, D features a head, H features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The Transformer encoder that classifies sentences (RT, SST5)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

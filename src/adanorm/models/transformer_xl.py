@@ -3,8 +3,6 @@
 B streams, T bytes a segment, M remembered, H features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """torchvision's Vision Transformer, with norms of the registry where it has LayerNorm."""
 
-from __future__ import annotations
-
 import importlib
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Which code computes a norm: its definition, or our kernels of the paper's family."""
 
-from __future__ import annotations
-
 import os
 import sysconfig
 from importlib.metadata import version

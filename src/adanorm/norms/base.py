@@ -1,7 +1,5 @@
 """What a norm is, and what it may declare of itself."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable
 from functools import reduce

@@ -1,7 +1,5 @@
 """The contract of a norm as checks: `adanorm check-norm norm=adanorm`; what it may declare: `base.Norm`."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 H features; x, y, z and their gradients are (..., H).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -4,8 +4,6 @@ Beside them what the released code has and no paper names, and the converse of t
 whose gradient is that of a member of the family, and whose value is not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, get_args

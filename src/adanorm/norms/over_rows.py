@@ -3,8 +3,6 @@
 x and the result are (B, ..., H). Of padded sequences the caller tells which rows count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

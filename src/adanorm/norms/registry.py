@@ -1,7 +1,5 @@
 """Choosing a norm by its name or its class, and making it."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field

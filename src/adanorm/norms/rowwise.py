@@ -1,7 +1,5 @@
 """Other norms of a row than the paper's, and bounded functions in a norm's place: (..., H) to (..., H)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Norms of the suite in models of any library: `adanorm.swap(model, "adanorm")`."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Trivial baselines of each data set (results/baselines.json): what a run must beat to have learned."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The folder of a run or an analysis: who may write it, and what lies in it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

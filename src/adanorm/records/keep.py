@@ -1,7 +1,5 @@
 """Keeping finished records in the store, and laying kept ones out again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from adanorm.config.errors import one_line

@@ -1,7 +1,5 @@
 """Loggers beside the run folder: TensorBoard and Weights & Biases."""
 
-from __future__ import annotations
-
 import importlib.util
 import shlex
 from collections.abc import Callable, Iterator

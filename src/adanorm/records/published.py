@@ -1,7 +1,5 @@
 """The paper's numbers, typed once in results/published.csv with their source."""
 
-from __future__ import annotations
-
 import csv
 import math
 from functools import cache

@@ -1,7 +1,5 @@
 """What a run or an analysis came to: result.json, written last, so that its presence ends the record."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, ClassVar, Literal, get_args
 

@@ -5,8 +5,6 @@ and in <folder>.counts.jsonl what was counted of each test example. The files on
 merges them line by line.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping

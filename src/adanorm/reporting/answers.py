@@ -1,7 +1,5 @@
 """The answer to the question, data set by data set: a sentence and a table, from the records."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from adanorm.config.titles import task_metric, title

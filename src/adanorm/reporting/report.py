@@ -1,7 +1,5 @@
 """One HTML page without network: tables, claims, figures, what is missing, and the runs behind it all."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a run came to, with its cell and the paper's number."""
 
-from __future__ import annotations
-
 import textwrap
 
 from adanorm.config.compose import papers_sources

@@ -1,7 +1,5 @@
 """Text for each kind of file: names come from users' YAML, so they are escaped wherever they are printed."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

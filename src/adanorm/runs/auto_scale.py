@@ -1,7 +1,5 @@
 """What scale=auto means on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from adanorm.config.compose import compose_experiment, tasks_of_kind

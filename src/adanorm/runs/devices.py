@@ -1,7 +1,5 @@
 """Whether the GPUs that are asked for are there, and what to install where none can be used."""
 
-from __future__ import annotations
-
 import os
 
 from adanorm.records.environment import driver_version

@@ -1,7 +1,5 @@
 """How long a run takes, before it has begun and while it is under way."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from statistics import median

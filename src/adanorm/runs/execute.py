@@ -1,7 +1,5 @@
 """One run from experiment to record: trained from where it is to its end, scored, recorded."""
 
-from __future__ import annotations
-
 import math
 import sys
 from contextlib import AbstractContextManager, nullcontext

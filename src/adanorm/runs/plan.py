@@ -1,7 +1,5 @@
 """What a run needs before any of it is done: downloads, disk, memory, hours."""
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import closing

@@ -1,7 +1,5 @@
 """What a run is computed with, for runs, analyses and trained weights: device, data, model, norms."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which tasks, at which scale, a budget of time has room for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """What norms cost beside LayerNorm on this machine: in rounds that take turns, within one run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """What is seen of a norm before any score: what it computes, what it is blind to, and what it costs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A scorecard as one HTML page that needs no other file, and as Markdown for the terminal and to paste."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Sequence

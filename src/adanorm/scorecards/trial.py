@@ -1,7 +1,5 @@
 """A norm on trial: its runs and those it stands beside, made within a budget of time."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

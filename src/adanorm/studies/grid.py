@@ -1,7 +1,5 @@
 """The runs of a study's cells, and the order in which they are run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

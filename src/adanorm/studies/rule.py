@@ -1,7 +1,5 @@
 """The rule by which a study's rows are compared, written in its YAML before any run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self, TypeAlias
 

@@ -1,7 +1,5 @@
 """What the training loop asks of a task: a model, its batches, their loss and a score."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Character language modelling: the next byte, scored in bits per character."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

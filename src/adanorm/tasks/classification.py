@@ -1,7 +1,5 @@
 """Classification of images and sentences: MNIST, CIFAR-10, RT, SST5 and the user's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

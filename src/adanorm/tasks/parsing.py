@@ -1,7 +1,5 @@
 """Dependency parsing: greedy, transition by transition, scored by attachment."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Regression: the deep linear network's least squares."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Translation: fairseq's Transformer on a parallel corpus, scored by BLEU after beam search."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

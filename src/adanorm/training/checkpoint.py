@@ -1,7 +1,5 @@
 """Checkpoints of a run, what it averages, its best weights: written whole, and checked on reading."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Processes of one run, as torchrun starts them: PyTorch's own distribution."""
 
-from __future__ import annotations
-
 import os
 import select
 import sys

@@ -1,7 +1,5 @@
 """The training loop of all tasks: accumulate, clip, step, evaluate, keep the best, checkpoint."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque

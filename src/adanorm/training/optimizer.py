@@ -1,7 +1,5 @@
 """The optimizer of a run and its learning rate."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from functools import cache

@@ -1,7 +1,5 @@
 """What a run carries along: how it is computed, how far it is, what it came to."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Two norms compared on the same test examples: a function of what the records of their runs count."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """The paper's claims, tested as what they are: on so many data sets one norm does better than another."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

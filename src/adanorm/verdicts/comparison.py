@@ -1,7 +1,5 @@
 """One comparison of two norms: its effect, its intervals, and the one answer that every page prints."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Several comparisons together: families, counts of data sets, and one estimate over tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean

@@ -1,7 +1,5 @@
 """What older papers report of norms, held against records of analyses (conf/claims/earlier-papers.yaml)."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from statistics import fmean, geometric_mean

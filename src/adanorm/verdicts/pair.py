@@ -1,7 +1,5 @@
 """Two norms on a task: what all records of the two say, in one of a few words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

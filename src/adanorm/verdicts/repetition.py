@@ -1,7 +1,5 @@
 """Whether a run that is repeated gives what is on record: to the bit, in rounding, or as one more seed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

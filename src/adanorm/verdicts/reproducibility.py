@@ -1,7 +1,5 @@
 """How reproducible the paper's tables are, in measures of the field (QRA++, Belz 2025)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import combinations

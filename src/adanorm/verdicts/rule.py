@@ -1,7 +1,5 @@
 """A study's own rule, written before any run, applied to what its runs scored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, product

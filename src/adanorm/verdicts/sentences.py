@@ -1,7 +1,5 @@
 """Verdicts in plain words, made from the tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from adanorm.config.titles import counted, title

@@ -3,8 +3,6 @@
 Seeds are counted prospectively, never from the gap observed.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from functools import cache

@@ -1,7 +1,5 @@
 """How far scores spread over seeds and test examples, and where a number lies in what one more run gives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

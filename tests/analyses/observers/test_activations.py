@@ -1,7 +1,5 @@
 """How often phi is negative, against counting by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

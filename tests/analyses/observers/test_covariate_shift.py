@@ -1,7 +1,5 @@
 """Internal covariate shift against gradients of functional calls at the weights the definition names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Theorem 1 as it is measured, against autograd on the definitions."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

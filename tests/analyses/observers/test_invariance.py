@@ -1,7 +1,5 @@
 """Table 1 of Ba et al. 2016, and what follows from a norm's formula."""
 
-from __future__ import annotations
-
 import pytest
 
 from adanorm.analyses.observers.invariance import CHANGES, differences

@@ -1,7 +1,5 @@
 """The loss along its gradient: on a quadratic, whose Hessian says everything, and by other means."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

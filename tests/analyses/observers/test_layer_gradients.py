@@ -1,7 +1,5 @@
 """The gradient at both ends of a network's norms, against hooks of PyTorch's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The distribution of what a norm hands on."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Gradients through time, against the recurrence written out."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import pytest

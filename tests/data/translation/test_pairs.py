@@ -1,7 +1,5 @@
 """Parallel corpora: reading, cleaning, subwords, binary files, batches."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Treebanks as they come, and what is no tree."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

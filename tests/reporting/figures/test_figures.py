@@ -1,7 +1,5 @@
 """Figures from records made by hand: what is drawn, and that the same records give the same bytes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

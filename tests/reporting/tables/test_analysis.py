@@ -1,7 +1,5 @@
 """Tables and figures of analyses, from records made by hand."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -5,8 +5,6 @@ features have |y| >= 1/k, whatever their distribution. y is x standardized over 
 derived from three constraints: phi is differentiable, its mean over features is C, and |mean z| is bounded.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

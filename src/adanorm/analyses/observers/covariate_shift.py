@@ -5,8 +5,6 @@ the loss with respect to the parameters of layer i before an update; G'_i is tha
 the layers before i already updated, layer i and those after it not yet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

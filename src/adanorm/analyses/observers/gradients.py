@@ -4,8 +4,6 @@ x goes into a norm and z comes out of it, rows (N, H); y is x standardized over 
 divisor; g = dl/dy, of mean gbar and variance D_g over H. l is the update's mean loss in nats.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -5,8 +5,6 @@ is trained; what the norm learns is moved away from its first values, where a no
 (SeeDNorm is RMSNorm). All in float64.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 

@@ -5,8 +5,6 @@ Probed are the weights x - eta g for `probes` steps eta, evenly spaced from `sma
 the learning rate of the update.
 """
 
-from __future__ import annotations
-
 import torch
 
 from adanorm.analyses.step import (

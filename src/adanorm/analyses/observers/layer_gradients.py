@@ -4,8 +4,6 @@ x goes into a norm and z comes out of it, rows (N, H). Xu et al. 2019 (section 3
 does to a gradient; here it is what all norms of a network and the layers between them do.
 """
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor

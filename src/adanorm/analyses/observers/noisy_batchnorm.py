@@ -4,8 +4,6 @@ Santurkar et al. 2018, section 2.2 and figure 2: BatchNorm with noise after it t
 without, though its outputs are distributed less stably than those of a network without norm.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -5,8 +5,6 @@ the loss of the segment's last byte alone, in nats. Ba et al. 2016 (section 3.1)
 the hidden dynamics stable: that the gradient neither vanishes nor explodes.
 """
 
-from __future__ import annotations
-
 import torch
 from torch.nn import functional as F
 

@@ -1,7 +1,5 @@
 """Parallel corpora as they come: archives, pairs of text files, mark-up, read into aligned lines."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

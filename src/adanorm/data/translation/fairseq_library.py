@@ -1,7 +1,5 @@
 """The one door to fairseq: its import takes seconds and writes into Hydra's registry."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import warnings

@@ -1,7 +1,5 @@
 """Prepared parallel corpora as datasets, and their batches."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

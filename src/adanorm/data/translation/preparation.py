@@ -5,8 +5,6 @@ the encoding, the words and text to score against, and a report of what was drop
 by shard in as many processes as there are cores, in a folder `<name>.part` that keeps what is finished.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import multiprocessing

@@ -1,7 +1,5 @@
 """From a corpus's lines to the subwords a model reads, and back."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """Treebanks: CoNLL-X, CoNLL-U, and `word tag head` columns, as the sample of the Penn Treebank has."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

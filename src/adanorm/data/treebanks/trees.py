@@ -1,7 +1,5 @@
 """Dependency trees: what one is, when it is none, which are projective, and how they score."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

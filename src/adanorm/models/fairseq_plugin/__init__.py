@@ -4,8 +4,6 @@ fairseq imports this package by itself and finds the architectures `adanorm_<arc
 take --norm, --norm-params, --norm-placement, --norm-numerics and --norm-init.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from functools import partial

@@ -1,7 +1,5 @@
 """How Numba compiles this code's loops, and how they are called: by address, which costs least."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

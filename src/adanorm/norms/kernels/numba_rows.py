@@ -10,8 +10,6 @@ they still spin. Where torch has no OpenMP that takes GCC's calls (GCC's, LLVM's
 do), one thread does the work.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """Every figure by name, and how it is drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TypeAlias

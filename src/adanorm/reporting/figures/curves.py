@@ -1,7 +1,5 @@
 """Curves of training and validation: the norms of a task together, and beside them the paper's own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 from statistics import fmean

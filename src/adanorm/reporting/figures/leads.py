@@ -1,7 +1,5 @@
 """One norm's lead over another: on each data set, and as it came about seed by seed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Analyses along training: one panel per quantity over updates, one line or band per norm."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Test scores of a study: one row per norm with its interval, or one line per norm over a setting."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise, product

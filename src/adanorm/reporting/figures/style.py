@@ -1,7 +1,5 @@
 """How figures look, and how they become files: the same records give the same bytes on any machine."""
 
-from __future__ import annotations
-
 import io
 import math
 import textwrap

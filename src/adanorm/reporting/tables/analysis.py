@@ -1,7 +1,5 @@
 """Analyses as text, from their records alone, and the findings of older papers held against them."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

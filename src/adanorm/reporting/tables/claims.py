@@ -1,7 +1,5 @@
 """The paper's claims, tested, as text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 

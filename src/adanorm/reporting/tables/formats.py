@@ -1,7 +1,5 @@
 """A study's table as text: Markdown, CSV, LaTeX, the terminal."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the reader of a table must know, a paragraph each: its scores, its settings, its study's rule."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby

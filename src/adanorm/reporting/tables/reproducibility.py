@@ -1,7 +1,5 @@
 """How reproducible the paper's columns are, as text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from adanorm.config.titles import title

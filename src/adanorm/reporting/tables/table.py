@@ -1,7 +1,5 @@
 """A study's cells in their grid, with the paper's numbers and the differences between rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from itertools import product
