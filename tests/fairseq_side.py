@@ -40,7 +40,9 @@ def _command_line() -> Iterator[None]:
 class FairseqSide:
     """fairseq's trainer and task around the model that its command line builds."""
 
-    def __init__(self, experiment: Experiment, task: Translation, weights: dict[str, torch.Tensor]) -> None:
+    def __init__(
+        self, experiment: Experiment, task: Translation, weights: dict[str, torch.Tensor] | None = None
+    ) -> None:
         from fairseq import options
         from fairseq import tasks as fairseq_tasks
         from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -52,7 +54,8 @@ class FairseqSide:
             config = convert_namespace_to_omegaconf(parsed)
         self.task = fairseq_tasks.setup_task(config.task)
         self.model = self.task.build_model(config.model)
-        self.model.load_state_dict(weights)
+        if weights is not None:
+            self.model.load_state_dict(weights)
         criterion = self.task.build_criterion(config.criterion)
         self.trainer = FairseqTrainer(config, self.task, self.model, criterion)
         self.trainer.begin_epoch(1)

@@ -15,6 +15,7 @@ from adanorm.cli.command import whole_number
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Indices, batches_within
+from adanorm.process import CACHES
 from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.translation import Translation
 from adanorm.training.loop import Trainer
@@ -84,7 +85,8 @@ def _tokens_an_update(task: Translation, updates: int) -> float:
 
 def _memory(updates: int, rounds: int) -> Row:
     """Return the peak memory of a process of each that trains; the ratio is fairseq's over ours."""
-    sides = {name: partial(fresh_process, _peak, name, updates) for name in ("ours", "fairseq")}
+    start = partial(fresh_process, environment=CACHES)  # as the command sets them
+    sides = {name: partial(start, _peak, name, updates) for name in ("ours", "fairseq")}
     memory = take_turns(sides, rounds, warm_up=0)
     ours, other = (round(memory.median(name), 1) for name in ("ours", "fairseq"))
     ratio = memory.ratio("fairseq", "ours")
@@ -94,13 +96,11 @@ def _memory(updates: int, rounds: int) -> Row:
 def _peak(name: str, updates: int) -> float:
     experiment = _experiment("layernorm")
     task = Translation(experiment)
-    trainer = start_trainer(experiment, prepare(experiment, task))
     order = task.train_batches(0).order[:updates]
     if name == "ours":
-        _train_ours(trainer, task, order)
+        _train_ours(start_trainer(experiment, prepare(experiment, task)), task, order)
     else:
-        other = FairseqSide(experiment, task, trainer.model.state_dict())
-        other.train(task.corpus.splits["train"].dataset, order)
+        FairseqSide(experiment, task).train(task.corpus.splits["train"].dataset, order)
     return peak_mb()
 
 

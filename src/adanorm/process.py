@@ -17,6 +17,9 @@ HELD = {
     "NUMBA_CPU_NAME": "haswell",
     "NUMBA_CPU_FEATURES": "",  # those of that name, not this processor's
 }
+# How many compiled products oneDNN keeps, and torch beside it; each shape of a batch is one. By their 1,024
+# 155 updates of translation's mini model take 1,170 MB where these take 770, in the same time.
+CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
 
 
 def is_first_process() -> bool:
@@ -40,7 +43,8 @@ def end_with_parent(number: int) -> Callable[[], object]:
 
 
 def hold_arithmetic() -> None:
-    """Set what holds the libraries, if it is asked for, which must be before any of them is imported."""
+    """Set what libraries read once, before any is imported: caches and, if asked for, arithmetic."""
+    os.environ.update({**CACHES, **os.environ})
     chosen = os.environ.get(VARIABLE)
     if chosen == "portable":
         os.environ.update(HELD)

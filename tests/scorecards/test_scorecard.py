@@ -212,5 +212,5 @@ def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_o
 def test_a_scorecard_replaces_no_other_norms(tmp_path: Path) -> None:
     trial(tmp_path).keep()
     (tmp_path / "scorecards" / "WrittenOut.json").rename(tmp_path / "scorecards" / "rmsnorm.json")
-    with pytest.raises(ValueError, match=rf"rmsnorm\.json: is the scorecard of {OWN}; name another folder"):
+    with pytest.raises(ValueError, match=rf"rmsnorm\.json: is the scorecard of {OWN}; choose another"):
         dispatch(["scorecard", "norm=rmsnorm", f"runs={tmp_path}"])
