@@ -64,6 +64,7 @@ def prepared_corpus(
     checksums = _sha256(files)
     folder = prepared_folder(data, checksums)
     if folder.exists() and _broken_file(folder) is None:
+        shutil.rmtree(folder.with_suffix(".part"), ignore_errors=True)  # of one killed when all was done
         return folder, checksums  # without a lock: the folder may be one that cannot be written
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
