@@ -34,6 +34,7 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Read sentences, write them with the heads and labels of a run's parser."""
+    # What is said is no parse.
     with text_streams(arguments, keeps_mark=True) as text, redirect_stdout(sys.stderr):
         experiment = experiment_of(arguments.settings, kind="parsing", otherwise="does not parse")
         assert isinstance(experiment.data, TreebankConfig), "of the kind of task"
@@ -78,10 +79,8 @@ def _sentence(lines: list[str], *, tags: str) -> Sentence:
 
 def parsed(experiment: Experiment, parts: Iterable[Sequence[Sentence]]) -> Iterator[str]:
     """Yield the text of each part's sentences with a run's heads and labels; raises as `trained` does."""
-    rest = iter(parts)
-    first = next(rest, [])  # its mistakes are told before there is work
     task, model = trained(experiment, Parsing)
-    for sentences in itertools.chain([first], rest):
+    for sentences in parts:
         fill(task, model, sentences)
         yield "".join(sentence.text() for sentence in sentences)
 

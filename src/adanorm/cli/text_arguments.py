@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
@@ -29,10 +29,13 @@ class TextStreams(NamedTuple):
     together: int
 
     def parts(self, entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-        """Yield entries in the order they come, as many as are answered together."""
+        """Return entries in the order they come, as many as are answered together.
+
+        The first are read now: a mistake in them is told before there is work.
+        """
         rest = iter(entries)
-        while part := list(islice(rest, self.together)):
-            yield part
+        parts = iter(lambda: list(islice(rest, self.together)), [])
+        return chain(list(islice(parts, 1)), parts)
 
 
 @contextmanager

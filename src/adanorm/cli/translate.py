@@ -47,10 +47,8 @@ def translated(experiment: Experiment, parts: Iterable[Sequence[str]]) -> Iterat
     assert experiment.decoding is not None, "translation has settings of decoding"
     # Time and memory go with the square of the length: what training had none of is cut.
     longest = min(experiment.data.longest, experiment.decoding.batch_tokens)
-    rest = iter(parts)
-    first = next(rest, [])  # its mistakes are told before there is work
     task, model = trained(experiment, Translation)
-    for lines in itertools.chain([first], rest):
+    for lines in parts:
         pieces = [_pieces(task, line, longest) for line in lines]
         sources = list(itertools.chain.from_iterable(pieces))
         made = iter(_words_of(task, model, sources, experiment.decoding.batch_tokens))
