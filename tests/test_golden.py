@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from adanorm.config.paths import PROJECT, choices
-from adanorm.process import HELD, VARIABLE, hold_arithmetic
+from adanorm.process import HELD, VARIABLE, set_up_libraries
 from tests.conftest import Command
 from tests.golden import ROUNDING, golden, losses
 
@@ -39,7 +39,7 @@ def test_this_machines_own_arithmetic_gives_them_within_rounding(task: str) -> N
 def test_another_arithmetic_than_portable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "exact")
     with pytest.raises(ValueError, match=f"{VARIABLE}=exact: must be portable, or not set"):
-        hold_arithmetic()
+        set_up_libraries()
 
 
 def test_a_run_held_to_portable_arithmetic_computes_by_it_and_says_so(

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TextIO
 
-from adanorm.process import end_with_parent, hold_arithmetic, is_first_process
+from adanorm.process import end_with_parent, is_first_process, set_up_libraries
 
 
 def main() -> NoReturn:
@@ -67,7 +67,7 @@ def _run() -> NoReturn:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     try:
-        hold_arithmetic()
+        set_up_libraries()
         code = dispatch(sys.argv[1:])
         sys.stdout.flush()
         raise SystemExit(code)

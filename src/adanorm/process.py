@@ -42,9 +42,10 @@ def end_with_parent(number: int) -> Callable[[], object]:
     return partial(ctypes.CDLL(None).prctl, PARENT_DEATH_SIGNAL, number)
 
 
-def hold_arithmetic() -> None:
+def set_up_libraries() -> None:
     """Set what libraries read once, before any is imported: caches and, if asked for, arithmetic."""
-    os.environ.update({**CACHES, **os.environ})
+    for name, size in CACHES.items():
+        os.environ.setdefault(name, size)
     chosen = os.environ.get(VARIABLE)
     if chosen == "portable":
         os.environ.update(HELD)

@@ -169,7 +169,7 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
 
 
 def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> list[Planned]:
-    """Return the study's runs with the user's settings, none of which may make a run another run."""
+    """Return the study's runs with the user's settings; ValueError for one that makes a run another run."""
     runs = plan_runs(grid)
     if not settings:
         return runs

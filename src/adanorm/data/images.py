@@ -136,7 +136,7 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
 
 
 def _of_records(contents: Mapping[str, bytes]) -> Arrays:
-    """Return images (N, 3, 32, 32) and labels of CIFAR-10's files, of which the last is the test's."""
+    """Return images (N, 3, 32, 32) and labels of CIFAR-10's files; the last file is the test set's."""
     for path, content in contents.items():
         if not content or len(content) % RECORD:
             size = f"{len(content):,} bytes"

@@ -59,8 +59,8 @@ def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tupl
     """Return the columns whose planned seeds fit, the cheapest first, and a line on each that is left out.
 
     A task is chosen at the paper's scale if that fits, or else mini. Only tasks with a registered margin,
-    whose data lie here, and at whose sites the norms are defined. Where none fits, the cheapest is chosen at
-    smoke, the scale for tests, of which more say no more. Raises ValueError where the budget has no room.
+    whose data lie here, and at whose sites the norms are defined. Where none fits, it is the cheapest alone,
+    at smoke, the scale for tests. Raises ValueError where the budget has no room for that.
     """
     chosen: dict[str, Column] = {}
     left_out: dict[str, str] = {}

@@ -210,7 +210,7 @@ def prepare(norm: str, against: tuple[str, ...], budget: float, runs: str, launc
 
 
 def conduct(trial: Trial, checks: Sequence[str]) -> Card:
-    """Return the finished card of a norm of which these claims hold."""
+    """Return the finished card of a norm; `checks` are the claims of the contract that it keeps."""
     say("what the norms compute and cost")
     observed = observe(trial.norm, trial.against)
     ended = trial.run()

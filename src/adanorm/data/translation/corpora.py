@@ -154,9 +154,9 @@ def _talks(lines: Iterable[str]) -> Iterator[str]:
 
 
 class Part(NamedTuple):
-    """A file of a corpus, perhaps a tar archive of which a member is read, and what its lines go through.
+    """A text of a corpus: its file, its member where that is a tar archive, and the filter of its lines.
 
-    In the names {} stands for the language, {role} for `src` or `ref`, {deen} for that of German to English.
+    In names {} is the language, {role} is `src` or `ref`, and {deen} is `src` for German, `ref` for English.
     """
 
     file: str
