@@ -111,9 +111,31 @@ REFUSED = [
     ("task=mnist-vit model.dim=16 model.heads=3", "dim 16: must be a multiple of heads (3)"),
     ("task=mnist-vit model.patch_size=5", "patch_size 5: must divide image_size (28)"),
     ("task=enwik8 segments.valid.memory=null", "segments.valid.memory: must be set"),
+    ("task=enwik8 segments.train.memory=8", "memory 8: must be no shorter than length 16"),
+    (
+        "task=enwik8 training.max_updates=null training.max_epochs=1",
+        "schedule cosine falls to zero at max_up",
+    ),
     ("task=enwik8 data.fractions=[0.9,0.1,0]", "three parts above 0 that add up to 1"),
     ("task=enwik8 data.fractions=[0.8,0.1,0.2]", "three parts above 0 that add up to 1"),
     ("task=de-en data.languages=[de,de]", "data.languages: 'de' is named twice"),
+    ("task=de-en model.norm_position=hybrid", "choose pre, post, mix, deepnorm"),
+    ("task=enwik8 model.norm_position=mix model.post_layers=12", "12 post layers of 2 leave none"),
+    ("task=de-en model.qk_norm=head", "not offered here, as fairseq's attention shows no"),
+    ("task=mnist-vit model.image_size=32 model.patch_size=8", "image_size=32: the images are of 28 x 28"),
+    ("task=gaussian data.source=mnist", "data.source='mnist': input should be 'gaussian'"),
+    ("task=mnist ~model +model={name:deep_linear,layers:2,dim:4,init:xavier}", "reads gaussian, not images"),
+    # metrics and kinds
+    ("task.metric=acc", "task.metric=acc: the test of classification yields accuracy, loss"),
+    ("task.metric=bleu", "task.metric=bleu: the test of classification yields accuracy, loss"),
+    ("task.goal=min", "task.goal=min: the goal of accuracy is max"),
+    ("+task.selected_by=loss", "task.goal=max: the goal of loss is min"),
+    ("task=de-en task.selected_by=bleu", "task.selected_by=bleu: the validation of translation yields"),
+    ("task=de-en task.selected_by=null", "task.selected_by=null (so bleu): the validation of translation"),
+    ("task.kind=clasification", "task.kind=clasification: choose from classification, translation"),
+    ("task.kind=parsing task.metric=uas", "task.kind=parsing: data.reader=text is for classificat"),
+    ("model.name=vgg2", "model.name=vgg2: choose from mnist_cnn, vgg, vision_transformer, deep_"),
+    ("data.reader=images2", "data.reader=images2: choose from images, colour_images, gaussian"),
 ]
 
 

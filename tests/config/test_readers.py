@@ -42,6 +42,8 @@ UNREAD = [
     ("task=rt model.post_layers=1", "read by model.norm_position=mix"),
     ("task=ptb data.fold=2", "read by data.source=ptb-sample"),
     ("task=enwik8-lstm ++segments.train.memory=999", "a recurrent one carries its state on"),
+    ("task=enwik8-lstm +segments.valid.clamp=5", "a recurrent one carries its state on"),
+    ("task=enwik8-lstm +segments.test.same_length=true", "a recurrent one carries its state on"),
     ("task=rt ++decoding={beam:4,length_penalty:1,max_ratio:1,max_extra:9,batch_tokens:99}", "translation"),
     ("task=mnist ++segments={train:{length:8},valid:{length:8},test:{length:8}}", "read by language models"),
 ]

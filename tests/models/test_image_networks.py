@@ -107,13 +107,3 @@ def test_a_vision_transformers_norms_sit_where_torchvision_has_its_own() -> None
     assert {n for n, m in model.named_modules() if isinstance(m, nn.LayerNorm)} == {*sites.kept}
     firsts = [f"vit.encoder.layers.encoder_layer_{index}.ln_1" for index in (0, 1)]
     assert transformer("adanorm", ["*.ln_1"])[1].swapped == firsts
-
-
-def test_a_vision_transformers_sizes_that_do_not_fit_are_an_error() -> None:
-    for overrides, said in (
-        (["model.image_size=32", "model.patch_size=8"], r"image_size=32: the images are of 28 x 28 pixels"),
-        (["model.patch_size=5"], r"patch_size 5: must divide image_size \(28\)"),
-        (["model.heads=3"], r"dim 64: must be a multiple of heads \(3\)"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            compose_experiment(["task=mnist-vit", *overrides])

@@ -219,21 +219,6 @@ def test_mix_is_post_in_a_quarter_of_the_layers_unless_told() -> None:
         assert [place.ffn.after for place in stack] == [True] * expected + [False] * (layers - expected)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["task=de-en", "model.norm_position=hybrid"], "choose pre, post, mix, deepnorm"),
-        (["task=rt", "model.norm_position=mix", "model.layers=1"], "1 post layers of 1 leave none"),
-        (["task=enwik8", "model.norm_position=mix", "model.post_layers=12"], "12 post layers of 12"),
-        (["task=rt", "model.post_layers=1"], "read by model.norm_position=mix"),
-        (["task=de-en", "model.qk_norm=head"], "not offered here, as fairseq's attention shows no"),
-    ],
-)  # fmt: skip
-def test_a_position_that_a_model_lacks_is_refused_before_any_work(overrides: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        compose_experiment(overrides)
-
-
 @pytest.mark.needs("fairseq")
 @pytest.mark.parametrize("position", ["mix", "deepnorm"])
 def test_fairseqs_layers_sum_as_their_position_says(position: str) -> None:

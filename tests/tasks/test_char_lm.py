@@ -127,28 +127,6 @@ def test_training_carries_the_memory_on_as_long_as_it_is_set_and_starts_an_epoch
     assert task.loss(model, first, carried).total.item() == task.loss(model, first).total.item()
 
 
-@pytest.mark.parametrize("setting", ["train.memory=30", "valid.clamp=5", "test.same_length=true"])
-def test_what_only_attention_has_a_use_for_is_refused_in_a_recurrent_task(setting: str) -> None:
-    key = setting.partition("=")[0]
-    with pytest.raises(ValueError, match=rf"^segments.{key}=.*a recurrent one carries its state on"):
-        built(f"+segments.{setting}", cell="-lstm")
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (("segments.valid.memory=null",), "segments.valid.memory: must be set"),
-        (("data.fractions=[0.9,0.1,0.0]",), "three parts above 0 that add up to 1"),
-        (("segments.train.memory=8",), "memory 8: must be no shorter than length 16"),
-        (("training.max_updates=null", "training.max_epochs=1"), "schedule cosine falls to zero at max_upd"),
-        (("data.path=nowhere.txt",), "data.path=nowhere.txt: no such file"),
-    ],
-)
-def test_what_cannot_be_is_named(overrides: tuple[str, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message.replace("[", r"\[")):
-        tasks.build(compose_experiment(["task=enwik8", "scale=smoke", *overrides]))
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -83,12 +83,3 @@ def test_the_initialization_keeps_the_variance_through_25_layers() -> None:
         spreads[init] = model(task.splits["test"].inputs).std().item()
     assert 0.1 < spreads["xavier"] < 10
     assert spreads["default"] < 1e-3
-
-
-def test_a_source_that_is_not_drawn_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"data\.source='mnist': input should be 'gaussian'"):
-        compose_experiment(["task=gaussian", "data.source=mnist"])
-    with pytest.raises(ValueError, match=r"model\.name=deep_linear reads gaussian, not images"):
-        compose_experiment(
-            ["task=mnist", "~model", "+model={name: deep_linear, layers: 2, dim: 4, init: xavier}"]
-        )

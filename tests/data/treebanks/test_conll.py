@@ -175,7 +175,6 @@ def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the
         (["data.source=wsj"], "trees come from penn, ptb-sample or synthetic"),
         (["data.train={}/a"], "data.valid, data.test is not set"),
         (["data.vectors={}/v"], "no such file"),
-        (["model.name=mnist_cnn"], "model"),
     ],
 )
 def test_a_treebank_that_cannot_be_had_is_named(tmp_path: Path, overrides: list[str], message: str) -> None:
@@ -203,8 +202,6 @@ def test_the_sample_of_the_penn_treebank_is_split_by_file_number_or_into_five_fo
         assert sorted(fold["train"] + fold["valid"] + fold["test"]) == [*range(1, 200)]
         assert len(fold["valid"]) == 20
     assert folds[4]["valid"] == [*range(1, 21)], "behind the last file comes the first"
-    with pytest.raises(ValueError, match=r"data.fold=2: nothing reads it .* data.source=ptb-sample"):
-        compose_experiment(["task=ptb", "data.fold=2"])
 
 
 def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> None:
