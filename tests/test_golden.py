@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from adanorm import process
 from adanorm.config.paths import PROJECT, choices
-from adanorm.process import HELD, VARIABLE, set_up_libraries
+from adanorm.process import HELD, PRODUCTS, VARIABLE, set_up_libraries
 from tests.conftest import Command
 from tests.golden import ROUNDING, golden, losses
 
@@ -36,10 +37,34 @@ def test_this_machines_own_arithmetic_gives_them_within_rounding(task: str) -> N
         assert found[norm] == pytest.approx(expected, rel=ROUNDING), norm
 
 
-def test_another_arithmetic_than_portable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "exact")
-    with pytest.raises(ValueError, match=f"{VARIABLE}=exact: must be portable, or not set"):
+@pytest.mark.parametrize(
+    ("name", "value", "must_be"), [(VARIABLE, "exact", "portable"), (PRODUCTS, "blas", "onednn or mkl")]
+)
+def test_another_arithmetic_or_library_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, must_be: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=f"{name}={value}: must be {must_be}, or not set"):
         set_up_libraries()
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "library"),
+    [
+        ("AuthenticAMD", 25, "mkl"), ("AuthenticAMD", 26, "onednn"), ("GenuineIntel", 6, "mkl"),
+        ("GenuineIntel", 26, "mkl"), (None, 26, "onednn"),
+    ],
+)  # fmt: skip
+def test_the_processor_chooses_the_library_of_products(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vendor: str | None, family: int, library: str
+) -> None:
+    monkeypatch.setattr(process, "CPUINFO", tmp_path / "cpuinfo")
+    named = f"vendor_id\t: {vendor}\n" if vendor else ""
+    process.CPUINFO.write_text(f"processor\t: 0\n{named}cpu family\t: {family}\nmodel\t\t: 17\n")
+    monkeypatch.delenv(PRODUCTS, raising=False)
+    process.processor_fact.cache_clear()
+    assert process.products() == library
+    process.processor_fact.cache_clear()
 
 
 def test_a_run_held_to_portable_arithmetic_computes_by_it_and_says_so(

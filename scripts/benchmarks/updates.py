@@ -6,7 +6,7 @@
 whose numbers were PyTorch's own. A process of each checkout makes updates by its own code when it is told to;
 the two take turns, on the same batches, with one thread each. A ratio is processor time here : there, so
 below 1 this checkout is faster. `seconds` is the length of a turn, `evaluations` the rounds of validation
-passes (0: none), `scale` one for all tasks; `arithmetic=portable` holds this side to it.
+passes (0: none), `scale` one for all tasks; `arithmetic=portable`, `mkl` or `onednn` holds this side to it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from adanorm.cli.command import whole_number
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.data.fetch import mirrors_of
-from adanorm.process import HELD
+from adanorm.process import HELD, PRODUCTS, products
 from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.
 SCALES = {"rt": "paper", "sst5": "paper", "mnist": "paper", "ptb": "mini", "enwik8": "mini", "de-en": "mini"}
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+ARITHMETICS = {"": {}, "portable": HELD, "mkl": {PRODUCTS: "mkl"}, "onednn": {PRODUCTS: "onednn"}}
 ENVIRONMENT |= dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), "1000000000")
 NUMERICS_1 = "0c61c8c"  # the last commit whose dropout, products and optimizer were PyTorch's own
 WARM_UP = 5  # updates of each side that are not counted; they also say how many make a turn
@@ -143,14 +144,15 @@ def measure(options: Options) -> Iterator[Row]:
     tasks = keys["tasks"].split(",")
     if unknown := [task for task in tasks if task not in SCALES]:
         raise ValueError(f"tasks={unknown[0]}: choose from {', '.join(SCALES)}")
-    if keys["arithmetic"] not in ("", "portable"):
-        raise ValueError(f"arithmetic={keys['arithmetic']}: must be portable, or nothing")
+    if keys["arithmetic"] not in ARITHMETICS:
+        raise ValueError(f"arithmetic={keys['arithmetic']}: must be portable, mkl, onednn, or nothing")
     checkouts = {"here": PROJECT, "there": checkout_of(keys["baseline"])}
     for task in tasks:
         about = {"task": task, "norm": keys["norm"], "scale": keys["scale"] or SCALES[task]}
         settings = [*(f"{key}={value}" for key, value in about.items()), "device=cpu", "threads=1"]
         for row in _compared(checkouts, [*settings, f"data.cache={PROJECT / 'data'}"], options):
-            yield {**about, "baseline": keys["baseline"], **row}
+            held = ARITHMETICS[keys["arithmetic"]].get(PRODUCTS, products())
+            yield {**about, "products": held, "baseline": keys["baseline"], **row}
 
 
 def _mirror() -> dict[str, str]:
@@ -172,7 +174,7 @@ def checkout_of(baseline: str) -> Path:
 
 
 def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
-    held = {"here": HELD if options.keys["arithmetic"] else {}, "there": {}}
+    held: dict[str, dict[str, str]] = {"here": ARITHMETICS[options.keys["arithmetic"]], "there": {}}
     with ExitStack() as stack:
         runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         children = {

@@ -10,9 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.models.fast_layers import WORTHWHILE, Dropout, Linear, linear, replace_layers, sum_rows, usable
+from adanorm.process import PRODUCTS
 
 # The first is too small for oneDNN; the others have fewer, as many and more outputs than inputs.
 SHAPES = [((3, 5), 4), ((1100, 40), 24), ((20, 70, 32), 32), ((2, 3, 200, 20), 50)]
+
+
+@pytest.fixture(autouse=True)
+def _products_by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PRODUCTS, "onednn")
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:

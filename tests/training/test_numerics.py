@@ -11,7 +11,7 @@ from torch import nn
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import TrainingConfig
 from adanorm.models.fast_layers import Dropout, Linear
-from adanorm.records.environment import numerics_version
+from adanorm.process import PRODUCTS
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
 from adanorm.training.optimizer import make_optimizer
@@ -84,8 +84,12 @@ def last_loss(experiment: Experiment, *, reference: bool) -> float:
 SETTINGS = "norm=adanorm", "model.dim=64", "model.ffn_dim=256", "data.batch_tokens=128"
 
 
-def test_losses_are_distributed_as_pytorchs_own_operations_give_them(smoke: Smoke) -> None:
+@pytest.mark.parametrize("library", ["onednn", "mkl"])
+def test_losses_are_distributed_as_pytorchs_own_operations_give_them(
+    smoke: Smoke, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
     """Other masks of dropout and another rounding, the same chances: twenty seeds of each, none in both."""
+    monkeypatch.setenv(PRODUCTS, library)
     experiment = smoke("model.dropout=0.3", *SETTINGS)
     ours, theirs = (
         [last_loss(experiment.model_copy(update={"seed": first + i}), reference=first > 1) for i in range(20)]
@@ -102,9 +106,14 @@ def test_without_dropout_only_rounding_is_left(smoke: Smoke) -> None:
     assert ours != theirs
 
 
-def test_the_record_names_the_version_of_the_numerics_and_the_digest_does_not(smoke: Smoke) -> None:
-    for norm, version in (("adanorm", 2), ("rmsnorm", 3), ("powernorm", 4)):
+@pytest.mark.parametrize(("library", "versions"), [("onednn", (2, 3, 4)), ("mkl", (5, 5, 5))])
+def test_the_record_names_the_version_of_the_numerics_and_the_digest_does_not(
+    smoke: Smoke, monkeypatch: pytest.MonkeyPatch, library: str, versions: tuple[int, ...]
+) -> None:
+    monkeypatch.setenv(PRODUCTS, library)
+    for norm, version in zip(("adanorm", "rmsnorm", "powernorm"), versions, strict=True):
         experiment = smoke(f"norm={norm}")
         described = describe_environment(experiment, prepare(experiment), processes=1)
-        assert described["numerics_version"] == numerics_version(norm) == version
+        assert described["numerics_version"] == version
+        assert described["arithmetic"]["products"].lower().startswith(library)
         assert "numerics_version" not in str(experiment.identity())

@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from adanorm.norms.backends import MISSING, is_plain
+from adanorm.process import products
 
 
 def usable(x: Tensor) -> bool:
@@ -28,16 +29,15 @@ def compiled(x: Tensor) -> bool:
     return MISSING["cpu"] is None and usable(x)
 
 
-# PyTorch has a copy of oneDNN, but multiplies float32 by MKL, which uses AVX-512 on Intel's processors alone:
-# on an AMD EPYC of the Zen 5 kind 85 GFLOP/s on one core, where oneDNN makes 170. On Zen 4 an update takes
-# 0.97 to 1.08 of its time with MKL, on an Intel Xeon 1.03 to 1.10.
+# PyTorch has a copy of oneDNN, but multiplies float32 by MKL: on one core of an AMD EPYC of the Zen 5 kind it
+# makes 85 GFLOP/s, oneDNN 170. `products` says where oneDNN is worth it.
 WORTHWHILE = 2**20  # multiplications: of fewer, oneDNN's call takes longer than MKL's product
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x W^T + b, (..., N), of x (..., K), W (N, K) and b (N,)."""
     is_worthwhile = x.numel() * len(weight) >= WORTHWHILE
-    if not (is_worthwhile and usable(x) and _has_onednn()):
+    if not (is_worthwhile and usable(x) and _is_onednns()):
         return F.linear(x, weight, bias)
     y: Tensor = _Linear.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
     return y.view(*x.shape[:-1], len(weight))
@@ -79,9 +79,9 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return y
 
 
-def _has_onednn() -> bool:
+def _is_onednns() -> bool:
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return available and bool(torch.backends.mkldnn.enabled)
+    return available and bool(torch.backends.mkldnn.enabled) and products() == "onednn"
 
 
 WHOLE = 2**32  # what a threshold is a share of

@@ -79,7 +79,7 @@ def describe_environment(experiment: Experiment, prepared: Prepared, *, processe
         processes=processes,
         threads=experiment.threads,
         norm_backend=prepared.norm_backend,
-        numerics_version=numerics_version(experiment.norm.name),
+        numerics_version=numerics_version(experiment.norm.name, prepared.device),
     )
 
 
