@@ -75,6 +75,7 @@ EQUAL = [
     ("task=ptb", "model.norm_position=pre"),
     ("task=rt norm=layernorm", "norm.params.eps=null", "norm.backend=eager"),
     ("norm=adanorm norm.params.k=0.2", "norm.path=null"),
+    ("norm=rmsnorm", "device=cpu", "threads=2", "norm.backend=eager", "data.mirror=x", "logger=wandb"),
 ]
 
 

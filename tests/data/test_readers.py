@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS, ColorImagesConfig, ImagesConfig, ParallelConfig, TextConfig
 from adanorm.data import catalogue
 from adanorm.data.catalogue import File, Source
@@ -167,17 +166,6 @@ def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, coun
     assert len(load_sentences(data)["train"]) == count
     with pytest.raises(ValueError, match=r"data\.min_count=9: no word of the training data is so frequent"):
         load_sentences(data.model_copy(update={"min_count": 9}))
-
-
-def test_own_files_identify_a_run_by_content_not_by_place(tmp_path: Path) -> None:
-    places = [tmp_path / name for name in "ab"]
-    for place in places:
-        place.mkdir()
-    first, moved = (compose_experiment(["task=rt", *write_corpus(place)]) for place in places)
-    assert first.digest() == moved.digest() != compose_experiment(["task=rt"]).digest()
-    changed = compose_experiment(["task=rt", *write_corpus(tmp_path / "b", test="neg\tbad\n")])
-    assert changed.digest() != first.digest()
-    assert str(tmp_path) not in str(first.identity())
 
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]

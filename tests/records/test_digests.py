@@ -9,7 +9,6 @@ import pytest
 from pydantic import ValidationError
 
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
-from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.files import digest_of
@@ -75,12 +74,3 @@ def test_the_digest_of_every_recorded_analysis_is_in_its_folders_name() -> None:
         record = AnalysisRecord(load_analysis(name, given), run)
         assert record.identity() == identity, folder
         assert record.folder() == folder
-
-
-def test_a_changed_setting_is_another_run_and_a_place_is_not(tmp_path: Path) -> None:
-    base = compose_experiment(["task=rt", "norm=rmsnorm", f"runs={tmp_path}"])
-    others = ("training.lr=0.002", "seed=2", "norm.params.eps=1e-3", "norm.placement=final")
-    same = ("device=cpu", "threads=2", "norm.backend=eager", "data.mirror=elsewhere", "logger=wandb")
-    for override in (*others, "precision=bf16", "precision=tf32", *same, "training.lr=1e-3"):
-        digest = compose_experiment(["task=rt", "norm=rmsnorm", override]).digest()
-        assert (digest == base.digest()) == (override in (*same, "training.lr=1e-3")), override
