@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adanorm.analyses.cell import averages
@@ -14,37 +14,31 @@ from adanorm.records.result import AnalysisResult
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
 
-Make = Callable[[AnalysisRecord], None]
 
-
-def along_training(observe: Observe) -> Make:
-    """Return what trains a record's run from where it is and writes what `observe` sees.
+def along_training(observe: Observe, record: AnalysisRecord) -> None:
+    """Train a record's run from where it is, and write what `observe` sees.
 
     `observe(step, **options)` makes the update of a Step and returns its values.
     """
-
-    def make(record: AnalysisRecord) -> None:
-        prepared = prepare(record.experiment)
-        environment = describe_environment(record.experiment, prepared, processes=1)
-        folder = RunFolder(record.folder(), rows="rows.jsonl")
-        with folder.recording(record.identity(), environment, record.experiment.norm.code) as recording:
-            if recording.is_complete:
-                return
-            trainer = start_trainer(record.experiment, prepared)
-            trainer.resume(folder.checkpoint)
-            folder.write_rows(trainer.state.rows)
-            saved = time.monotonic()
-            for row in updates(record.analysis, trainer, prepared.sites.swapped, observe):
-                if row is not None:
-                    trainer.state.rows.append(row)
-                    folder.add_row(row)
-                if time.monotonic() - saved > trainer.context.checkpoint_seconds:
-                    trainer.save(folder.checkpoint)
-                    saved = time.monotonic()
-            rows = reader.record(folder.path).rows("rows.jsonl")
-            recording.result = _result(record, trainer, prepared.sites.swapped, rows)
-
-    return make
+    prepared = prepare(record.experiment)
+    environment = describe_environment(record.experiment, prepared, processes=1)
+    folder = RunFolder(record.folder(), rows="rows.jsonl")
+    with folder.recording(record.identity(), environment, record.experiment.norm.code) as recording:
+        if recording.is_complete:
+            return
+        trainer = start_trainer(record.experiment, prepared)
+        trainer.resume(folder.checkpoint)
+        folder.write_rows(trainer.state.rows)
+        saved = time.monotonic()
+        for row in updates(record.analysis, trainer, prepared.sites.swapped, observe):
+            if row is not None:
+                trainer.state.rows.append(row)
+                folder.add_row(row)
+            if time.monotonic() - saved > trainer.context.checkpoint_seconds:
+                trainer.save(folder.checkpoint)
+                saved = time.monotonic()
+        rows = reader.record(folder.path).rows("rows.jsonl")
+        recording.result = _result(record, trainer, prepared.sites.swapped, rows)
 
 
 def updates(

@@ -1,7 +1,7 @@
 """Hooks on the norms of a model for the length of an update: what goes in and out, and its gradients."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,12 +50,11 @@ def record_norm_calls(sites: Mapping[str, nn.Module], seen: OnCall, *, gradients
     With `gradients` when its gradients are known, in the backward pass, else when z is. dx is what
     comes through the norm alone: a residual's gradient of the same x is none of it.
     """
-    hooks = [hook for site, norm in sites.items() for hook in _hooks(site, norm, seen, gradients=gradients)]
-    try:
+    with ExitStack() as hooks:
+        for site, norm in sites.items():
+            for hook in _hooks(site, norm, seen, gradients=gradients):
+                hooks.enter_context(hook)
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _hooks(site: str, norm: nn.Module, seen: OnCall, *, gradients: bool) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ from adanorm.training.state import rng_state, set_rng_state
 
 Values = dict[str, dict[str, float]]  # place (such as a norm's site) -> quantity -> number
 Observe = Callable[..., Values]  # of a Step, and of the analysis' options by name
+Tensors = dict[str, Tensor]  # by a parameter's name
 
 
 class Step:
@@ -36,17 +37,49 @@ class Step:
         self.done = self.trainer.update(self.micro_batches)
         return self.done
 
-    def backward(self) -> Loss:
-        """Return the sum of these batches' losses at the weights as they are; its gradient is left in `grad`.
+    def update_and_gradient(self) -> tuple[Tensors, Tensors]:
+        """Make the update; return the weights before it, and there the gradient of the mean loss.
+
+        It is not clipped, and of the parameters that it reaches. Where the update clips it, it costs a pass.
+        """
+        weights = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
+        if self.trainer.settings.clip_norm is None:
+            self.update()
+            return weights, self._gradients()
+        with self.preserved_state():
+            _, gradient = self.loss_and_gradient()
+        self.update()
+        return weights, gradient
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """Give parameters these values; within `preserved_state`."""
+        _put_back(dict(self.model.named_parameters()), values)
+
+    def loss_and_gradient(self, *, of: Collection[str] | None = None) -> tuple[float, Tensors]:
+        """Return these batches' mean loss at the weights as they are, and its gradient; in `preserved_state`.
 
         Dropout, memory and running statistics are those that `update` starts from: the loss is a
-        function of the weights alone. To be called within `preserved_state`.
+        function of the weights alone. With `of` the gradient is of these parameters alone: layers before them
+        need no backward pass.
         """
         set_rng_state(self._random)
         self.trainer.carried = self._carried
         _put_back(dict(self.model.named_buffers()), self._buffers)
         self.model.zero_grad()
-        return self.trainer.backward(self.micro_batches)
+        parameters = dict(self.model.named_parameters())
+        left_out = [p for name, p in parameters.items() if p.requires_grad and name not in (of or parameters)]
+        try:
+            for parameter in left_out:
+                parameter.requires_grad_(False)
+            loss = self.trainer.backward(self.micro_batches)
+        finally:
+            for parameter in left_out:
+                parameter.requires_grad_(True)
+        gradients = {name: gradient / loss.units for name, gradient in self._gradients().items()}
+        return loss.total.item() / loss.units, gradients
+
+    def _gradients(self) -> Tensors:
+        return {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
 
     @contextmanager
     def preserved_state(self) -> Iterator[None]:
@@ -72,53 +105,6 @@ def _put_back(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, value in values.items():
             tensors[name].copy_(value)
-
-
-Tensors = dict[str, Tensor]  # by a parameter's name
-
-
-def update_and_gradient(step: Step) -> tuple[Tensors, Tensors]:
-    """Make the update of a step; return the weights before it, and there the gradient of the mean loss.
-
-    It is not clipped, and of the parameters that it reaches. Where the update clips it, it costs a pass.
-    """
-    weights = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
-    if step.trainer.settings.clip_norm is None:
-        step.update()
-        return weights, _gradients(step)
-    with step.preserved_state():
-        _, gradient = loss_and_gradient(step)
-    step.update()
-    return weights, gradient
-
-
-def set_parameters(step: Step, values: Mapping[str, Tensor], *, names: Collection[str] | None = None) -> None:
-    """Give parameters, all of `values` or those of `names`, these values; within `preserved_state`."""
-    with torch.no_grad():
-        for name in values if names is None else names:
-            step.model.get_parameter(name).copy_(values[name])
-
-
-def loss_and_gradient(step: Step, *, of: Collection[str] | None = None) -> tuple[float, Tensors]:
-    """Return the batch's mean loss at the weights as they are, and its gradient; within `preserved_state`.
-
-    With `of` the gradient is of these parameters alone: layers before them need no backward pass.
-    """
-    chosen = dict(step.model.named_parameters()) if of is None else of
-    left_out = [p for name, p in step.model.named_parameters() if p.requires_grad and name not in chosen]
-    try:
-        for parameter in left_out:
-            parameter.requires_grad_(False)
-        loss = step.backward()
-    finally:
-        for parameter in left_out:
-            parameter.requires_grad_(True)
-    gradients = {name: gradient / loss.units for name, gradient in _gradients(step).items()}
-    return loss.total.item() / loss.units, gradients
-
-
-def _gradients(step: Step) -> Tensors:
-    return {name: p.grad for name, p in step.model.named_parameters() if p.grad is not None}
 
 
 def l2_norm(tensors: Mapping[str, Tensor]) -> float:

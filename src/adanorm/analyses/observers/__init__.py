@@ -1,6 +1,9 @@
 """What the analyses observe, one file each; torch is needed here and not where records are shown."""
 
-from adanorm.analyses.along_training import Make, along_training
+from collections.abc import Callable
+from functools import partial
+
+from adanorm.analyses.along_training import along_training
 from adanorm.analyses.observers import (
     activations,
     covariate_shift,
@@ -11,6 +14,7 @@ from adanorm.analyses.observers import (
     noisy_batchnorm,
     time_steps,
 )
+from adanorm.analyses.spec import AnalysisRecord
 from adanorm.analyses.step import Observe
 
 # Analyses of runs, seen as they train.
@@ -25,7 +29,7 @@ OBSERVERS: dict[str, Observe] = {
 }
 
 # What makes the record of each analysis of conf/analysis.
-ANALYSES: dict[str, Make] = {
-    **{name: along_training(observe) for name, observe in OBSERVERS.items()},
+ANALYSES: dict[str, Callable[[AnalysisRecord], None]] = {
+    **{name: partial(along_training, observe) for name, observe in OBSERVERS.items()},
     "invariance": invariance.make,
 }

@@ -6,21 +6,12 @@ the layers before i already updated, layer i and those after it not yet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor, nn
 
-from adanorm.analyses.step import (
-    Step,
-    Values,
-    difference,
-    l2_norm,
-    loss_and_gradient,
-    set_parameters,
-    update_and_gradient,
-)
+from adanorm.analyses.step import Step, Values, difference, l2_norm
 
 
 def observe(step: Step) -> Values:
@@ -32,18 +23,18 @@ def observe(step: Step) -> Values:
     backward pass which is behind it; the first costs none and is left out, as nothing before it can shift.
     """
     with calls(step.model) as called:
-        before, gradient = update_and_gradient(step)
+        before, gradient = step.update_and_gradient()
     after = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
     found: Values = {}
     with step.preserved_state():
-        set_parameters(step, before)
+        step.set_parameters(before)
         shifted = False
         for layer, names in layers(step.model, called).items():
             reached = [name for name in names if name in gradient]
             if shifted and reached and layer not in step.sites:
-                _, then = loss_and_gradient(step, of=reached)
+                _, then = step.loss_and_gradient(of=reached)
                 found[layer] = compared({name: gradient[name] for name in reached}, then)
-            set_parameters(step, after, names=names)
+            step.set_parameters({name: after[name] for name in names})
             shifted = shifted or any(not torch.equal(before[name], after[name]) for name in names)
     return found
 
@@ -63,16 +54,11 @@ def compared(gradient: Mapping[str, Tensor], then: Mapping[str, Tensor]) -> dict
 def calls(model: nn.Module) -> Iterator[Iterable[str]]:
     """Collect the names of the modules that a block calls, in the order of their first calls."""
     called: dict[str, None] = {}
-
-    def hook(name: str) -> Any:
-        return lambda *_: called.setdefault(name)
-
-    hooks = [module.register_forward_pre_hook(hook(name)) for name, module in model.named_modules()]
-    try:
+    with ExitStack() as hooks:
+        for name, module in model.named_modules():
+            hook = module.register_forward_pre_hook(lambda *_, name=name: called.setdefault(name))
+            hooks.enter_context(hook)
         yield called
-    finally:
-        for each in hooks:
-            each.remove()
 
 
 def layers(model: nn.Module, called: Iterable[str]) -> dict[str, list[str]]:

@@ -7,15 +7,7 @@ the learning rate of the update.
 
 import torch
 
-from adanorm.analyses.step import (
-    Step,
-    Values,
-    difference,
-    l2_norm,
-    loss_and_gradient,
-    set_parameters,
-    update_and_gradient,
-)
+from adanorm.analyses.step import Step, Values, difference, l2_norm
 
 
 def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Values:
@@ -26,15 +18,15 @@ def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Valu
     |grad l(x - eta g) - g| / |eta g|, the effective beta; `magnitude`: |g|, below which no Lipschitz
     constant of the loss lies. A probe costs a forward and a backward pass.
     """
-    x, g = update_and_gradient(step)
+    x, g = step.update_and_gradient()
     rate = step.trainer.optimizer.param_groups[0]["lr"]
     losses, changes, smoothness = [], [], []
     steepness = l2_norm(g)
     with step.preserved_state():
-        set_parameters(step, x)
+        step.set_parameters(x)
         for multiple in torch.linspace(smallest, largest, probes, dtype=torch.float64).tolist():
-            set_parameters(step, {name: x[name] - multiple * rate * g[name] for name in g})
-            loss, there = loss_and_gradient(step)
+            step.set_parameters({name: x[name] - multiple * rate * g[name] for name in g})
+            loss, there = step.loss_and_gradient()
             losses.append(loss)
             changes.append(l2_norm(difference(there, g)))
             smoothness.append(changes[-1] / (multiple * rate * steepness) if steepness else float("nan"))

@@ -19,7 +19,12 @@ def observe(step: Step) -> Values:
     over H, averaged over the rows that a gradient reaches, of the update's mean loss l in nats;
     `passed`: leaves / enters. Raises ValueError where a gradient reaches fewer than two norms.
     """
-    units, found = row_means(step, _variances)
+
+    def variances(call: Call) -> dict[str, Tensor]:
+        _, _, dx, dz = call.rows()
+        return {"before": row_moments(dx)[1], "after": row_moments(dz)[1]}
+
+    units, found = row_means(step, variances)
     sites = [site for site in step.sites if site in found]
     if len(sites) < 2:
         raise ValueError(
@@ -30,9 +35,3 @@ def observe(step: Step) -> Values:
     leaves, enters = math.sqrt(first["before"]) / units, math.sqrt(last["after"]) / units
     passed = leaves / enters if enters else math.nan
     return {f"{sites[0]} to {sites[-1]}": {"passed": passed, "enters": enters, "leaves": leaves}}
-
-
-def _variances(call: Call) -> dict[str, Tensor]:
-    """Return the variance over H (N,) of dl/dx and of dl/dz."""
-    _, _, dx, dz = call.rows()
-    return {"before": row_moments(dx)[1], "after": row_moments(dz)[1]}
