@@ -11,7 +11,7 @@ from adanorm.reporting.figures.scores import over_setting
 from adanorm.reporting.tables.formats import table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
-from adanorm.studies.study import Study, StudyRow, load_study
+from adanorm.studies.study import load_study
 from tests.reporting.figures.test_figures import xs, ys
 from tests.reporting.records import record, score
 
@@ -56,8 +56,3 @@ def test_an_undefined_cell_says_so_and_has_no_runs_and_scores_are_drawn_over_the
     assert "BatchNorm: one example has no variance over the batch." in drawing.caption
     (legend,) = drawing.figure.legends
     assert "every run diverges or fails" in [text.get_text() for text in legend.get_texts()]
-
-
-def test_a_row_without_its_value_is_refused() -> None:
-    with pytest.raises(ValueError, match="lacks `at`, its batch size"):
-        Study.model_validate({**STUDY.model_dump(), "rows": {"a": StudyRow(norm="none").model_dump()}})

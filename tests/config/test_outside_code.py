@@ -50,17 +50,6 @@ def test_a_norm_whose_code_is_edited_makes_another_run(folder: Path) -> None:
     assert not {"own", "own.norms", "own.kernels"} & {*sys.modules}, "nothing was run"
 
 
-def test_a_norm_found_by_its_entry_point_is_known_by_its_code_too(folder: Path) -> None:
-    info = folder / "own-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[adanorm.norms]\nmine = own.norms:Own\n")
-    write(folder, own__init="", own__norms=CLASS)
-    first = digest("mine")
-    write(folder, own__norms=CLASS.replace("1", "2"))
-    assert digest("mine") != first
-
-
 def test_every_spelling_of_an_import_is_followed_within_the_package(folder: Path) -> None:
     imports = "import a.one\nfrom a import two\nfrom .three import x\nfrom . import four\nimport json, b\n"
     names = ("one", "two", "three", "four", "five", "seven")

@@ -43,25 +43,6 @@ def test_quotes_and_null_stay_what_they_are_and_in_a_sweep_a_comma_stands_betwee
     assert prepare_overrides(["-m", "data.train=a ü,b"]) == ["-m", "data.train='a ü','b'"]
 
 
-BY_PATH = ["norm=none", "task_norm=[]", "task_norm_scale=[]", "norm.path=my.norms:My"]
-
-
-@pytest.mark.parametrize(
-    ("given", "prepared"),
-    [
-        (["norm=my.norms:My"], BY_PATH),
-        (["norm.path=my.norms:My"], BY_PATH),
-        (["norm=none", "norm.path=my.norms:My"], BY_PATH),
-        (["norm.path=my.norms:My", "norm=layernorm"], BY_PATH),
-        (["norm=my.norms:My", "norm.params.k=1"], [*BY_PATH, "++norm.params.k=1"]),
-        (["norm.path=my.norms:My", "norm.params.k=1"], [*BY_PATH, "++norm.params.k=1"]),
-    ],
-)
-def test_a_norm_of_ones_own_takes_the_place_of_any_other(given: list[str], prepared: list[str]) -> None:
-    assert prepare_overrides(given) == prepared
-    assert prepare_overrides(prepared) == prepared
-
-
 @pytest.mark.parametrize("norm", ["layernorm", "adanorm", "rmsnorm", "groupnorm"])
 def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
     from adanorm.norms.registry import NORMS, parameters_of

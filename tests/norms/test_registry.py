@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import choices
 from adanorm.config.readers import NUMERICS
 from adanorm.norms import NORMS, Norm, NormChoice, norm_factory
@@ -67,16 +68,21 @@ def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
 
 @pytest.mark.usefixtures("outside_package")
 @pytest.mark.parametrize(
-    "overrides",
+    "line",
     [
-        ["norm=outside_norms:Doubled"],
-        ["norm.path=outside_norms:Doubled"],
-        ["norm=adanorm", "norm.path=outside_norms:Doubled"],  # whose k and C it does not have
+        "norm=outside_norms:Doubled",
+        "norm.path=outside_norms:Doubled",
+        "norm=none norm.path=outside_norms:Doubled",
+        "norm.path=outside_norms:Doubled norm=adanorm",  # whose k and C it does not have
+        "norm=outside_norms:Doubled norm.params.factor=2",
+        "norm.path=outside_norms:Doubled norm.params.factor=2",
     ],
 )
-def test_a_norm_is_found_by_its_path(overrides: list[str]) -> None:
-    norm = compose_experiment(overrides).norm
-    assert (norm.name, norm.params) == ("Doubled", {})
+def test_a_norm_is_found_by_its_path(line: str) -> None:
+    prepared = prepare_overrides(line.split())
+    assert prepare_overrides(prepared) == prepared
+    norm = compose_experiment(line.split()).norm
+    assert (norm.name, norm.params) == ("Doubled", {"factor": 2} if "factor" in line else {})
     make_norm = norm_factory(norm)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 2.0))
 

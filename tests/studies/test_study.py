@@ -111,6 +111,9 @@ def test_the_settings_of_a_column_are_of_its_runs_and_no_others_and_the_paper_ha
     assert table.verdict("layernorm", "mnist") == ""
 
 
+RULE = "rows: [adanorm, none]\nrule: {families: {all: [[adanorm, none]]}"
+
+
 @pytest.mark.parametrize("content", ["", "# nothing\n", "- a\n", "just words", "1"])
 def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "own.yaml").write_text(content)
@@ -157,6 +160,14 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
             "rows: {a: {norm: adanorm, at: 2}, b: {norm: adanorm, at: 2}}\nover: size",
             "rows 'a' and 'b': one norm at size 2: give each a panel",
         ),
+        ("rows: {a: {norm: adanorm}}\nover: data.batch_size", "lacks `at`, its data.batch_size"),
+        ("rows: {a: {norm: adanorm}, b: {norm: adanorm}}\nshows: curves", "two rows have one norm"),
+        (f"{RULE}, quantities: {{b: last_valid_loss}}}}", "quantities: no family 'b'"),
+        (
+            f"{RULE}, conclusions: [{{says: so, where: [none, adanorm], found: better}}]}}",
+            r"conclusion 'so': none compares \['none', 'adanorm'\]",
+        ),
+        ("rule: {families: {all: [[none, adanorm]]}}", "unknown row of the rule 'none': choose from adano"),
         ("rows: {a: {norm: adanorm, overrides: ['norm=ü']}}", "cannot be read; a value of other characters"),
     ],
 )

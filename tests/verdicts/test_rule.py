@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from statistics import fmean, variance
-from typing import Any
 
 import pytest
 from scipy.stats import ttest_rel
@@ -177,24 +176,3 @@ def test_folds_are_paired_by_their_means_with_a_variance_for_shared_training_dat
     record(of_a_fold.runs[0], status="diverged", valid=None, test=None)
     _, notes = rule_notes(Table(study, table.grid))
     assert "AdaNorm over LayerNorm: PTB not compared (AdaNorm diverged 1/2)" in notes
-
-
-REVERSED = {"says": "so", "where": ["layernorm", "adanorm"], "found": "better"}
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        ({"quantities": {"b": "last_valid_loss"}}, "quantities: no family 'b'"),
-        ({"conclusions": [REVERSED]}, r"conclusion 'so': none compares \['layernorm', 'adanorm'\]"),
-        ({"families": {"all": [["none", "layernorm"]]}}, "unknown row of the rule 'none': choose from adano"),
-    ],
-)
-def test_a_rule_names_families_and_rows_that_are_there(
-    tmp_path: Path, rule: dict[str, Any], message: str
-) -> None:
-    study = {"title": "t", "rows": ["adanorm", "layernorm"], "columns": ["rt"], "scale": "mini", "seeds": [1]}
-    families = {"families": {"all": [["adanorm", "layernorm"]]}}
-    (tmp_path / "mine.yaml").write_text(json.dumps({**study, "rule": {**families, **rule}}))
-    with pytest.raises(ValueError, match=message):
-        load_study(str(tmp_path / "mine.yaml"))

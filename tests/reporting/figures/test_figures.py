@@ -224,13 +224,6 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -
     assert evidence_accrual("evidence-a-small", ADANORM, evidence, "small") is None, "the paper's shows it"
 
 
-def test_curves_of_one_norm_are_not_told_apart(tmp_path: Path) -> None:
-    twice = "rows: {a: {norm: adanorm}, b: {norm: adanorm}}\ncolumns: [rt]\nshows: curves"
-    (tmp_path / "twice.yaml").write_text(f"title: Twice\n{twice}\nscale: mini\nseeds: [1]\n")
-    with pytest.raises(ValueError, match="column 'rt': two rows have one norm"):
-        load_study(str(tmp_path / "twice.yaml"))
-
-
 def test_norms_are_told_apart_by_colour_by_marker_and_by_dashes() -> None:
     look = norm_styles([*NORM_STYLES, "mine", "yours"])
     assert look["adanorm"] == NORM_STYLES["adanorm"]
