@@ -65,7 +65,8 @@ def test_what_a_stream_cannot_encode_does_not_end_a_command(encoding: str, text:
     assert taken.getvalue() == written
 
 
-PACKAGES = ("typing", "pathlib", "tqdm", "yaml", "numpy", "torch", "hydra", "pydantic", "pandas", "IPython")
+MODULES = ("typing", "pathlib", "tqdm", "yaml", "numpy", "pandas", "IPython", "ipywidgets", "joblib")
+PACKAGES = ("json", "torch", "hydra", "omegaconf", "pydantic")
 STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1]\n"
 
 
@@ -80,8 +81,10 @@ STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke
     ],
 )
 def test_a_file_of_the_current_folder_is_imported_by_no_command(line: str, tmp_path: Path) -> None:
-    for package in (*PACKAGES, "ipywidgets", "joblib"):
-        (tmp_path / f"{package}.py").write_text(f"open('EXECUTED', 'a').write('{package} ')\n")
+    for name in (*MODULES, *(f"{package}/__init__" for package in PACKAGES)):
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"open('EXECUTED', 'a').write('{name} ')\n")
     (tmp_path / "own.yaml").write_text(STUDY)
     start = [sys.executable, "-m", "adanorm", *line.split()]
     done = subprocess.run(start, cwd=tmp_path, capture_output=True, check=False)

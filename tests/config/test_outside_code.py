@@ -104,32 +104,38 @@ LATER = """class Own:
         self.scale = scale
 """
 BY_NAME = "import importlib\nscale = importlib.import_module('own.' + 'parts').scale"
-LAYOUTS = {  # the file that is edited, and the norm's module
-    "the module": ("own/norms.py", "class Own:\n    scale = 1\n"),
+LAYOUTS = {  # the file that is edited, and the text of the norm's module
+    "the module": ("own/norms.py", CLASS),
+    "the package": ("own/__init__.py", CLASS),
+    "a module in none": ("lone.py", CLASS),
     "a submodule": ("own/deep/parts.py", "from .deep.parts import scale\nclass Own:\n    scale = scale\n"),
     "imported later": ("own/parts.py", LATER),
     "a name made up": ("own/parts.py", f"{BY_NAME}\nclass Own:\n    scale = scale\n"),
 }
 
 
+MODULES = {"own/__init__.py": "own", "lone.py": "lone"}  # of the norm; else own.norms
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_runs_is_what_was_hashed(folder: Path, layout: str) -> None:
     """Neither bytecode of a source of the same size and second runs, nor what is edited after hashing."""
-    edited, module = LAYOUTS[layout]
+    edited, text = LAYOUTS[layout]
+    module = MODULES.get(edited, "own.norms")
     write(folder, own__init="", own__deep__init="", own__deep__parts="scale = 1\n", own__parts="scale = 1\n")
-    write(folder, own__norms=module)
+    write(folder, **{"own__init" if module == "own" else module.replace(".", "__"): text})
     path = folder / edited
     text = path.read_text()
     os.utime(path, (1, 1))
     py_compile.compile(str(path))
     path.write_text(text.replace("scale = 1", "scale = 2"))
     os.utime(path, (1, 1))
-    norm = compose_experiment(["task=rt", "scale=smoke", "norm=own.norms:Own"]).norm
+    norm = compose_experiment(["task=rt", "scale=smoke", f"norm={module}:Own"]).norm
     assert layout == "a name made up" or b"scale = 2" in norm.code[edited]
     if layout != "a name made up":
         path.write_text(text.replace("scale = 1", "scale = 3"))
     try:
         assert norm.outside().scale == 2
     finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "own"]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("own", "lone")]:
             del sys.modules[name]

@@ -1,11 +1,4 @@
-"""Settings that nothing reads, norms with stale bytecode, and folders whose files have packages' names."""
-
-import json
-import os
-import py_compile
-import subprocess
-import sys
-from pathlib import Path
+"""Settings that nothing reads."""
 
 import pytest
 
@@ -13,7 +6,6 @@ from adanorm.config.compose import compose_experiment, compose_values
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.config.readers import READERS
-from tests.faults.command import run
 
 OTHER = {  # a good value of a setting that has a reader, which no file has
     "training.label_smoothing": "0.03", "training.warmup_from": "1e-5", "training.betas": "[0.7,0.8]",
@@ -62,66 +54,3 @@ def composed(overrides: list[str]) -> Experiment | str:
         return compose_experiment(overrides)
     except ValueError as error:
         return str(error)
-
-
-NORM = """
-import importlib
-from torch import nn
-
-class Own(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        SCALE
-
-    def forward(self, x):
-        return x * self.scale
-"""
-SCALES = {  # by what is edited
-    **dict.fromkeys(["own/norms.py", "own/__init__.py", "lone.py"], "self.scale = 1.0"),
-    "own/deep/parts.py": "from own.deep.parts import scale; self.scale = scale",
-    "own/later.py": "from own.later import scale; self.scale = scale",
-    "own/named.py": "self.scale = importlib.import_module('own.' + 'named').scale",
-}
-MODULES = {"own/__init__.py": "own", "lone.py": "lone"}  # of the norm; else own.norms
-OTHERS = ("own/__init__.py", "own/deep/__init__.py", "own/deep/parts.py", "own/later.py", "own/named.py")
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("edited", SCALES)
-def test_a_norm_beside_stale_bytecode_has_the_score_of_its_source(edited: str, tmp_path: Path) -> None:
-    losses = {}
-    for folder, has_bytecode in ((tmp_path / "stale", True), (tmp_path / "fresh", False)):
-        for name in OTHERS:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text("scale = 1.0\n" if "init" not in name else "")
-        path = folder / (edited if edited in MODULES else "own/norms.py")
-        path.write_text(NORM.replace("SCALE", SCALES[edited]))
-        source = folder / edited
-        os.utime(source, (1, 1))
-        if has_bytecode:
-            py_compile.compile(str(source))
-        source.write_text(source.read_text().replace("1.0", "3.0"))
-        os.utime(source, (1, 1))
-        norm = f"norm={MODULES.get(edited, 'own.norms')}:Own"
-        ended = run(["run", "task=gaussian", norm, "scale=smoke", f"runs={folder / 'runs'}"], folder)
-        assert ended.code == 0, ended.stderr
-        (result,) = folder.rglob("result.json")
-        losses[has_bytecode] = json.loads(result.read_bytes())["test"]
-    assert losses[True] == losses[False]
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    "name", ["yaml", "tqdm", "numpy", "torch", "hydra", "omegaconf", "pydantic", "json", "typing"]
-)
-@pytest.mark.parametrize("is_package", [False, True])
-@pytest.mark.parametrize("command", ["list", "run", "status"])
-def test_nothing_of_a_current_folder_runs(command: str, name: str, is_package: bool, tmp_path: Path) -> None:
-    foreign = tmp_path / (f"{name}/__init__.py" if is_package else f"{name}.py")
-    foreign.parent.mkdir(exist_ok=True)
-    foreign.write_text("open('EXECUTED', 'w')\nraise SystemExit(3)\n")
-    given = {"list": (), "run": ("task=gaussian", "scale=smoke", "runs=runs"), "status": ("table4",)}[command]
-    line = [sys.executable, "-m", "adanorm", command, *given]  # a new process, which has imported nothing
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    assert not (tmp_path / "EXECUTED").exists()
