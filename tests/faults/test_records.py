@@ -1,12 +1,8 @@
-"""Records edited under true checksums, and code edited between a run's start and its resumption."""
+"""Records edited under true checksums."""
 
 import gzip
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +10,6 @@ from random import Random
 
 import pytest
 
-from adanorm.config.paths import PROJECT
 from adanorm.records import reader
 from adanorm.runs.duration import Durations
 from tests.reporting.records import said, seal
@@ -95,54 +90,3 @@ def test_no_hostile_record_is_counted_or_ends_in_a_traceback(
     with capsys.disabled():
         print(f"\n{cases} hostile records, {len(wrong)} wrong")
     assert not wrong
-
-
-EDITS = {
-    "adanorm/training/optimizer.py": "\nEDITED = 1\n",
-    "adanorm/norms/family.py": "\n# edited\n",
-    "adanorm/records/environment.py": "\n\ndef numerics_version(norm: str) -> int:\n    return 999\n",
-    "adanorm/new_module.py": "X = 1\n",
-}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("committed", [False, True])
-@pytest.mark.parametrize("name", EDITS)
-def test_code_that_was_edited_between_start_and_resumption_is_on_record(
-    name: str, committed: bool, tmp_path: Path
-) -> None:
-    for part in ("src", "conf"):
-        shutil.copytree(PROJECT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
-
-    (tmp_path / "results").mkdir()
-    for data in (PROJECT / "results").glob("*.*"):
-        shutil.copy(data, tmp_path / "results")
-
-    def git(*arguments: str) -> None:
-        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
-        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
-
-    def start(kill_at: int | None = None) -> int:
-        given = json.dumps({"interrupt_after": 60, "kill_at": kill_at})
-        settings = ["task=gaussian", "norm=adanorm", "scale=smoke", "checkpoint_minutes=1e-6", "runs=runs"]
-        path = os.pathsep.join([str(tmp_path / "src"), str(PROJECT)])
-        command = [sys.executable, "-m", "tests.faults.command", given, "run", *settings]
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.run(command, cwd=tmp_path, env=environment, check=False).returncode
-
-    (tmp_path / ".gitignore").write_text("runs\nwrites\n__pycache__\n")
-    git("init", "-q")
-    git("add", "-A")
-    git("commit", "-qm", "first")
-    assert start(kill_at=80) == -signal.SIGKILL
-    assert [*tmp_path.rglob("checkpoint.pt")], "killed between two updates"
-    with (tmp_path / "src" / name).open("a") as file:
-        file.write(EDITS[name])
-    if committed:
-        git("add", "-A")
-        git("commit", "-qm", "second")
-    assert start() == 0
-    (path,) = tmp_path.rglob("result.json")
-    first, second = json.loads(path.read_bytes())["computed_by"]
-    told = "commit" if committed else "changes"
-    assert first.get(told) != second.get(told)

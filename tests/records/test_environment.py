@@ -46,10 +46,14 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs
     assert not dirty()
     (tmp_path / "src" / "norm.py").write_text("eps = 1e-6\n")
     assert dirty()
+    edited = environment.origin(described())
     (tmp_path / "src" / "naïve new.py").write_text("new = True\n")
-    patch = environment.changes()
+    patch, more = environment.changes(), environment.origin(described())
     git("stash", "--include-untracked")
     assert not dirty()
+    committed = environment.origin(described())
+    assert committed["commit"] == edited["commit"] == environment.commit()
+    assert len({edited["changes"], more["changes"], committed.get("changes")}) == 3, "resumed, they are told"
     (tmp_path / "changes.patch").write_bytes(patch)
     git("apply", "changes.patch")
     assert (tmp_path / "src" / "norm.py").read_text() == "eps = 1e-6\n"
