@@ -11,7 +11,7 @@ from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.files import write_whole
-from adanorm.reporting.figures.style import Handle, NamedFigure, figure_style, legend_below, panels, svg
+from adanorm.reporting.figures.style import Handle, NamedFigure, figure_style, legend_below, panels, rendered
 from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.cell import Evidence, variance_of
@@ -132,7 +132,7 @@ def draw(costs: Path) -> None:
         panel.set(yscale="log", title=case, ylabel="time : torch's LayerNorm")
         panel.yaxis.set_major_formatter("{x:g}")
     legend_below(figure, handles)
-    write_whole(costs.with_suffix(".svg"), svg(NamedFigure("norms", message, figure)).encode())
+    write_whole(costs.with_suffix(".svg"), rendered(NamedFigure("norms", message, figure), "svg"))
 
 
 def _case(row: dict[str, str]) -> str:

@@ -191,7 +191,7 @@ def test_what_is_not_affordable_is_left_and_said(tmp_path: Path) -> None:
     said: list[str] = []
     records = partial(on_record, scales=dict.fromkeys(("rt", "mnist"), "smoke"), runs=str(tmp_path))
     limits: dict[str, Any] = {"most": 40, "at_once": 2, "affordable": lambda runs: False}
-    ended = until.run_until_decided(
+    failed, is_spent = until.run_until_decided(
         ADANORM, lambda runs: pytest.fail(str(runs)), records, **limits, say=said.append
     )
-    assert (ended.failed, ended.is_spent, said) == ([], True, [])
+    assert (failed, is_spent, said) == ([], True, [])

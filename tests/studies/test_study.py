@@ -6,7 +6,7 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import PROJECT, choices
 from adanorm.config.titles import title
-from adanorm.reporting.figures.catalogue import figure_names
+from adanorm.reporting.figures.catalogue import figures
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import plan_runs, study_grid
 from adanorm.studies.study import load_studies, load_study
@@ -53,7 +53,7 @@ def test_a_role_is_of_one_study_and_one_study_a_scale_gives_the_curves() -> None
     assert sum("readme" in study.roles for study in studies.values()) == 1
     scales = [study.scale for study in studies.values() if "curves" in study.roles]
     assert sorted(scales) == ["mini", "paper"]
-    assert {f"curves-rt-{scale}" for scale in scales} <= set(figure_names())
+    assert {f"curves-rt-{scale}" for scale in scales} <= figures().keys()
 
 
 def test_studies_come_in_the_order_that_they_say_and_then_by_name() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from adanorm.config.compose import UNTUNED, cached_experiment
+from adanorm.config.errors import check_known
 from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
@@ -92,21 +93,16 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
 
     Raises ValueError for an unknown analysis, a value it cannot take, an unknown task or norm.
     """
-    if name not in choices("analysis"):
-        hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
-        raise ValueError(f"unknown analysis {name!r}: choose from {', '.join(choices('analysis'))}{hint}")
+    hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
+    check_known("analysis", [name], choices("analysis"), hint)
     values = {"name": name, **read_yaml_file(CONF / "analysis" / f"{name}.yaml")}
     options = values.get("options", {})
     for key, text in (given or {}).items():
         (options if key in options else values)[key] = _typed(key, text, options.get(key))
     analysis = Analysis.checked(values, f"analysis {name}: ")
     norms = [norm for norm in analysis.norms if ":" not in norm]  # package.module:Class is looked for later
-    for kind, named, known in (
-        ("task", [*analysis.tasks, *analysis.task_overrides], choices("task")),
-        ("norm", norms, [*choices("norm"), *outside_norms()]),
-    ):
-        if unknown := [name for name in named if name not in known]:
-            raise ValueError(f"unknown {kind} {unknown[0]!r}: choose from {', '.join(known)}")
+    check_known("task", [*analysis.tasks, *analysis.task_overrides], choices("task"))
+    check_known("norm", norms, [*choices("norm"), *outside_norms()])
     return analysis
 
 

@@ -1,14 +1,15 @@
 """Write the figures from the records with their captions: as SVG, and as PNG and PDF on demand."""
 
 from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT
 from adanorm.records.folder import shown
 
 
 def _names() -> list[str]:
-    from adanorm.reporting.figures.catalogue import figure_names  # with it matplotlib, which takes a second
+    from adanorm.reporting.figures.catalogue import figures  # with it matplotlib, which takes a second
 
-    return figure_names()
+    return [*figures()]
 
 
 USAGE = Usage(
@@ -22,17 +23,15 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Write every figure that has records, or those named, and say which have none."""
-    from adanorm.reporting.figures.catalogue import draw_figure
+    from adanorm.reporting.figures.catalogue import figures
     from adanorm.reporting.figures.style import METADATA, write_figure
 
-    missing, known = [], _names()
+    missing = []
     formats = arguments.keys["formats"].split(",")
-    if unknown := [kind for kind in formats if kind not in METADATA]:
-        raise ValueError(f"unknown format {unknown[0]!r}: choose from {', '.join(METADATA)}")
-    if unknown := [name for name in arguments.names if name not in known]:
-        raise ValueError(f"unknown figure {unknown[0]!r}: choose from {', '.join(known)}")
-    for name in arguments.names or known:
-        if drawing := draw_figure(name):
+    check_known("format", formats, METADATA)
+    check_known("figure", arguments.names, figures())
+    for name in arguments.names or figures():
+        if drawing := figures()[name](None):
             paths = write_figure(drawing, PROJECT / "results" / "figures", formats)
             print(f"{shown(paths[0])} and {', '.join(path.suffix for path in paths[1:])}")
         else:

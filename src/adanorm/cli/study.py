@@ -90,13 +90,13 @@ def main(arguments: Arguments) -> int:
             planned = _planned(later, name, study_grid(later, runs=runs_folder), settings)
             by_run = _by_run(planned, study, rows)
             scales = dict.fromkeys(study.columns, study.scale)
-            failed = run_until_decided(
+            failed, _ = run_until_decided(
                 comparisons,
                 lambda chosen: run_all([by_run[run] for run in chosen], launch, name, runs_folder),
                 partial(on_record, scales=scales, runs=runs_folder, plans=plans),
                 most=most,
                 at_once=launch.workers,
-            ).failed
+            )
     table = Table(study, grid)
     paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, name_list, seed_list, whole_number
+from adanorm.config.errors import check_known
 from adanorm.config.paths import CONF, choices
 from adanorm.files import digest_of
 from adanorm.studies.study import Study, load_study
@@ -28,13 +29,12 @@ def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
     """
     given = arguments.keys
     study = load_study(arguments.names[0])
-    if given["scale"] not in ("", *choices("scale")):
-        raise ValueError(f"unknown scale {given['scale']!r}: choose from {', '.join(choices('scale'))}")
+    scale = given["scale"] or study.scale
+    check_known("scale", [scale], choices("scale"))
     file = Path(arguments.names[0])
     is_own = file.suffix == ".yaml" and file.resolve().parent != CONF / "study"
     table = f"{file.stem}-own" if is_own else file.stem
     name = table if file.stem in choices("study") else file.stem
-    scale = given["scale"] or study.scale
     if scale != study.scale:
         name, table = f"{name}-{scale}", f"{table}-{scale}"
     seeds = seed_list(given["seeds"]) if given["seeds"] else study.seeds

@@ -5,6 +5,7 @@ from functools import partial
 from adanorm.analyses.cell import analysis_results
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT, choices
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.analysis import findings_markdown, write_analysis
@@ -35,13 +36,9 @@ def main(arguments: Arguments) -> None:
     metric = arguments.keys["metric"] or None
     formats = list(filter(None, arguments.keys["formats"].split(",")))
     known = choices("study")
-    if unknown := [kind for kind in formats if kind not in FORMATS]:
-        raise ValueError(f"unknown format {unknown[0]!r}: choose from {', '.join(FORMATS)}")
-    if unknown := [name for name in arguments.names if name not in known]:
-        raise ValueError(
-            f"unknown study {unknown[0]!r}: choose from {', '.join(known)};"
-            " `adanorm study` writes the table of one of your own"
-        )
+    check_known("format", formats, FORMATS)
+    hint = "; `adanorm study` writes the table of one of your own"
+    check_known("study", arguments.names, known, hint)
     for name in arguments.names or known:
         study = load_study(name)
         table = Table(study, study_grid(study), metric=metric)

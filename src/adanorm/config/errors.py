@@ -1,7 +1,7 @@
 """Any mistake as one line that names the thing."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from pydantic import ValidationError
@@ -23,6 +23,12 @@ def one_line(error: Exception, known: Iterable[str] = ()) -> str:
     if several := re.search(r"Ambiguous value for argument '([^']*)'", text):
         return f"{several[1]}: several values for one: a sweep wants -m, a text with a comma quotes"
     return " ".join(text.split())
+
+
+def check_known(kind: str, names: Iterable[str], known: Collection[str], hint: str = "") -> None:
+    """Raise ValueError, with the choices and a hint, for the first of the names that is not known."""
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"unknown {kind} {unknown[0]!r}: choose from {', '.join(known)}{hint}")
 
 
 def mistake(error: Exception) -> str | None:

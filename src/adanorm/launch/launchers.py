@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from adanorm.config.errors import one_line
+from adanorm.config.errors import check_known, one_line
 from adanorm.config.paths import CONF, choices, install_command
 from adanorm.config.sections import Config
 from adanorm.runs.devices import check_devices
@@ -84,8 +84,7 @@ class Launch:
 
 def load_facts(launcher: str) -> LauncherFacts:
     """Return the facts of conf/launcher/<launcher>.yaml; raises ValueError for what there cannot be."""
-    if launcher not in choices("launcher"):
-        raise ValueError(f"unknown launcher {launcher!r}: choose from {', '.join(choices('launcher'))}")
+    check_known("launcher", [launcher], choices("launcher"))
     written = yaml.safe_load((CONF / "launcher" / f"{launcher}.yaml").read_text("utf-8"))
     return LauncherFacts.checked(written.get("launcher", {}), f"conf/launcher/{launcher}.yaml: launcher.")
 

@@ -54,13 +54,6 @@ class Standing(NamedTuple):
         return self.looks * sum(seconds[run.norm] for run in self.runs) / 3600
 
 
-class Ended(NamedTuple):
-    """The runs that failed, and whether there were looks left that were not affordable."""
-
-    failed: list[Planned]
-    is_spent: bool
-
-
 def followed(cells: Collection[tuple[str, str]], scale: str) -> list[Followed]:
     """Return the comparisons of claims of two norms among cells (task, norm), in their order.
 
@@ -176,10 +169,11 @@ def run_until_decided(
     at_once: int,
     affordable: Callable[[Sequence[Run]], bool] = lambda _: True,
     say: Callable[[str], None] = _say,
-) -> Ended:
+) -> tuple[list[Planned], bool]:
     """Add seeds until every comparison is decided, has had its last look, or cannot be decided.
 
-    `make` makes runs and returns those that failed. Comparisons on a task are left once a run of it failed or
+    Return the runs that failed, and whether there were looks left that were not affordable. `make` makes runs
+    and returns those that failed. Comparisons on a task are left once a run of it failed or
     its next runs are not affordable. What comes next follows from the records alone, so that an interrupted
     start goes on from what is there.
     """
@@ -196,7 +190,7 @@ def run_until_decided(
                 reported[one.comparison] = line
         runs = next_runs(standings, at_once)
         if not runs:
-            return Ended(failed, is_spent)
+            return failed, is_spent
         left = {run.task for run in runs}
         if affordable(runs):
             say(_next(runs, standings))

@@ -80,9 +80,9 @@ class Trial:
             if column.scale != "smoke" and other not in self.alike(column)
         ]
         most, at_once = preregistration().stopping.most, self.launch.workers
-        is_spent = run_until_decided(
+        _, is_spent = run_until_decided(
             comparisons, self._make, self.records, most=most, at_once=at_once, affordable=self._fits, say=say
-        ).is_spent
+        )
         if self.failed:
             return f"a run failed on {', '.join(self.failed)}"
         if is_spent or len(whole) < len(self.columns):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from adanorm.config.errors import check_known
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_each_once, check_fixed
 from adanorm.config.paths import CONF, choices
@@ -146,45 +146,42 @@ def load_study(name: str) -> Study:
     """
     file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
     if not file.is_file():
-        names = ", ".join(choices("study"))
-        raise ValueError(f"unknown study {name!r}: choose from {names}, or name a .yaml file of your own")
+        check_known("study", [name], choices("study"), ", or name a .yaml file of your own")
     try:
         written = read_yaml_file(file)
         if not isinstance(written, dict):
             raise ValueError(f"holds no keys such as {', '.join(list(Study.model_fields)[:5])}")
         study = Study.checked(written)
+        _check_names(study)
     except ValueError as error:
         raise ValueError(f"study {name}: {error}") from None
+    return study
+
+
+def _check_names(study: Study) -> None:
+    """Raise ValueError where a study names what there is not."""
     rows = study.rows.values()
     norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is looked for later
     known_norms = {*choices("norm")}
     if not known_norms.issuperset(norms):  # what is installed is looked through only then
         known_norms |= {*outside_norms()}
     columns = [task for row in rows for task in (*(row.only or ()), *row.column_overrides)]
-    _check(name, "task", study.columns, {*choices("task"), *published_tasks()})
-    _check(name, "norm", norms, known_norms)
-    _check(name, "column", [*columns, *study.column_overrides], study.columns)
+    check_known("task", study.columns, sorted({*choices("task"), *published_tasks()}))
+    check_known("norm", norms, sorted(known_norms))
+    check_known("column", [*columns, *study.column_overrides], sorted(study.columns))
     if study.rule is not None:
-        known = study.rows.keys() if study.rule.folds_overlap is None else {*norms}
-        _check(name, "row of the rule", list(study.rule.rows()), known)
-        _check(name, "study of the rule", study.rule.with_columns_of, choices("study"))
+        known = study.rows if study.rule.folds_overlap is None else norms
+        check_known("row of the rule", study.rule.rows(), sorted({*known}))
+        check_known("study of the rule", study.rule.with_columns_of, choices("study"))
         if none := [label for label in study.rule.rows() if label in study.undefined]:
-            raise ValueError(f"study {name}: row {none[0]!r} of the rule has no runs: it is undefined")
+            raise ValueError(f"row {none[0]!r} of the rule has no runs: it is undefined")
     for pair in study.improvements:
-        _check(name, "row of the improvements", pair, study.rows)
+        check_known("row of the improvements", pair, sorted(study.rows))
         if pair[0] == pair[1]:
-            raise ValueError(f"study {name}: improvement of {pair[0]!r} over itself")
-    return study
+            raise ValueError(f"improvement of {pair[0]!r} over itself")
 
 
 def load_studies() -> dict[str, Study]:
     """Return every study of conf/study by its name, in the report's order; raises ValueError as above."""
     studies = {name: load_study(name) for name in choices("study")}
     return dict(sorted(studies.items(), key=lambda entry: entry[1].order))
-
-
-def _check(study: str, kind: str, entries: Sequence[str], known: Collection[str]) -> None:
-    for entry in entries:
-        if entry not in known:
-            named = ", ".join(sorted(known))
-            raise ValueError(f"study {study}: unknown {kind} {entry!r}: choose from {named}")

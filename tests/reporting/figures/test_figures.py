@@ -11,14 +11,15 @@ import pytest
 from matplotlib.text import Text
 from scipy import stats
 
+from adanorm.cli.command import dispatch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
-from adanorm.reporting.figures.catalogue import draw_figure, figure_names
+from adanorm.reporting.figures.catalogue import figures
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.leads import evidence_accrual
 from adanorm.reporting.figures.scores import norm_scores, over_setting
-from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, svg, write_figure
+from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, rendered, write_figure
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
@@ -96,7 +97,7 @@ def test_curves_are_means_in_bands_and_what_diverged_ends_in_a_cross(cells: Cell
         seal(run.folder(), said(run.folder()))
     without = drawn(curves("curves-rt-paper", cells))
     assert legend(without) == ["LayerNorm", "AdaNorm", "lowest to highest seed", "diverged"]
-    assert svg(without)
+    assert rendered(without, "svg")
 
 
 def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -> None:
@@ -146,17 +147,17 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
 
 def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:
     assert norm_scores("norms-table4", scored("table4", tmp_path, {})) is None
-    assert draw_figure("curves-enwik8-paper", runs=str(tmp_path)) is None
+    assert figures()["curves-enwik8-paper"](str(tmp_path)) is None
     assert evidence_accrual("evidence-a", ADANORM, {}, "paper") is None
     with pytest.raises(ValueError, match="unknown figure 'curves-rt-huge': choose from answer, "):
-        draw_figure("curves-rt-huge")
+        dispatch(["figures", "curves-rt-huge"])
 
 
 def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
     grid = study_grid(load_study("figure2"), runs=str(tmp_path))
     for run in [run for plan in grid.values() for run in plan.runs]:
         record(run, rows=evaluations(1.0, 0.7, 0.4))
-    axes = drawn(draw_figure("figure2-ptb", runs=str(tmp_path))).figure.axes
+    axes = drawn(figures()["figure2-ptb"](str(tmp_path))).figure.axes
     titles = ["training, ours", "validation, ours", "training, paper", "validation, paper"]
     assert [(panel.get_title(), len(panel.lines)) for panel in axes] == [(title, 2) for title in titles]
     released = grid["AdaNorm on De-En", "de-en"].runs[0]
@@ -271,11 +272,11 @@ def cut_off(drawing: NamedFigure) -> list[str]:
 
 def test_the_committed_figures_are_those_of_the_committed_records(committed_runs: Path) -> None:
     names = set()
-    for name in figure_names():
-        if drawing := draw_figure(name, runs=str(committed_runs)):
+    for name, draw in figures().items():
+        if drawing := draw(str(committed_runs)):
             names.add(name)
             committed = PROJECT / "results" / "figures" / f"{name}.svg"
-            assert committed.read_text() == svg(drawing), f"run `make figures`: {name} is stale"
+            assert committed.read_bytes() == rendered(drawing, "svg"), f"run `make figures`: {name} is stale"
             assert cut_off(drawing) == []
             assert len(drawing.caption.split()) <= 40, drawing.caption
             assert drawing.figure.get_suptitle()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache, partial
+from itertools import product
 from typing import TypeAlias
 
 from adanorm.analyses.spec import Analysis, analysis_grid, load_analysis
@@ -18,42 +19,28 @@ from adanorm.studies.study import Study, load_studies
 from adanorm.verdicts.claims import SCALES, claim_evidence, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 
-Draw: TypeAlias = Callable[[str, str | None], NamedFigure | None]  # of a figure's name and the runs' folder
-
-
-def figure_names() -> list[str]:
-    """Return the names of all figures, with records or without."""
-    return list(_figures())
-
-
-def draw_figure(name: str, *, runs: str | None = None) -> NamedFigure | None:
-    """Return a figure, or None where it has no records yet.
-
-    Raises ValueError for a name that is not among `figure_names()`.
-    """
-    figures = _figures()
-    if name not in figures:
-        raise ValueError(f"unknown figure {name!r}: choose from {', '.join(figures)}")
-    return figures[name](name, runs)
+Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # of the runs' folder
 
 
 @cache
-def _figures() -> dict[str, Draw]:
-    figures: dict[str, Draw] = {
-        "answer": lambda name, runs: answer_figure(name, task_answers(question(), runs=runs))
+def figures() -> dict[str, Draw]:
+    """Return by name what draws each figure; it gives None where there are no records yet."""
+    drawing: dict[str, Draw] = {
+        "answer": lambda runs: answer_figure("answer", task_answers(question(), runs=runs))
     }
     for name, study in load_studies().items():
         drawn = {f"{name}-{task}": task for task in study.columns} if study.shows == "curves" else {}
         if "curves" in study.roles:
             drawn |= {f"curves-{task}-{study.scale}": task for task in choices("task")}
-        figures |= {figure: partial(_curves, study, task) for figure, task in drawn.items()}
+        drawing |= {figure: partial(_curves, figure, study, task) for figure, task in drawn.items()}
         if study.shows != "curves" and (study.over or "figure" in study.roles):
-            figures[f"norms-{name}"] = partial(_scores, study)
-    for claim in _compared_claims():
-        figures |= {f"evidence-{claim.id}-{scale}": partial(_evidence, claim, scale) for scale in SCALES}
+            drawing[f"norms-{name}"] = partial(_scores, f"norms-{name}", study)
+    for claim, scale in product(_compared_claims(), SCALES):
+        figure = f"evidence-{claim.id}-{scale}"
+        drawing[figure] = partial(_evidence, figure, claim, scale)
     for analysis in map(load_analysis, choices("analysis")):
-        figures |= {f"analysis-{analysis.name}-{t}": partial(_analysis, analysis, t) for t in analysis.tasks}
-    return figures
+        drawing |= {f"analysis-{analysis.name}-{t}": partial(_analysis, analysis, t) for t in analysis.tasks}
+    return drawing
 
 
 def _compared_claims() -> list[Claim]:
@@ -62,19 +49,19 @@ def _compared_claims() -> list[Claim]:
     return list({(str(claim.better), str(claim.worse)): claim for claim in reversed(claims)}.values())[::-1]
 
 
-def _evidence(claim: Claim, scale: str, name: str, runs: str | None) -> NamedFigure | None:
+def _evidence(name: str, claim: Claim, scale: str, runs: str | None) -> NamedFigure | None:
     return evidence_accrual(name, claim, claim_evidence(claim, scale, runs), scale)
 
 
-def _scores(study: Study, name: str, runs: str | None) -> NamedFigure | None:
+def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:
     table = Table(study, study_grid(study, runs=runs))
     return over_setting(name, table) if study.over else norm_scores(name, table)
 
 
-def _curves(study: Study, task: str, name: str, runs: str | None) -> NamedFigure | None:
+def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure | None:
     grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
     return curves(name, {study.rows[row].norm: plan.runs for (row, _), plan in grid.items() if plan.runs})
 
 
-def _analysis(analysis: Analysis, task: str, name: str, runs: str | None) -> NamedFigure | None:
+def _analysis(analysis: Analysis, task: str, runs: str | None) -> NamedFigure | None:
     return over_updates(analysis, analysis_grid(analysis, runs=runs), task)

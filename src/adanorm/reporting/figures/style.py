@@ -160,11 +160,6 @@ def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
     figure.legend(artists, handles.keys(), loc="outside lower center", ncols=columns)
 
 
-def svg(drawing: NamedFigure) -> str:
-    """Return a drawing as an SVG document whose words are text, in a font that the reader has."""
-    return _bytes(drawing, "svg").decode()
-
-
 # No dates, and no versions: a file changes when what it shows does.
 METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
@@ -173,7 +168,8 @@ METADATA: dict[str, dict[str, None]] = {
 }
 
 
-def _bytes(drawing: NamedFigure, kind: str) -> bytes:
+def rendered(drawing: NamedFigure, kind: str) -> bytes:
+    """Return a drawing as a file of a kind; the words of an SVG are text, in a font that the reader has."""
     file, figure = io.BytesIO(), drawing.figure
     with figure_style():
         if layout := figure.get_layout_engine():  # once: savefig would draw all for it alone
@@ -189,7 +185,7 @@ def write_figure(drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("
     """Write a drawing in each format, and a page with its caption, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     name = drawing.name
-    files = {folder / f"{name}.{kind}": _bytes(drawing, kind) for kind in formats}
+    files = {folder / f"{name}.{kind}": rendered(drawing, kind) for kind in formats}
     page = f"# {name}\n\n![{name}]({name}.svg)\n\n{markdown(drawing.caption)}\n"
     files[folder / f"{name}.md"] = page.encode()
     for path, content in files.items():
