@@ -15,8 +15,8 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.placements import POSITIONS, deepnorm, deepnorm_of_pair, placements
 from adanorm.models.sentence_encoder import PADDING, sinusoids
 from adanorm.models.transformer_xl import distance_encoding
-from tests.models.test_transformer_xl import reference_formula
 from tests.networks import network, placed
+from tests.plain_attention import straightforward
 
 Function = Callable[[Tensor], Tensor]
 LAYERS, DIM, HEADS = 3, 8, 2
@@ -147,7 +147,7 @@ def test_transformer_xl_computes_its_positions_formula(position: str, qk_norm: s
         rows = {"query": t @ w[at + "query.weight"].T, "key": keys, "value": values}
         q, k, v = (heads_of(w, f"{at}{part}_norm", rows[part], over[part]) for part in rows)
         distance = torch.stack((encoding @ w[at + "distance.weight"].T).chunk(HEADS, -1))
-        mixed = reference_formula(q, k, v, distance, w["u"], w["v"], forbidden)
+        mixed = straightforward(q, k, v, distance, w["u"], w["v"], forbidden)
         return torch.cat(mixed.unbind(1), -1) @ w[at + "attention_output.weight"].T
 
     x = w["embedding.weight"][text[:, 3:]] * math.sqrt(DIM)
