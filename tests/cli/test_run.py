@@ -64,16 +64,6 @@ def test_a_run_leaves_its_record_and_is_not_made_twice(
     assert (folder / "result.json").stat().st_mtime_ns == before
 
 
-def test_a_record_holds_the_first_of_the_best_updates_and_the_score_there(tmp_path: Path) -> None:
-    settings = ("training.lr=0.003", "training.max_epochs=7")
-    made = compose_experiment(["task=rt", "norm=none", "scale=smoke", f"runs={tmp_path}", *settings])
-    execute(made)
-    result, curve = json.loads((made.folder() / "result.json").read_text()), rows(made.folder())
-    best = max(curve, key=lambda row: row["valid_accuracy"])
-    assert result["best_step"] == best["update"] < result["steps"] == curve[-1]["update"]
-    assert result["valid"]["accuracy"] == best["valid_accuracy"]
-
-
 @pytest.mark.needs("numba")
 @pytest.mark.parametrize("task", ["mnist", "rt"])
 def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Path, task: str) -> None:

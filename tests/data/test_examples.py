@@ -27,18 +27,6 @@ def test_text_batches_hold_every_sentence_once_within_the_budget(
             assert len(words) == lengths[target]
 
 
-def test_the_order_depends_on_the_generator_alone() -> None:
-    examples = ArrayExamples(torch.zeros(100, 1, 28, 28), torch.arange(100), 32)
-
-    def order(seed: tuple[int, int]) -> list[int]:
-        indices: list[int] = np.concatenate(examples.order(np.random.default_rng(seed))).tolist()
-        return indices
-
-    assert order((1, 0)) == order((1, 0))
-    assert order((1, 0)) != order((1, 1))
-    assert order((1, 0)) != order((2, 0))
-
-
 @pytest.mark.parametrize("world", [1, 2, 3, 7])
 def test_the_processes_share_a_batch_without_loss(world: int) -> None:
     arrays = ArrayExamples(torch.arange(5)[:, None], torch.arange(5), 8)

@@ -92,20 +92,6 @@ def test_transitions_are_those_of_plain_python(shapes: list[tuple[int, int]], la
     assert found == sorted(step for tree in trees for step in plain_parser.transitions(tree, vocabulary))
 
 
-def test_a_hand_made_state_has_the_features_of_the_paper() -> None:
-    """`the cat sat on mats .` with `the`, `cat` attached and `on` on the stack (positions are words + 1)."""
-    states = arc_standard.first_states(np.array([0, 8]))
-    for action in (0, 0, 1, 0, 1, 0):  # shift the, cat; left-arc; shift sat; left-arc; shift on
-        arc_standard.advance(states, 0, action, 1)
-    the, cat, sat, on, mats, stop = range(2, 8)
-    stack, buffer = [on, sat, 1], [mats, stop, 0]
-    # Of on and of sat each: leftmost, rightmost, second leftmost, second rightmost child.
-    near = [0, cat, 0, 0, 0, 0, 0, 0]
-    found = np.zeros(18, dtype=np.int64)
-    arc_standard.write_positions(states, 0, found)
-    assert found.tolist() == [*stack, *buffer, *near, 0, the, 0, 0]
-
-
 @pytest.mark.parametrize("labelled", [True, False])
 def test_multiplying_distinct_features_once_changes_nothing(labelled: bool) -> None:
     trees = [projective(12, seed, labels=LABELS if labelled else ()) for seed in range(20)]

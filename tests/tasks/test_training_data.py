@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from adanorm.config.compose import compose_experiment
 from adanorm.tasks import build
@@ -85,13 +84,3 @@ def test_subwords_and_dictionaries_are_learned_from_training_alone(tmp_path: Pat
     assert not any(symbol[0] in "cdef" for symbol in symbols if not symbol.startswith(("<", "madeup")))
     assert set(task.corpus.references("test", "words")) == {"efef efef"}, "of the test, not of validation"
     assert set(task.corpus.references("valid", "text")) == {"cdcd cdcd"}
-
-
-def test_pixels_are_standardized_by_the_configured_mean_and_deviation() -> None:
-    plain, shifted = (
-        task_of("task=mnist", f"data.mean={mean}", f"data.std={std}") for mean, std in ((0, 1), (0.5, 0.25))
-    )
-    indices = np.arange(3)
-    before, after = (task.splits["train"].batch(indices).inputs for task in (plain, shifted))
-    assert torch.allclose(after, (before - 0.5) / 0.25)
-    assert 0 <= before.min() < before.max() <= 1

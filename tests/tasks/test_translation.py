@@ -23,7 +23,6 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import norm_factory
 from adanorm.runs.setup import prepare
 from adanorm.tasks.translation import Translation, label_smoothed_loss
-from adanorm.training.optimizer import learning_rate
 from tests.conftest import Command
 from tests.defined import norms_of
 from tests.fairseq_side import FairseqSide
@@ -120,21 +119,6 @@ def test_validation_has_the_smoothed_loss_the_plain_one_and_the_perplexity_of_th
         units += batch.units
     expected = {"loss": smoothed / units, "nll": plain / units, "perplexity": math.exp(plain / units)}
     assert task.evaluate(model, "valid").metrics == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.needs("fairseq")
-def test_the_schedule_is_fairseqs_inverse_square_root() -> None:
-    settings = compose_experiment(["task=de-en", "training.warmup_updates=20"]).training
-    module = fairseq().optim.lr_scheduler.inverse_square_root_schedule
-    rates: list[float] = []
-    optimizer = SimpleNamespace(set_lr=rates.append, get_lr=lambda: rates[-1])
-    config = SimpleNamespace(warmup_init_lr=1e-7, warmup_updates=20, lr=[settings.lr])
-    scheduler = object.__new__(module.InverseSquareRootSchedule)
-    scheduler.cfg, scheduler.optimizer, scheduler.best, scheduler.lr = config, optimizer, None, 1e-7
-    scheduler.lr_step, scheduler.decay_factor = (settings.lr - 1e-7) / 20, settings.lr * 20**0.5
-    for update in range(1, 60):
-        theirs = scheduler.step_update(update - 1)
-        assert learning_rate(settings, update) == pytest.approx(theirs, rel=1e-9)
 
 
 @pytest.mark.needs("fairseq")
