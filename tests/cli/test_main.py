@@ -94,9 +94,9 @@ def test_a_file_of_the_current_folder_is_imported_by_no_command(line: str, tmp_p
 
 
 def test_what_installs_the_suite_is_a_command_of_this_python_and_a_folder_that_is_there() -> None:
-    for extra in ("suite", "cluster"):
+    for extra in ("suite", "translation", "cluster", "tensorboard", "wandb"):
         python, *install, requirement = install_command(extra).split()
-        assert (python, install) == (sys.executable, ["-m", "pip", "install"])
+        assert (python, install) == (sys.executable, ["-m", "pip", "install", "-e"])
         folder, _, name = requirement.strip("'").partition("[")
         assert (Path(folder) / "pyproject.toml").is_file()
         assert f"\n{name.removesuffix(']')} = [" in (Path(folder) / "pyproject.toml").read_text()

@@ -19,13 +19,13 @@ ANALYSES = PROJECT / "results" / "analyses"
 DRY_RUNS = PROJECT / "outputs" / "dry-runs"
 
 
-def install_command(extra: str) -> str:
-    """Return the command that installs an extra from where the package came: no index has it."""
+def install_command(extra: str, python: str = sys.executable) -> str:
+    """Return the command by which a Python installs an extra from where the package came: no index has it."""
     if IS_CHECKOUT:
-        return f"{sys.executable} -m pip install '{PROJECT}[{extra}]'"
+        return f"{python} -m pip install -e '{PROJECT}[{extra}]'"
     origin = json.loads(distribution("adanorm").read_text("direct_url.json") or '{"url": "FOLDER"}')
     scheme = "git+" if "vcs_info" in origin else ""
-    return f"{sys.executable} -m pip install 'adanorm[{extra}] @ {scheme}{origin['url']}'"
+    return f"{python} -m pip install 'adanorm[{extra}] @ {scheme}{origin['url']}'"
 
 
 def runs_folder(runs: str | None) -> Path:

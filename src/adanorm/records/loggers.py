@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import PROJECT, install_command
 from adanorm.records.folder import shown
 
 Row = dict[str, int | float]
@@ -82,4 +82,4 @@ def check(experiment: Experiment) -> None:
         return
     package = importlib.util.find_spec(name)
     if package is None or package.origin is None:  # of no file: a folder of that name, as loggers write one
-        raise ValueError(f"logger={name}: the package {name} is not installed (pip install {name})")
+        raise ValueError(f"logger={name}: the package {name} is not installed: {install_command(name)}")

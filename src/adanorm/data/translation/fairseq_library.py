@@ -2,9 +2,13 @@
 
 import copy
 import logging
+import platform
+import sys
 import warnings
 from functools import cache
 from typing import Any
+
+from adanorm.config.paths import install_command
 
 registries: list[Any] = []  # Hydra's, as fairseq's import leaves it: its own command line needs that
 
@@ -31,9 +35,11 @@ def fairseq() -> Any:
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] != "fairseq":
             raise
+        has_wheels = sys.version_info < (3, 13) and (sys.platform, platform.machine()) == ("linux", "x86_64")
+        python = sys.executable if has_wheels else "python3.12"
         raise ValueError(
-            "translation needs fairseq, which is not installed here: `pip install ve-fairseq` has wheels for"
-            " Linux on x86_64; every other task works without it"
+            "translation needs fairseq, which is not installed here; the extra `translation` has it on x86_64"
+            f" Linux, Python 3.11 and 3.12: {install_command('translation', python)}"
         ) from None
     finally:
         logging.disable(logging.NOTSET)
