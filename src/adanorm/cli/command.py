@@ -20,6 +20,7 @@ COMMANDS = {
     "status": "show where studies stand, or one cell by cell, and the time left",
     "analyze": "observe what a norm does as runs train, or on its own",
     "compare": "compare norms on the same test examples",
+    "verdict": "compare scores of your own, from a CSV file",
     "verify": "repeat a run on record and say whether this machine reproduces it",
     "trace": "print the runs behind a table's cell and how to repeat them",
     "keep": "add finished records to the store, a line each",

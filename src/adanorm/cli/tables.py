@@ -11,6 +11,7 @@ from adanorm.records.folder import shown
 from adanorm.reporting.tables.analysis import findings_markdown, write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
+from adanorm.reporting.tables.league import league_csv, league_markdown
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import write_texts
@@ -18,6 +19,7 @@ from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.reproducibility import agreements
+from adanorm.verdicts.task_league import task_leagues
 
 USAGE = Usage(
     name="STUDY",
@@ -49,10 +51,12 @@ def main(arguments: Arguments) -> None:
         print(" and ".join([shown(paths[0]), ", ".join(path.suffix for path in paths[1:])][: len(paths)]))
     if arguments.names or metric or formats:
         return
-    columns = agreements()  # what is of no one study comes last
+    columns, leagues = agreements(), task_leagues()  # what is of no one study comes last
     texts = {
         "claims.md": claims_markdown(claim_results()),
         "findings.md": findings_markdown(),
+        "league.md": league_markdown(leagues),
+        "league.csv": league_csv(leagues),
         "reproducibility.md": reproducibility_markdown(columns),
         "reproducibility.csv": reproducibility_csv(columns),
     }

@@ -142,13 +142,9 @@ def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -
     margin = preregistration().margin(records.task, records.quantity, records.plan)
     if margin is None or not {better, worse} <= {*records.norms}:
         return None
-    looks, plan, variance = preregistration().looks_of(records.plan), records.plan, records.variance
-    shared = variance.shared(worse, better)
-    passed = [look for look in looks.after if plan is None or look <= len(shared)]
-    seeds = shared[: passed[-1]] if passed else shared
-    if late := {*shared} - {*seeds}:
-        scores = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
-        variance = replace(variance, scores=scores)
+    looks, plan = preregistration().looks_of(records.plan), records.plan
+    variance = until_last_look(records.variance, better, worse, plan)
+    seeds = variance.shared(worse, better)
     facts: dict[str, Any] = {"margin": margin, "paper": paper_gap(records, better, worse)}
     noise = _example_noise(records, better, worse, seeds, goes_on=goes_on) if seeds else None
     gaps = variance.gaps(worse, better)
@@ -156,6 +152,15 @@ def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -
     spread = variance.of_difference(worse, better)
     sides, sd = (records.norms[better], records.norms[worse]), spread.sd if spread else None
     return Pair(records.task, records.scale, (better, worse), sides, tuple(seeds), comparison, sd, looks)
+
+
+def until_last_look(variance: TaskVariance, better: str, worse: str, plan: str | None) -> TaskVariance:
+    """Return a task's scores without the seeds that two norms share after a plan's last look at them."""
+    looks, shared = preregistration().looks_of(plan), variance.shared(worse, better)
+    passed = [look for look in looks.after if plan is None or look <= len(shared)]
+    late = {*shared[passed[-1] :]} if passed else {*()}
+    scores = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
+    return replace(variance, scores=scores) if late else variance
 
 
 def _example_noise(

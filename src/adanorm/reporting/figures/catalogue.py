@@ -10,6 +10,7 @@ from adanorm.config.paths import choices
 from adanorm.reporting.answers import question
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.leads import answer_figure, evidence_accrual
+from adanorm.reporting.figures.league import league_figure
 from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.figures.scores import norm_scores, over_setting
 from adanorm.reporting.figures.style import NamedFigure
@@ -18,6 +19,7 @@ from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies
 from adanorm.verdicts.claims import SCALES, claim_evidence, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.task_league import task_leagues
 
 Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # of the runs' folder
 
@@ -26,7 +28,8 @@ Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # of the runs' fol
 def figures() -> dict[str, Draw]:
     """Return by name what draws each figure; it gives None where there are no records yet."""
     drawing: dict[str, Draw] = {
-        "answer": lambda runs: answer_figure("answer", task_answers(question(), runs=runs))
+        "answer": lambda runs: answer_figure("answer", task_answers(question(), runs=runs)),
+        "league": lambda runs: league_figure("league", task_leagues(runs)),
     }
     for name, study in load_studies().items():
         drawn = {f"{name}-{task}": task for task in study.columns} if study.shows == "curves" else {}

@@ -1,0 +1,77 @@
+"""The norms of each task held against each other, as text."""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
+
+from adanorm.config.titles import task_metric, title
+from adanorm.reporting.text import csv_text, how_to_read, markdown, markdown_table
+from adanorm.verdicts.league import League
+from adanorm.verdicts.sentences import listed
+from adanorm.verdicts.task_league import TaskLeague
+
+BASE = "layernorm"
+
+
+def league_markdown(leagues: Sequence[TaskLeague]) -> str:
+    """Return the leagues in Markdown: of a task one row per norm, and P(A > B) of every two."""
+    lines = ["# Which norms can be told apart", "", how_to_read("League")]
+    for one in leagues:
+        names = [*one.league.scores]
+        lines += ["", f"## {title(one.task)} ({task_metric(one.task).label}), scale {one.scale}", ""]
+        lead = f"lead over {title(BASE)}"
+        header = ["Model", "score", "seeds", "group", lead, "95 % interval", "sign", "size"]
+        lines += [*markdown_table(header, (_row(one, name) for name in names)), ""]
+        header = ["P(row > column)", *(markdown(title(name)) for name in names)]
+        lines += [*markdown_table(header, (_chances(one.league, name) for name in names)), ""]
+        left_out = [f"{title(n)} ({cell.setback})" for n, cell in one.norms.items() if cell.setback]
+        sentences = [f"Margin {one.margin:g}.", *outlook(one.league, title)]
+        sentences += [f"Not compared: {', '.join(left_out)}."] if left_out else []
+        lines.append(markdown(" ".join(sentences)))
+    return "\n".join([*lines, ""])
+
+
+def _row(one: TaskLeague, name: str) -> list[str]:
+    of, comparison = one.league.scores[name], None
+    if BASE in one.league.scores and name != BASE:
+        comparison = one.league.comparison(name, BASE)
+    about = [markdown(title(name)), mean_text(of, 2), str(len(of)), one.league.letters[name]]
+    if comparison is None:
+        return [*about, *["-"] * 4]
+    digits = comparison.digits
+    lead = [f"{comparison.gap:+.{digits}f}", comparison.interval.text(digits)]
+    return [*about, *lead, comparison.sign, comparison.size]
+
+
+def _chances(league: League, name: str) -> list[str]:
+    chances = ((other, league.chance(name, other)) for other in league.scores)
+    return [markdown(title(name)), *("-" if p is None or n == name else f"{p:.2f}" for n, p in chances)]
+
+
+def mean_text(of: Mapping[int, float], digits: int) -> str:
+    """Return the mean of scores by seed and, from two on, their standard deviation."""
+    spread = f" ± {stdev(of.values()):.{digits}f}" if len(of) > 1 else ""
+    return f"{fmean(of.values()):.{digits}f}{spread}"
+
+
+def outlook(league: League, named: Callable[[str], str] = str) -> list[str]:
+    """Return which pairs are told apart, and which one more seed of each name would tell apart too."""
+    when = "The next look" if league.looks else "One more seed of each"
+    told, later = (
+        listed([f"{named(first)} from {named(second)}" for first, second in pairs])
+        for pairs in (league.told_apart, league.next_told_apart)
+    )
+    return [
+        f"Told apart: {told or 'none'}.",
+        f"{when}, with these means and deviations, would tell apart: {later or 'no more'}.",
+    ]
+
+
+def league_csv(leagues: Sequence[TaskLeague]) -> str:
+    """Return the scores as CSV, unrounded, as `adanorm verdict` reads them."""
+    rows = [
+        [one.task, name, seed, score]
+        for one in leagues
+        for name, of in one.league.scores.items()
+        for seed, score in of.items()
+    ]
+    return csv_text(["task", "name", "seed", "score"], rows)
