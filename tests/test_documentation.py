@@ -100,6 +100,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         )
         (tmp_path / name).write_text(own)
     write_data(tmp_path, tmp_path / "my", random.Random(0))
+    scores = (PROJECT / "docs" / "verdicts.md").read_text().partition("```csv\n")[2].partition("```")[0]
+    (tmp_path / "scores.csv").write_text(scores)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path

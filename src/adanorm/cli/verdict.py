@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from adanorm.cli.command import WIDTH, Arguments, Key, Usage, hanging
+from adanorm.config.errors import check_known
 from adanorm.config.titles import counted
 from adanorm.reporting.tables.claims import shown_p
 from adanorm.reporting.tables.league import mean_text, outlook
 from adanorm.reporting.text import seeds
+from adanorm.verdicts.all_pairs import Better, League, league
 from adanorm.verdicts.comparison import Comparison
-from adanorm.verdicts.league import Better, League, league
 from adanorm.verdicts.task_league import league_by_plan, plan_names
 
 LARGEST, MOST_ROWS, MOST_NAMES, LONGEST = 1 << 24, 100_000, 50, 200  # bytes, rows, names, characters of one
@@ -57,14 +58,10 @@ def main(arguments: Arguments) -> None:
     margin, task = given["margin"], given["task"]
     if not NUMBER.fullmatch(margin) or not 0 < float(margin) < LARGEST_SCORE:
         raise ValueError(f"margin={margin}: must be a number above 0, the smallest difference that matters")
-    for key, choices in (("better", ["higher", "lower"]), ("plan", ["", *plan_names()])):
-        if given[key] not in choices:
-            raise ValueError(f"{key}={given[key]}: choose from {', '.join(filter(None, choices))}")
+    check_known("better", [given["better"]], ("higher", "lower"))
+    check_known("plan", filter(None, [given["plan"]]), plan_names())
     by_task = read_scores(Path(file))
-    if task and task not in by_task:
-        raise ValueError(
-            f"task={task}: choose from {', '.join(by_task) or 'none: the file has no such column'}"
-        )
+    check_known("task", filter(None, [task]), by_task)
     chosen = {name: entries for name, entries in by_task.items() if task in ("", name)}
     for lines in [_lines(file, *of_task, given) for of_task in chosen.items()]:  # all are checked first
         print("\n".join(lines))
@@ -108,19 +105,20 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
         for row, fields in enumerate(reader, 1):
+            where, stripped = f"{path}, row {row}", [*map(str.strip, fields)]
             if row > MOST_ROWS:
-                raise ValueError(f"{path}, row {row}: more than {MOST_ROWS:,} rows")
-            if header and fields and len(fields) != len(header):
-                raise ValueError(
-                    f"{path}, row {row}: {counted(len(fields), 'field')}, where {len(header)} are named"
-                )
-            if header and fields:
-                yield row, dict(zip(header, map(str.strip, fields), strict=True))
-            header = header or [field.strip().casefold() for field in fields]
-            for column in ("name", "seed", "score") if header else ():
-                if header.count(column) != 1:
-                    names = ", ".join(header)[:LONGEST]
-                    raise ValueError(f"{path}, row {row}: needs one column {column}, and has {names!r}")
+                raise ValueError(f"{where}: more than {MOST_ROWS:,} rows")
+            if not any(stripped):
+                continue
+            if not header:
+                header = [*map(str.casefold, stripped)]
+                if lacking := [column for column in ("name", "seed", "score") if header.count(column) != 1]:
+                    named = ", ".join(header)[:LONGEST]
+                    raise ValueError(f"{where}: needs one column {lacking[0]}, and has {named!r}")
+            elif len(fields) != len(header):
+                raise ValueError(f"{where}: {counted(len(fields), 'field')} below {len(header)} columns")
+            else:
+                yield row, dict(zip(header, stripped, strict=True))
     except csv.Error as error:
         raise ValueError(f"{path}, row {row + 1}: {error}") from None
 
@@ -133,8 +131,7 @@ def _lines(file: str, task: str, entries: Entries, given: Mapping[str, str]) -> 
         raise ValueError(f"{file}, row {max(rows.values())}, column name: {what}")
     scores = {name: {seed: entry.score for seed, entry in of.items()} for name, of in entries.items()}
     base = given["against"] or next(iter(scores))
-    if base not in scores:
-        raise ValueError(f"against={base}: choose from {', '.join(scores)}")
+    check_known("name", [base], scores)
     better: Better = "higher" if given["better"] == "higher" else "lower"
     made = partial(league_by_plan, plan=given["plan"]) if given["plan"] else league
     table = made(scores, float(given["margin"]), better=better)

@@ -1,5 +1,8 @@
-"""What scores over seeds say of two norms, for anybody's numbers; and what the records say of the claims."""
+"""What scores over seeds say of two norms or more, for anybody's numbers; what records say of the claims."""
 
+from adanorm.verdicts.all_pairs import League, league
 from adanorm.verdicts.comparison import Comparison, compare
+from adanorm.verdicts.conjunction import in_family, pooled
+from adanorm.verdicts.sequential import Looks
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "League", "Looks", "compare", "in_family", "league", "pooled"]

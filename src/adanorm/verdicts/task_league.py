@@ -4,10 +4,10 @@ from functools import partial
 from typing import NamedTuple
 
 from adanorm.config.titles import task_metric
+from adanorm.verdicts.all_pairs import Better, League, league_of, signed
 from adanorm.verdicts.cell import Cell, evidence
 from adanorm.verdicts.claims import SCALES
 from adanorm.verdicts.comparison import Comparison
-from adanorm.verdicts.league import Better, League, league_of, signed
 from adanorm.verdicts.pair import compared, until_last_look
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import Scores, TaskVariance

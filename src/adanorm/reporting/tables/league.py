@@ -5,7 +5,7 @@ from statistics import fmean, stdev
 
 from adanorm.config.titles import task_metric, title
 from adanorm.reporting.text import csv_text, how_to_read, markdown, markdown_table
-from adanorm.verdicts.league import League
+from adanorm.verdicts.all_pairs import League
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 
