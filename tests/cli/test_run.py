@@ -334,15 +334,25 @@ def test_a_process_that_waits_where_it_hears_of_no_other_ends_after_one_was_lost
         assert errors.read() == f"error: {LOST}\n"
 
 
+HOW = {"tensorboard": "look at it with: tensorboard --logdir", "wandb": "upload it with: wandb sync"}
+
+
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
-def test_loggers_need_no_account(tmp_path: Path, command: Command, logger: str) -> None:
-    done = command("run", "task=mnist", "norm=none", "scale=smoke", f"logger={logger}", f"runs={tmp_path}")
-    assert done.returncode == 0, done.stderr
-    written = [path for path in only_folder(tmp_path).glob(f"{logger}/**/*") if path.is_file()]
-    assert written, f"{logger} wrote nothing"
-    content = b"".join(path.read_bytes() for path in written)
-    for said in (b"test_accuracy", b"valid_accuracy", b"warmup_updates"):
-        assert said in content, "test scores, curves and the configuration"
+def test_loggers_need_no_account_and_take_a_finished_run_too(
+    tmp_path: Path, command: Command, logger: str
+) -> None:
+    runs, sent = tmp_path / "runs", tmp_path / "sent"
+    done = command("run", "task=mnist", "norm=none", "scale=smoke", f"logger={logger}", f"runs={runs}")
+    again = ("log", str(only_folder(runs)), f"logger={logger}", f"output={sent}")
+    for ended, folder in ((done, only_folder(runs)), (command(*again), sent.joinpath("mnist", "none"))):
+        assert ended.returncode == 0, ended.stderr
+        ((where, how),) = re.findall(rf"^{logger}.*: (.*)\n  (.*)$", ended.stdout, re.MULTILINE)
+        assert (Path(where).is_relative_to(folder), how) == (True, f"{HOW[logger]} {where}")
+        written = [path for path in folder.rglob("*") if path.is_file() and logger in path.parts]
+        content = b"".join(path.read_bytes() for path in written)
+        for said in (b"test_accuracy", b"valid_accuracy", b"warmup_updates"):
+            assert said in content, "test scores, curves and the configuration"
+    assert "is there already" in command(*again).stderr
 
 
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb"])

@@ -25,6 +25,8 @@ COMMANDS = {
     "trace": "print the runs behind a table's cell and how to repeat them",
     "keep": "add finished records to the store, a line each",
     "open": "lay a kept record out as a folder again",
+    "export": "write test scores for Every Eval Ever or the Hugging Face Hub",
+    "log": "send finished runs to wandb or TensorBoard",
     "list": "show tasks, norms, scales, studies, and what is completed",
     "data": "download, verify and prepare the data of a task",
     "baselines": "score what needs no training, such as the majority class",

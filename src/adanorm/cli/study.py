@@ -178,7 +178,7 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
     for run, ours in zip(changed, runs, strict=True):
         if run.experiment.folder() != ours.experiment.folder():
             raise ValueError(f"{' '.join(settings)}: makes other runs than the study's; write your own study")
-        loggers.check(run.experiment)
+        loggers.check(run.experiment.logger)
         if run.experiment.logger.name != "files":
             run.arguments.extend([assigned("++logger.group", name), assigned("++logger.label", run.name)])
     return changed

@@ -6,17 +6,14 @@ folder of its own (runs=repeated), so that it can be compared.
 
 import shlex
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Usage
+from adanorm.cli.record_arguments import table_cell
 from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.records.folder import where
 from adanorm.records.result import Result
-from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
 
 USAGE = Usage(name="STUDY/NORM/TASK", fewest=1, most=1, examples=("table4/AdaNorm/RT",))
 
@@ -28,19 +25,8 @@ def main(arguments: Arguments) -> None:
 
 def trace(address: str) -> list[str]:
     """Return lines on the runs of a cell, STUDY/NORM/TASK; ValueError for one that is not there."""
-    file, is_file, rest = address.partition(".yaml/")
-    name, _, rest = (f"{file}.yaml", "", rest) if is_file else address.partition("/")
-    label, _, column = rest.rpartition("/")  # a row's label may have a slash in it
-    if not (name and label and column):
-        raise ValueError(f"{address!r}: name a cell as STUDY/NORM/TASK, such as table4/AdaNorm/RT")
-    study = load_study(name)
-    row = _named(label, list(study.rows), "row")
-    task = _named(column, study.columns, "task")
-    study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
-    table = Table(study, study_grid(study))
-    cell = table.cells[row, task]
-    if cell is None:
-        raise ValueError(f"{address}: the study has no runs there")
+    table, cell, (row, task) = table_cell(address)
+    study = table.study
     lines = [f"{study.title}: {title(row)}, {title(task)}"]
     number = table.published(row, task)
     paper = f"; the paper has {number.text}: {table.verdict(row, task)}" if number else ""
@@ -51,14 +37,6 @@ def trace(address: str) -> list[str]:
         not_run = [f"seed {seed}: not run", f"  {command}"]
         lines += ["", *(_lines(*results[seed], cell.metric, command) if seed in results else not_run)]
     return lines
-
-
-def _named(name: str, known: Sequence[str], kind: str) -> str:
-    """Return the entry that a name stands for, as the configuration or as a table writes it."""
-    alike = [entry for entry in known if name.lower() in (entry.lower(), title(entry).lower())]
-    if not alike:
-        raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
-    return name if name in known else alike[0]
 
 
 def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:

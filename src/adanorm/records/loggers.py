@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from adanorm.config.experiment import Experiment
-from adanorm.config.paths import PROJECT, install_command
+from adanorm.config.paths import PROJECT, RUNS, install_command
+from adanorm.config.sections import LoggerConfig
+from adanorm.files import digest_of
 from adanorm.records.folder import shown
+from adanorm.records.reader import Record
+from adanorm.records.result import Result
 
 Row = dict[str, int | float]
 
@@ -24,27 +27,29 @@ class Log(NamedTuple):
 
 
 @contextmanager
-def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]:
-    """Yield what takes rows and test scores to the configured logger, if it is used in this process.
+def opened(
+    logger: LoggerConfig, identity: dict[str, Any], folder: Path, *, used: bool = True
+) -> Iterator[Log]:
+    """Yield what takes rows and test scores to a logger, if it is used here; then print where they lie.
 
     For `files` they go nowhere else than into the run's folder. The runs of a study are one group of wandb,
     or one folder of TensorBoard.
     """
-    logger = experiment.logger
     if logger.name == "files" or not used:
         yield Log(lambda row: None, lambda scores, update: None)
     elif logger.name == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
-        with SummaryWriter(str(_events(experiment, folder))) as writer:
-            identity = yaml.safe_dump(experiment.identity(), sort_keys=False)
-            writer.add_text("configuration", f"```\n{identity}```")
+        events = _events(logger, folder, digest_of(identity))
+        with SummaryWriter(str(events)) as writer:
+            writer.add_text("configuration", f"```\n{yaml.safe_dump(identity, sort_keys=False)}```")
 
             def add(values: Row, update: float) -> None:
                 for name, value in values.items():
                     writer.add_scalar(name, value, int(update))
 
             yield Log(lambda row: add(row, row["update"]), add)
+        _say("tensorboard", events, "look at it with: tensorboard --logdir")
     else:
         import wandb
 
@@ -54,32 +59,47 @@ def opened(experiment: Experiment, folder: Path, *, used: bool) -> Iterator[Log]
             "name": logger.label,
             "mode": logger.mode,
         }
-        named |= {"dir": str(folder), "id": experiment.digest(), "resume": "allow"}
+        named |= {"dir": str(folder), "id": digest_of(identity), "resume": "allow"}
         settings = wandb.Settings(silent=True)
-        with wandb.init(**named, config=experiment.identity(), settings=settings) as run:
+        with wandb.init(**named, config=identity, settings=settings) as run:
             yield Log(
                 lambda row: run.log(row, step=int(row["update"])),
                 lambda scores, update: run.summary.update(scores),
             )
         if logger.mode == "offline":
-            path = shown(Path(run.dir).parent)
-            print(f"wandb, offline: {path}\n  upload it with: wandb sync {shlex.quote(path)}", flush=True)
+            _say("wandb, offline", Path(run.dir).parent, "upload it with: wandb sync")
 
 
-def _events(experiment: Experiment, folder: Path) -> Path:
+def _say(what: str, path: Path, command: str) -> None:
+    print(f"{what}: {shown(path)}\n  {command} {shlex.quote(shown(path))}", flush=True)
+
+
+def _events(logger: LoggerConfig, folder: Path, digest: str) -> Path:
     """Return where TensorBoard's events go: of a study, beside those of its other runs."""
-    if experiment.logger.group is None:
+    if logger.group is None:
         return folder / "tensorboard"
-    kept = Path(experiment.runs) if experiment.runs else PROJECT / "outputs"
-    label = (experiment.logger.label or folder.parent.name).replace("/", "-")
-    return kept / "tensorboard" / experiment.logger.group / f"{label} {experiment.digest()}"
+    kept = PROJECT / "outputs" if (runs := folder.parents[2]) == RUNS else runs
+    label = (logger.label or folder.parent.name).replace("/", "-")
+    return kept / "tensorboard" / logger.group / f"{label} {digest}"
 
 
-def check(experiment: Experiment) -> None:
-    """Raise ValueError where the configured logger's package is not installed."""
-    name = experiment.logger.name
+def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> None:
+    """Send a finished run's rows and test scores to a logger, as the run would have, by way of a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with opened(logger, record.identity, folder) as log:
+        for row in record.rows("metrics.jsonl"):
+            log.row(row)
+        scores = {f"test_{name}": score for name, score in (result.test or {}).items()}
+        log.test(scores, result.best_step or 0)
+
+
+def check(logger: LoggerConfig) -> None:
+    """Raise ValueError where a logger's package is not installed, or wandb is online without an account."""
+    name = logger.name
     if name == "files":
         return
     package = importlib.util.find_spec(name)
     if package is None or package.origin is None:  # of no file: a folder of that name, as loggers write one
         raise ValueError(f"logger={name}: the package {name} is not installed: {install_command(name)}")
+    if name == "wandb" and logger.mode == "online" and not importlib.import_module(name).login(prompt=False):
+        raise ValueError("logger.mode=online: no account is known here: run `wandb login`, or log offline")

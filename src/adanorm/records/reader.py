@@ -191,6 +191,7 @@ class Record:
             return {}
 
 
+Runs: TypeAlias = list[tuple[Record, Result]]
 State: TypeAlias = tuple[int, int, int] | None  # of a file: when it was changed, its size; None: not there
 
 

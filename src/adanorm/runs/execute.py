@@ -33,7 +33,7 @@ def execute(experiment: Experiment) -> None:
     Raises ValueError, before anything is written, for what the user can mend. Any other
     exception is recorded as `failed` and raised.
     """
-    loggers.check(experiment)
+    loggers.check(experiment.logger)
     prepared = prepare(experiment)
     folder = RunFolder(experiment.folder())
     _check_disk(folder, prepared.model)
@@ -111,7 +111,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
     batches = len(trainer.task.train_batches(0))
     with (
         Progress(experiment.training, batches, trainer.metric, shown=is_main) as progress,
-        loggers.opened(experiment, folder.path, used=is_main) as logger,
+        loggers.opened(experiment.logger, experiment.identity(), folder.path, used=is_main) as logger,
     ):
 
         def log(row: Row) -> None:

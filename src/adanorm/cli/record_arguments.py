@@ -1,0 +1,68 @@
+"""What names finished runs on the command line: a run, a folder of runs such as a task, or a table's cell."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from adanorm.config.paths import RUNS
+from adanorm.config.titles import title
+from adanorm.records import reader
+from adanorm.records.check import NAME
+from adanorm.records.result import Result
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
+from adanorm.verdicts.cell import Cell
+
+NAMES: Any = {"name": "RUN|TASK|STUDY/NORM/TASK...", "fewest": 1, "most": 100_000}
+
+
+def named_runs(names: Sequence[str]) -> reader.Runs:
+    """Return the runs that have ended and are named, by seed; raises ValueError where there is none.
+
+    A run or a folder of runs is named by its path or the part below results/runs.
+    """
+    records = {one.folder: one for name in names for one in _records(name)}
+    runs = [(one, ended) for one in records.values() if isinstance(ended := one.ended, Result)]
+    if not runs:
+        raise ValueError(f"{', '.join(names)}: no run there has ended")
+    return sorted(runs, key=lambda run: run[1].seed)
+
+
+def _records(name: str) -> list[reader.Record]:
+    for folder in (Path(name).resolve(), RUNS / name):
+        is_run = NAME.fullmatch(folder.name)
+        parent, runs = (folder.parent, [folder.name]) if is_run else (folder, reader.names(folder))
+        records = [reader.record(parent / run) for run in runs if NAME.fullmatch(run)]
+        if whole := [one for one in records or reader.records(folder) if one.has("result.json")]:
+            return whole
+    if name.count("/") < 2 or NAME.fullmatch(Path(name).name):
+        raise ValueError(
+            f"{name}: no such record; name one as rt, rt/adanorm or rt/adanorm/paper-seed1-09951176"
+        )
+    return [reader.record(folder) for folder in table_cell(name)[1].folders]
+
+
+def table_cell(address: str) -> tuple[Table, Cell, tuple[str, str]]:
+    """Return the cell STUDY/NORM/TASK with its table, its row and task; raises ValueError for none."""
+    file, is_file, rest = address.partition(".yaml/")
+    name, _, rest = (f"{file}.yaml", "", rest) if is_file else address.partition("/")
+    label, _, column = rest.rpartition("/")  # a row's label may have a slash in it
+    if not (name and label and column):
+        raise ValueError(f"{address!r}: name a cell as STUDY/NORM/TASK, such as table4/AdaNorm/RT")
+    study = load_study(name)
+    row = _named(label, list(study.rows), "row")
+    task = _named(column, study.columns, "task")
+    study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
+    table = Table(study, study_grid(study))
+    if (cell := table.cells[row, task]) is None:
+        raise ValueError(f"{address}: the study has no runs there")
+    return table, cell, (row, task)
+
+
+def _named(name: str, known: Sequence[str], kind: str) -> str:
+    """Return the entry that a name stands for, as the configuration or as a table writes it."""
+    alike = [entry for entry in known if name.lower() in (entry.lower(), title(entry).lower())]
+    if not alike:
+        raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
+    return name if name in known else alike[0]

@@ -1,0 +1,81 @@
+"""What other tools are given of the records, against the lines of the store and SciPy's intervals."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from scipy import stats
+
+from adanorm.cli.command import dispatch
+from adanorm.config.compose import compose_experiment
+from adanorm.config.paths import RUNS
+from adanorm.reporting.export import SCHEMAS, schema_type
+from tests.reporting.records import record
+
+
+def exported(folder: Path, *arguments: str) -> dict[str, Any]:
+    assert dispatch(["export", *arguments, f"output={folder}"]) == 0
+    (file,) = (path for path in folder.rglob("*") if path.is_file())
+    text = file.read_text("utf-8")
+    values: dict[str, Any] = yaml.safe_load(text.split("---\n")[1] if file.suffix == ".md" else text)
+    return values
+
+
+def test_a_cell_is_exported_with_all_that_its_number_needs(tmp_path: Path) -> None:
+    log = exported(tmp_path / "a", "table4/AdaNorm/RT")
+    score = log["evaluation_results"][0]["score_details"]
+    runs, seeds = (json.loads(score["details"][key]) for key in ("runs", "seeds"))
+    lines = map(json.loads, (RUNS / "rt" / "adanorm.jsonl").read_text("utf-8").splitlines())
+    results = {line["run"]: json.loads(line["files"]["result.json"]) for line in lines}
+    named = [results[run.rpartition("/")[2]] for run in runs]
+    values = [result["test"]["accuracy"] for result in named]
+    assert seeds == sorted(result["seed"] for result in named)
+    assert score["score"] == pytest.approx(np.mean(values))
+    uncertainty = score["uncertainty"]
+    assert uncertainty["num_samples"] == json.loads(score["details"]["n"]) == len(values) > 2
+    error = stats.sem(values)
+    assert uncertainty["standard_error"]["value"] == pytest.approx(error)
+    interval = stats.t.interval(0.95, len(values) - 1, np.mean(values), error)
+    bounds = [uncertainty["confidence_interval"][key] for key in ("lower", "upper")]
+    assert bounds == pytest.approx(interval)
+    data = log["evaluation_results"][0]["source_data"]
+    assert data["additional_details"] == {name: f"sha256:{sha}" for name, sha in named[0]["data"].items()}
+    config = log["evaluation_results"][0]["metric_config"]
+    assert (config["lower_is_better"], config["max_score"], config["metric_unit"]) == (
+        False,
+        100.0,
+        "percent",
+    )
+    (model,) = exported(tmp_path / "b", "table4/AdaNorm/RT", "format=model-card")["model-index"]
+    accuracy, loss = model["results"][0]["metrics"]
+    assert (accuracy["value"], loss["args"]["lower_is_better"]) == (score["score"], True)
+    assert accuracy["args"]["details"] == score["details"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"model_info": {}}, {"more": 1}, {"evaluation_id": None}, {"schema_version": "1"}]
+)
+def test_what_a_schema_does_not_allow_is_not_written(tmp_path: Path, change: dict[str, Any]) -> None:
+    log = exported(tmp_path, "rt/adanorm/paper-seed1-09951176")
+    assert "uncertainty" not in log["evaluation_results"][0]["score_details"], "of one seed"
+    schema = schema_type(SCHEMAS["every-eval-ever"])
+    schema.checked(log)
+    with pytest.raises(ValueError, match=next(iter(change))):
+        schema.checked(log | change)
+
+
+def test_runs_that_diverged_are_counted_and_smoke_is_no_evidence(tmp_path: Path) -> None:
+    for scale, ends in (("mini", ("done", "diverged")), ("smoke", ("done",))):
+        for seed, status in enumerate(ends, 1):
+            settings = ["task=rt", f"scale={scale}", f"seed={seed}", f"runs={tmp_path / scale}"]
+            record(compose_experiment(settings), status=status)
+    log = exported(tmp_path / "out", str(tmp_path / "mini" / "rt"))
+    details = log["evaluation_results"][0]["score_details"]["details"]
+    assert (details["n"], details["diverged"]) == ("1", "1")
+    with pytest.raises(ValueError, match="nothing to export"):
+        exported(tmp_path / "none", str(tmp_path / "smoke"))
+    with pytest.raises(ValueError, match="is there already"):
+        exported(tmp_path / "out", str(tmp_path / "mini"))
