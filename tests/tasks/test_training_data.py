@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from adanorm.config.compose import compose_experiment
+from adanorm.models.norm_sites import PlacedNorms
+from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks import build
 
 SPLITS = ("train", "valid", "test")
@@ -84,3 +87,42 @@ def test_subwords_and_dictionaries_are_learned_from_training_alone(tmp_path: Pat
     assert not any(symbol[0] in "cdef" for symbol in symbols if not symbol.startswith(("<", "madeup")))
     assert set(task.corpus.references("test", "words")) == {"efef efef"}, "of the test, not of validation"
     assert set(task.corpus.references("valid", "text")) == {"cdcd cdcd"}
+
+
+@pytest.mark.parametrize("name", ["rt", "mnist"])
+def test_wrong_labels_are_a_share_of_training_alone_that_the_seed_draws(name: str) -> None:
+    settings = [
+        (), ("data.label_noise=0.4",), ("data.label_noise=0.4",), ("data.label_noise=0.1",),
+        ("data.label_noise=0.4", "seed=2"),
+    ]  # fmt: skip
+    clean, task, again, fewer, other = (task_of(f"task={name}", *given) for given in settings)
+    truth, given = (one.splits["train"].targets for one in (clean, task))
+    wrong = given != truth
+    assert int(wrong.sum()) == round(0.4 * len(truth)), "each of them is another class"
+    assert given.equal(again.splits["train"].targets)
+    assert not given.equal(other.splits["train"].targets)
+    is_fewer = fewer.splits["train"].targets != truth
+    assert (wrong & is_fewer).equal(is_fewer), "a smaller share is within the larger one"
+    assert all(task.splits[split].targets.equal(clean.splits[split].targets) for split in ("valid", "test"))
+    assert order(task, 0) == order(clean, 0)
+
+    torch.manual_seed(0)
+    model = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
+    batch = task.splits["train"].batch(np.flatnonzero(wrong.numpy()))
+    predicted = model(batch.inputs).argmax(1)
+    expected = {
+        "memorized": 100 * (predicted == given[wrong]).double().mean().item(),
+        "recovered": 100 * (predicted == truth[wrong]).double().mean().item(),
+    }
+    clean_scores = {split: clean.evaluate(model, split).metrics for split in ("valid", "test")}
+    assert task.evaluate(model, "valid").metrics == clean_scores["valid"]
+    assert task.evaluate(model, "test").metrics == pytest.approx(clean_scores["test"] | expected)
+
+
+def test_a_share_of_labels_that_is_no_label_and_a_task_without_labels_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"label_noise=0.001: of 160 training examples that is none"):
+        task_of("task=rt", "data.label_noise=0.001")
+    with pytest.raises(ValueError, match=r"'data.label_noise': it is a key of task=cifar10, .*sst5"):
+        task_of("task=ptb", "data.label_noise=0.2")
+    clean = compose_experiment(["task=rt", "data.label_noise=0"])
+    assert clean.digest() == compose_experiment(["task=rt"]).digest()

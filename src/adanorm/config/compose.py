@@ -149,8 +149,12 @@ def _composed_by_hydra(overrides: Sequence[str]) -> Values:
             raise
         files = _of_choices(_chosen(overrides))
         known = [*files, *(key for key, _ in dotted(files))]
-        raise ValueError(one_line(error, known)) from None
+        raise ValueError(one_line(error, known, _tasks_with)) from None
     return dict(values)
+
+
+def _tasks_with(key: str) -> list[str]:
+    return [task for task in choices("task") if key in dict(dotted(_file(f"task/{task}")))]
 
 
 def parse_experiment(values: Values, chosen: Values | None = None) -> Experiment:

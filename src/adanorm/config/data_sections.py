@@ -103,6 +103,7 @@ class LabelledImagesConfig(DataConfig):
     path: str | None
     valid_size: Positive
     batch_size: Positive
+    label_noise: Fraction | None = None
 
 
 class ImagesConfig(LabelledImagesConfig):
@@ -190,6 +191,7 @@ class TextConfig(ThreeFilesConfig):
     lowercase: bool
     min_count: Positive
     words: Literal["alphanumeric"] | None = None  # null: what white space separates
+    label_noise: Fraction | None = None
 
 
 class ParallelConfig(ThreeFilesConfig):

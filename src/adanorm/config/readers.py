@@ -19,6 +19,7 @@ DEFAULTS = {
 }  # fmt: skip
 # Values that mean the same as null, by setting.
 NULLS: dict[str, Any] = {
+    "data.label_noise": 0,
     "training.label_smoothing": 0,
     "training.momentum": 0,
     "training.warmup_from": 0,

@@ -12,6 +12,8 @@ QUANTITIES = {  # what claims call what they compare
     "top3": "top-3 mean",
     "last_train_loss": "last training loss",
     "last_valid_loss": "last validation loss",
+    "memorized": "share of wrong labels learned at the end",
+    "recovered": "share of wrong labels recovered at the end",
 }
 
 

@@ -173,3 +173,23 @@ class Splits:
 
     def __getitem__(self, split: str) -> Examples:
         return self.examples[split]
+
+
+def with_label_noise(splits: Splits, share: float, seed: int) -> Splits:
+    """Return splits in which a share of the training labels is another class, each as likely.
+
+    The seed alone draws which; those of a smaller share are among those of a larger one. Raises ValueError
+    where the share is of less than one example.
+    """
+    train, classes = splits["train"], len(splits.labels)
+    random = np.random.default_rng((seed, 0, 1))  # no epoch's: theirs are (seed, epoch)
+    chosen = random.permutation(len(train))[: round(share * len(train))]
+    if not len(chosen):
+        raise ValueError(f"data.label_noise={share}: of {len(train)} training examples that is none")
+    steps = torch.from_numpy(random.integers(1, classes, len(train)))[chosen]
+    targets = train.targets.clone()
+    targets[chosen] = (targets[chosen] + steps) % classes
+    counts = {**splits.inspection.counts, "wrong labels": {"train": len(chosen)}}
+    inspection = splits.inspection._replace(counts=counts)
+    noisy = {**splits.examples, "train": replace(train, targets=targets)}
+    return replace(splits, examples=noisy, inspection=inspection)

@@ -49,6 +49,8 @@ class Metric:
 
 METRICS = {
     "accuracy": Metric("accuracy", higher_is_better=True, unit="%"),
+    "memorized": Metric("wrong labels learned", higher_is_better=False, unit="%"),
+    "recovered": Metric("wrong labels recovered", higher_is_better=True, unit="%"),
     "bleu": Metric("BLEU", higher_is_better=True),
     "sacrebleu": Metric("sacreBLEU", higher_is_better=True),
     "compound_bleu": Metric("compound BLEU", higher_is_better=True),
@@ -79,7 +81,12 @@ class KindMetrics:
 
 ATTACHMENT = ("uas", "uas_all", "las", "las_all")
 KIND_METRICS = {
-    "classification": KindMetrics(("accuracy", "loss"), ("accuracy", "loss"), "loss (nats per example)"),
+    "classification": KindMetrics(
+        ("accuracy", "loss"),
+        ("accuracy", "loss"),
+        "loss (nats per example)",
+        beside=("memorized", "recovered"),  # with data.label_noise
+    ),
     "translation": KindMetrics(
         ("bleu", "sacrebleu", "compound_bleu"),
         ("loss", "nll", "perplexity"),

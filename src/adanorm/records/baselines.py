@@ -10,7 +10,8 @@ from adanorm.files import as_json, digest_of, whole, with_checksum, write_whole
 from adanorm.metrics.table import METRICS
 
 PATH = PROJECT / "results" / "baselines.json"
-BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams"}  # which change no data set
+# Which change no data set, or in training alone.
+BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams", "label_noise"}
 
 
 class Baseline(NamedTuple):

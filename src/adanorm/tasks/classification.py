@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from adanorm.config.data_sections import ColorImagesConfig, DataConfig, ImagesConfig, TextConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batch, Batches, Splits
+from adanorm.data.examples import Batch, Batches, Splits, with_label_noise
 from adanorm.data.images import load_images
 from adanorm.data.inspection import Inspection
 from adanorm.data.sentences import load_sentences
@@ -26,10 +26,19 @@ READERS: dict[type[DataConfig], Callable[[Any], Splits]] = {
 
 
 class Classification(TrainingTask):
-    """One label an example; accuracy in percent, loss in nats an example."""
+    """One label an example; accuracy in percent, loss in nats an example.
+
+    With `data.label_noise` some labels of training are wrong. Of these a test tells in percent how many are
+    `memorized`, predicted as they are given, and how many `recovered`, predicted as the truth.
+    """
 
     def __init__(self, experiment: Experiment) -> None:
-        self.splits = READERS[type(experiment.data)](experiment.data)
+        data: Any = experiment.data
+        self.splits = READERS[type(data)](data)
+        self._truth = self.splits["train"].targets
+        if data.label_noise:
+            self.splits = with_label_noise(self.splits, data.label_noise, experiment.seed)
+        self._is_wrong = self.splits["train"].targets != self._truth
         self.sizes = {split: len(self.splits[split]) for split in ("train", "valid", "test")}
         self.checksums = self.splits.checksums
         self._settings, self._seed = experiment.model, experiment.seed
@@ -62,21 +71,31 @@ class Classification(TrainingTask):
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return accuracy (%) and loss (nats an example), and the predicted label of each example."""
         examples = self.splits[split]
-        device = next(model.parameters()).device
+        predicted, total = self._predictions(model, split, torch.ones(len(examples), dtype=torch.bool))
+        metrics = {"accuracy": _percent(predicted == examples.targets), "loss": total / len(examples)}
+        if split == "test" and self._is_wrong.any():
+            predicted_wrong, _ = self._predictions(model, "train", self._is_wrong)
+            given, truth = self.splits["train"].targets[self._is_wrong], self._truth[self._is_wrong]
+            metrics |= {"memorized": _percent(predicted_wrong == given)}
+            metrics |= {"recovered": _percent(predicted_wrong == truth)}
+        return Evaluation(metrics, [self.splits.labels[label] for label in predicted.tolist()])
+
+    def _predictions(self, model: nn.Module, split: str, chosen: Tensor) -> tuple[Tensor, float]:
+        """Return the predicted labels of the chosen examples (N,) of a split, and their summed loss."""
+        examples, device = self.splits[split], next(model.parameters()).device
         total, predicted = 0.0, torch.empty(len(examples), dtype=torch.long)
         with torch.inference_mode():
-            for indices in examples.order(None):
+            for in_order in examples.order(None):
+                indices = in_order[chosen[in_order].numpy()]
                 batch = examples.batch(indices).to(device)
                 logits = model(batch.inputs).float()
                 total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
                 predicted[torch.from_numpy(indices)] = logits.argmax(1).cpu()
-        accuracy = 100 * int((predicted == examples.targets).sum()) / len(examples)
-        outputs = [self.splits.labels[label] for label in predicted.tolist()]
-        return Evaluation({"accuracy": accuracy, "loss": total / len(examples)}, outputs)
+        return predicted[chosen], total
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the accuracy (%) of the label that is most frequent in training."""
-        is_most = self.splits[split].targets == self.splits["train"].targets.bincount().argmax()
+        is_most = self.splits[split].targets == self._truth.bincount().argmax()
         return {"majority class": {"accuracy": 100 * float(is_most.float().mean())}}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
@@ -84,3 +103,7 @@ class Classification(TrainingTask):
         labels, targets = self.splits.labels, self.splits["test"].targets.tolist()
         right = [[int(labels[target] == output)] for target, output in zip(targets, outputs, strict=True)]
         return {"accuracy": right}
+
+
+def _percent(is_so: Tensor) -> float:
+    return 100 * int(is_so.sum()) / len(is_so)
