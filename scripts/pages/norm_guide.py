@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -12,7 +13,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.files import write_whole
 from adanorm.reporting.figures.style import Handle, NamedFigure, figure_style, legend_below, panels, rendered
-from adanorm.reporting.tables.notes import rule_decisions
+from adanorm.reporting.tables.notes import rule_families
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.cell import Evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair
@@ -70,7 +71,8 @@ def _scores(tables: Sequence[Table], norm: str) -> list[str]:
 
 def _of_table(table: Table, norm: str) -> dict[str, str]:
     """Return by task what a table says of a norm: its score, and the answer beside LayerNorm."""
-    decided = {d.column.task: d for d in rule_decisions(table) if d.compared == (norm, BASELINE)}
+    decisions = chain.from_iterable(rule_families(table).values())
+    decided = {d.column.task: d for d in decisions if d.compared == (norm, BASELINE)}
     lines = {}
     for task in table.study.columns:
         cell = table.column(task).get(norm)

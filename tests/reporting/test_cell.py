@@ -22,6 +22,7 @@ from adanorm.reporting.tables.analysis import findings_markdown, write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text, write_table
 from adanorm.reporting.tables.notes import notes
+from adanorm.reporting.tables.predictions import predictions_markdown
 from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
@@ -362,6 +363,7 @@ def test_the_committed_tables_are_of_the_committed_records(committed_runs: Path,
     runs, committed = str(committed_runs), PROJECT / "results" / "tables"
     (tmp_path / "claims.md").write_text(claims_markdown(claim_results(runs)))
     (tmp_path / "findings.md").write_text(findings_markdown(runs))
+    (tmp_path / "predictions.md").write_text(predictions_markdown(runs))
     (tmp_path / "reproducibility.md").write_text(reproducibility_markdown(agreements(runs)))
     for name, table in read_tables(runs).items():
         write_table(table, name, tmp_path)

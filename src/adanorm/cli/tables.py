@@ -12,6 +12,7 @@ from adanorm.reporting.tables.analysis import findings_markdown, write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
 from adanorm.reporting.tables.league import league_csv, league_markdown
+from adanorm.reporting.tables.predictions import predictions_markdown
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import write_texts
@@ -57,6 +58,7 @@ def main(arguments: Arguments) -> None:
         "findings.md": findings_markdown(),
         "league.md": league_markdown(leagues),
         "league.csv": league_csv(leagues),
+        "predictions.md": predictions_markdown(),
         "reproducibility.md": reproducibility_markdown(columns),
         "reproducibility.csv": reproducibility_csv(columns),
     }

@@ -37,18 +37,21 @@ def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, 
 # [a, b]: a's lead over b. [a, b, c, d]: by how much a's lead over b is above c's lead over d.
 Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
 
-Compares: TypeAlias = Literal["test", "top3", "last_train_loss", "last_valid_loss"]
+Compares: TypeAlias = Literal["test", "top3", "last_train_loss", "last_valid_loss", "memorized", "recovered"]
 
 
 class Margin(Config):
-    """The smallest difference that matters on a task: of its test score, and of a loss in nats."""
+    """The smallest difference that matters on a task: of its test score, a loss in nats, or wrong labels."""
 
     test: Annotated[float, Field(gt=0)]
     loss: Annotated[float, Field(gt=0)] | None = None
+    wrong_labels: Annotated[float, Field(gt=0)] | None = None  # memorized or recovered, in percent
     reason: str
 
     def of(self, quantity: str) -> float | None:
-        """Return that of a quantity: of a loss, or of scores, those of validation too."""
+        """Return that of a quantity: of a loss, of wrong labels, or of scores, those of validation too."""
+        if quantity in ("memorized", "recovered"):
+            return self.wrong_labels
         return self.loss if quantity.startswith("last_") else self.test
 
 
@@ -70,7 +73,8 @@ class Rule(Config):
     be worse by the margin in any column. `conclusions` say what answers to comparisons of the families
     amount to. With `folds_overlap` rows are folds of a data set, one a place `at`; norms are named and
     paired by fold, and the variance is that of folds that share training data, this many tested examples
-    an example trained on.
+    an example trained on. With `looks` the rows are read after so many seeds that they share, from the first
+    look on, so that all looks together err as one (verdicts.sequential).
     """
 
     families: dict[
@@ -84,6 +88,7 @@ class Rule(Config):
     not_worse: tuple[tuple[str, str], ...] = ()
     conclusions: tuple[Conclusion, ...] = ()
     folds_overlap: Annotated[float, Field(gt=0)] | None = None
+    looks: tuple[Annotated[int, Field(ge=2)], ...] = ()
 
     @model_validator(mode="after")
     def _speak_of_families(self) -> Self:

@@ -37,7 +37,7 @@ Overrides = Annotated[Changes, AfterValidator(check_each_once)]
 Budget = Annotated[Changes, EachOnce]  # one is tried at a time
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
-Role = Literal["readme", "curves", "figure", "norm-guide", "latex"]
+Role = Literal["readme", "curves", "figure", "norm-guide", "latex", "square", "wrong-labels"]
 
 
 class StudyRow(Config):

@@ -160,6 +160,7 @@ def cell_of(
     done = [(run, result) for run, result in ended if result.status == "done"]
     unlearned = [run.seed for run, result in done if not has_learned(run, result.test_score(own))]
     of = "loss" if quantity.startswith("last_") else first.task.selection_metric
+    of = quantity if quantity in METRICS else of
     sign = METRICS[metric if quantity in ("test", "top3") else of].sign
     learned = [(run, result) for run, result in done if run.seed not in unlearned]
     values = {run.seed: _value(run, result, quantity, metric) for run, result in learned}
@@ -182,13 +183,15 @@ def _value(run: Experiment, result: Result, quantity: Quantity, metric: str) -> 
     if quantity == "valid_level":
         return level(reader.curve(run.folder(), valid))
     rows = reader.metrics(run.folder())
-    if quantity == "top3":
-        tracked = reader.record(run.folder()).rows("test_metrics.jsonl")
-        tests = {row["update"]: row[f"test_{metric}"] for row in tracked}
-        sign = METRICS[run.task.selection_metric].sign
-        both = (row for row in rows if valid in row and row["update"] in tests)
-        return top3([(sign * row[valid], tests[row["update"]]) for row in both])
-    return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
+    if quantity.startswith("last_"):
+        return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
+    tracked = reader.record(run.folder()).rows("test_metrics.jsonl")
+    if quantity != "top3":  # of wrong labels, at the end
+        return tracked[-1].get(f"test_{quantity}") if tracked else None
+    tests = {row["update"]: row[f"test_{metric}"] for row in tracked}
+    sign = METRICS[run.task.selection_metric].sign
+    both = (row for row in rows if valid in row and row["update"] in tests)
+    return top3([(sign * row[valid], tests[row["update"]]) for row in both])
 
 
 def level(curve: Sequence[float]) -> float | None:

@@ -11,7 +11,7 @@ from adanorm.studies.study import Study, load_study
 from adanorm.verdicts.comparison import Answer, Comparison, compare_gaps
 from adanorm.verdicts.conjunction import in_family
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Levels
+from adanorm.verdicts.sequential import Levels, Looks
 from adanorm.verdicts.variance import Scores
 
 
@@ -77,7 +77,8 @@ def decide(rule: Rule, columns: Sequence[Column]) -> dict[str, list[Decision]]:
     which a comparison without runs counts with a p of 1.
     """
     level, decisions = preregistration().level, {}
-    kind: dict[str, Any] = {"levels": Levels(level, level), "beyond_margin": rule.beyond_margin}
+    kind: dict[str, Any] = {"looks": rule.looks, "beyond_margin": rule.beyond_margin}
+    kind["levels"] = Levels(level, level)
     for name, family in rule.families.items():
         compared = list(product(family, columns))
         comparisons = in_family([_compare(*pair, **kind) for pair in compared])
@@ -103,9 +104,16 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
     return all(are_shown) if len(known) == len(columns) else None
 
 
-def _compare(rows: tuple[str, ...], column: Column, **kind: Any) -> Comparison | None:
+def _compare(
+    rows: tuple[str, ...], column: Column, looks: tuple[int, ...] = (), **kind: Any
+) -> Comparison | None:
     scores, level = [column.scores.get(row, {}) for row in rows], preregistration().level
     shared = sorted(set.intersection(*({*by_seed} for by_seed in scores)))
+    if looks:
+        shared = shared[: max((look for look in looks if look <= len(shared)), default=0)]
+    if looks and shared:
+        of_look = Looks(looks, preregistration().stopping.spending, level).levels(len(shared)).difference
+        kind["levels"] = Levels(of_look, of_look)
     signed = [*zip((1, -1, -1, 1), scores, strict=False)]
     gaps = [sum(sign * by_seed[seed] for sign, by_seed in signed) for seed in shared]
     return compare_gaps(gaps, column.margin, level=level, overlap=column.overlap, **kind)

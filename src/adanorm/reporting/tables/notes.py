@@ -130,10 +130,9 @@ def rule_notes(table: Table) -> list[str]:
     return [lead, *paragraphs, *(_concluded(conclusion, decisions) for conclusion in rule.conclusions)]
 
 
-def rule_decisions(table: Table) -> list[Decision]:
-    """Return what the study's rule says of every comparison; none without a rule."""
-    rule = table.study.rule
-    return [d for family in _decided(table, rule)[1].values() for d in family] if rule else []
+def rule_families(table: Table) -> dict[str, list[Decision]]:
+    """Return what the study's rule says of every comparison, by family; none without a rule."""
+    return _decided(table, table.study.rule)[1] if table.study.rule else {}
 
 
 def _decided(table: Table, rule: Rule) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
@@ -166,7 +165,11 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
         f"margins {margins}",
         folds.format(rule.folds_overlap) if rule.folds_overlap is not None else "",
         "a lead must be beyond the margin" if rule.beyond_margin else "",
-        "a lead in a loss, in nats, is by how much it is lower" if rule.quantities else "",
+        "a lead in a loss, in nats, is by how much it is lower"
+        if any(quantity.startswith("last_") for quantity in columns)
+        else "",
+        "a lead in wrong labels learned is by how many fewer there are" if "memorized" in columns else "",
+        f"looks after {', '.join(map(str, rule.looks))} seeds" if rule.looks else "",
     ]
     return f"The study's rule: {'; '.join(filter(None, parts))}."
 
