@@ -61,6 +61,8 @@ def main(arguments: Arguments) -> None:
     check_known("better", [given["better"]], ("higher", "lower"))
     check_known("plan", filter(None, [given["plan"]]), plan_names())
     by_task = read_scores(Path(file))
+    if task and "" in by_task:
+        raise ValueError(f"task={task}: {file} has no column task")
     check_known("task", filter(None, [task]), by_task)
     chosen = {name: entries for name, entries in by_task.items() if task in ("", name)}
     for lines in [_lines(file, *of_task, given) for of_task in chosen.items()]:  # all are checked first
@@ -127,7 +129,7 @@ def _lines(file: str, task: str, entries: Entries, given: Mapping[str, str]) -> 
     """Return what the scores of a task say; raises ValueError where two names cannot be compared."""
     rows = {name: next(iter(of.values())).row for name, of in entries.items()}
     if not 2 <= len(entries) <= MOST_NAMES:
-        what = f"{len(entries)} names, where 2 to {MOST_NAMES} are compared"
+        what = f"{counted(len(entries), 'name')}, where 2 to {MOST_NAMES} are compared"
         raise ValueError(f"{file}, row {max(rows.values())}, column name: {what}")
     scores = {name: {seed: entry.score for seed, entry in of.items()} for name, of in entries.items()}
     base = given["against"] or next(iter(scores))
@@ -148,7 +150,7 @@ def _lines(file: str, task: str, entries: Entries, given: Mapping[str, str]) -> 
     every = set[int]().union(*scores.values())
     lacking = {name: every - {*of} for name, of in scores.items()}
     notes = [f"{name} lacks {seeds([of])}, which its pairs leave out." for name, of in lacking.items() if of]
-    return [*lines, *(line for note in [*outlook(table), *notes] for line in hanging("", note))]
+    return [*lines, *(line for note in [outlook(table), *notes] for line in hanging("", note))]
 
 
 def _lacking(table: League, first: str, second: str) -> str:

@@ -64,7 +64,9 @@ class League:
             split = {part for group in groups for part in _without(group, two)}
             groups = [group for group in split if not any(group < other for other in split)]
             if len(groups) > len(ascii_letters):
-                raise ValueError(f"{len(self.scores)} names: over {len(ascii_letters)} groups; compare fewer")
+                raise ValueError(
+                    f"{len(self.scores)} names fall into over {len(ascii_letters)} groups: compare fewer"
+                )
         return sorted(([n for n in self.scores if n in group] for group in groups), key=self._places)
 
     def _places(self, group: list[str]) -> list[int]:

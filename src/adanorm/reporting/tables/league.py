@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 
-from adanorm.config.titles import task_metric, title
+from adanorm.config.titles import counted, task_metric, title
 from adanorm.reporting.text import csv_text, how_to_read, markdown, markdown_table
 from adanorm.verdicts.all_pairs import League
 from adanorm.verdicts.sentences import listed
@@ -24,7 +24,7 @@ def league_markdown(leagues: Sequence[TaskLeague]) -> str:
         header = ["P(row > column)", *(markdown(title(name)) for name in names)]
         lines += [*markdown_table(header, (_chances(one.league, name) for name in names)), ""]
         left_out = [f"{title(n)} ({cell.setback})" for n, cell in one.norms.items() if cell.setback]
-        sentences = [f"Margin {one.margin:g}.", *outlook(one.league, title)]
+        sentences = [f"Margin {one.margin:g}.", outlook(one.league, title)]
         sentences += [f"Not compared: {', '.join(left_out)}."] if left_out else []
         lines.append(markdown(" ".join(sentences)))
     return "\n".join([*lines, ""])
@@ -53,17 +53,13 @@ def mean_text(of: Mapping[int, float], digits: int) -> str:
     return f"{fmean(of.values()):.{digits}f}{spread}"
 
 
-def outlook(league: League, named: Callable[[str], str] = str) -> list[str]:
-    """Return which pairs are told apart, and which one more seed of each name would tell apart too."""
-    when = "The next look" if league.looks else "One more seed of each"
-    told, later = (
-        listed([f"{named(first)} from {named(second)}" for first, second in pairs])
-        for pairs in (league.told_apart, league.next_told_apart)
-    )
-    return [
-        f"Told apart: {told or 'none'}.",
-        f"{when}, with these means and deviations, would tell apart: {later or 'no more'}.",
-    ]
+def outlook(league: League, named: Callable[[str], str] = str) -> str:
+    """Return how many pairs are told apart, and which one more seed of each name would tell apart too."""
+    told = f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
+    when = "the next look" if league.looks else "one more seed of each"
+    later = listed([f"{named(first)} from {named(second)}" for first, second in league.next_told_apart])
+    with_these = "with these means and deviations, would tell apart"
+    return f"Told apart: {told}; {when}, {with_these} {later or 'no more'}."
 
 
 def league_csv(leagues: Sequence[TaskLeague]) -> str:

@@ -1,0 +1,90 @@
+"""A file of scores: what the page says of one, what the committed tables say, and what no file may hold."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from adanorm.cli.command import dispatch
+from adanorm.config.paths import PROJECT
+from adanorm.config.titles import title
+from adanorm.reporting.text import plain
+
+PAGE = (PROJECT / "docs" / "verdicts.md").read_text("utf-8")
+(EXAMPLE,), (PRINTED,) = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.S) for kind in ("csv", "text"))
+TWO = "name,seed,score\na,1,1\na,2,2\na,3,4\nb,1,1.5\nb,2,2\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("name,", "\ufeffname,"),
+        ("\n", "\r\n"),
+        ("\n", "\r"),
+        ("\n", "\n\n"),
+        (",", ";"),
+        (",", "\t"),
+    ],
+)
+def test_the_example_of_the_page_prints_what_it_says_however_it_is_written(
+    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = EXAMPLE.replace(old, new) if old else EXAMPLE
+    (tmp_path / "scores.csv").write_bytes(text.encode())
+    monkeypatch.chdir(tmp_path)
+    assert dispatch(["verdict", "scores.csv", "margin=0.5"]) == 0
+    assert capsys.readouterr().out == PRINTED
+
+
+@pytest.mark.parametrize(("task", "margin"), [("mnist", "0.1"), ("rt", "1")])
+def test_the_committed_scores_give_the_committed_league(
+    task: str, margin: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = PROJECT / "results" / "tables"
+    line = [f"{tables}/league.csv", f"task={task}", f"margin={margin}", "plan=first", "against=layernorm"]
+    assert dispatch(["verdict", *line]) == 0
+    printed = capsys.readouterr().out
+    section = (tables / "league.md").read_text("utf-8").partition(f"## {title(task)} ")[2].partition("P(")[0]
+    rows = [plain(row).strip("| ").split(" | ") for row in section.splitlines() if re.search(r"\d ±", row)]
+    assert len(rows) == 7
+    for name, (label, mean, seeds, letters, lead, interval, sign, size) in zip(
+        re.findall(r"^  (\S+) .*±", printed, re.MULTILINE), rows, strict=True
+    ):
+        assert label == title(name)
+        assert re.search(rf"^  {name} +{mean} +{seeds}  {letters}$", printed, re.MULTILINE)
+        if name != "layernorm":
+            answer = printed.partition(f"\n{name} over layernorm: ")[2]
+            assert f"\n  sign: {sign}, {lead}, 95 % {interval}, p " in answer
+            assert answer.partition("\n  size: ")[2].startswith(f"{size}, 90 % ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ": has no row of scores"),
+        ("name,seed,score\na,1,1\na,2,2\n", ", row 2, column name: 1 name, where 2 to 50 are compared"),
+        ("model,seed,score\n", ", row 1: needs one column name, and has 'model, seed, score'"),
+        (TWO + "b,,3\n", ", row 7, column seed: '' is no whole number"),
+        (TWO + "b,3.0,3\n", ", row 7, column seed: '3.0' is no whole number"),
+        (TWO + "b,2,3\n", ", row 7, column seed: 2 of b is there twice, first in row 6"),
+        *((f"{TWO}b,3,{x}\n", f", row 7, column score: '{x}' is") for x in ("high", "nan", "1e99", "")),
+        (TWO.replace(",", ";") + "b;3;1,5\n", ", row 7, column score: '1,5' is no number such as 75.8"),
+        (TWO + "b,3\n", ", row 7: 2 fields below 3 columns"),
+        (TWO + "\x1b[31m,3,1\n", ", row 7, column name: '\\x1b[31m' is no name"),
+        (TWO + '"b,3,1\n', ", row 7: unexpected end of data"),
+        (TWO + "b" * 140_000 + ",3,1\n", ", row 7: field larger than field limit (131072)"),
+        (TWO + "\udce9,3,1\n", ", row 7: not UTF-8"),
+        (TWO + "\n" * 100_000, ", row 100001: more than 100,000 rows"),
+        (TWO + " " * (1 << 24), ": has more than 16,777,216 bytes"),
+        (TWO + "c,1,1\nc,7,2\n", ", row 7, column seed: a and c share 1 seed; 2 are compared"),
+        (TWO + "c,1,3\nc,2,4\n", ", row 7, column score: c and a differ by the same with every shared seed"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_compared_is_refused_by_row_and_column(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.csv").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=re.escape(f"own.csv{message}")):
+        dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5"])
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,85 @@
+"""Leagues against definitions written out: groups by trying every set, p and the next seed by SciPy."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from adanorm.verdicts import League, compare, league
+from adanorm.verdicts.task_league import league_by_plan
+from tests.verdicts import known
+
+
+def drawn(seed: int, *, names: int = 6, seeds: int = 6) -> dict[str, dict[int, float]]:
+    source = np.random.default_rng(seed)
+    scores = source.normal(size=(names, seeds)) + source.choice([0.0, 3.0, 5.0], size=(names, 1))
+    return {f"n{name}": dict(enumerate(row.tolist(), 1)) for name, row in enumerate(scores)}
+
+
+def largest_groups(table: League) -> set[frozenset[str]]:
+    apart = {frozenset(two) for two in table.told_apart}
+    every = [frozenset(s) for n in range(1, 7) for s in combinations(table.scores, n)]
+    together = [group for group in every if not any(two <= group for two in apart)]
+    return {group for group in together if not any(group < other for other in together)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_groups_are_the_largest_sets_of_which_no_two_are_told_apart(seed: int) -> None:
+    table = league(drawn(seed), 0.5)
+    assert {*map(frozenset, table.groups)} == largest_groups(table)
+    for two in combinations(table.scores, 2):
+        share = {*table.letters[two[0]]} & {*table.letters[two[1]]}
+        assert bool(share) == (two not in table.told_apart)
+
+
+def test_pairs_are_those_of_compare_corrected_together_and_one_more_seed_is_a_t_test_of_n_plus_one() -> None:
+    scores = drawn(3)
+    table = league(scores, 0.5)
+    ps, later = {}, {}
+    for first, second in combinations(scores, 2):
+        one, alone = (
+            known(table.comparison(first, second)),
+            known(compare(scores[first], scores[second], 0.5)),
+        )
+        assert one.interval == pytest.approx(alone.interval)
+        gaps = np.subtract([*scores[first].values()], [*scores[second].values()])
+        ps[first, second] = stats.ttest_1samp(gaps, 0).pvalue
+        later[first, second] = 2 * stats.t.sf(abs(gaps.mean()) / (gaps.std(ddof=1) / 7**0.5), 6)
+    assert table.told_apart == [two for two in table.pairs if holm(ps, two) < 0.05]
+    assert table.next_told_apart == [two for two in table.pairs if holm(later, two) < 0.05 <= holm(ps, two)]
+
+
+def holm(ps: dict[tuple[str, str], float], two: tuple[str, str]) -> float:
+    ordered = sorted(ps.values())
+    p = ps[two] if two in ps else ps[two[1], two[0]]
+    return max((len(ordered) - place) * q for place, q in enumerate(ordered) if q <= p)
+
+
+def test_a_chance_counts_half_of_the_ties_and_lower_is_better_turns_everything_round() -> None:
+    scores = {"a": {1: 1.0, 2: 2.0, 3: 3.0, 5: 9.0}, "b": {1: 1.0, 2: 1.0, 3: 4.5, 4: 9.0}}
+    high, low = league(scores, 0.1), league(scores, 0.1, better="lower")
+    assert high.chance("a", "b") == low.chance("a", "b") == 0.5
+    assert high.chance("b", "a") == 0.5
+    assert ([*high.scores], [*low.scores]) == (["b", "a"], ["a", "b"])
+    gaps = [known(of.comparison("a", "b")).gap for of in (high, low)]
+    assert gaps == pytest.approx([-1 / 6, 1 / 6])
+    assert league({"a": {1: 1.0, 2: 2.0}, "b": {1: 2.0, 3: 1.0}}, 0.1).pairs["a", "b"] is None
+
+
+def test_names_that_make_more_groups_than_letters_are_refused() -> None:
+    source = np.random.default_rng(0)
+    base = source.normal(scale=9, size=(5, 30))
+    scores = {f"{m}{k}": dict(enumerate((row + 5 * k + source.normal(scale=0.1, size=30)).tolist()))
+              for m, row in enumerate(base) for k in range(3)}  # fmt: skip
+    with pytest.raises(ValueError, match="15 names fall into over 52 groups: compare fewer"):
+        _ = league(scores, 0.5).letters
+
+
+def test_a_plan_reads_its_last_look_and_its_next_look_has_the_levels_of_that() -> None:
+    table = league_by_plan(drawn(1, names=2, seeds=5), 0.5, "small")
+    one = known(table.pairs[next(iter(table.pairs))])
+    assert (one.seeds, table.looks and table.looks.after) == (3, (3, 6, 10))
+    assert one.levels.difference < 0.01, "the first of three looks"
+    first = league_by_plan(drawn(1, names=2, seeds=3), 0.5, "first")
+    assert known(next(iter(first.pairs.values()))).levels.difference == 0.05, "three seeds are read once"
