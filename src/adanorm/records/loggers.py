@@ -53,15 +53,9 @@ def opened(
     else:
         import wandb
 
-        named: dict[str, Any] = {
-            "project": logger.project,
-            "group": logger.group,
-            "name": logger.label,
-            "mode": logger.mode,
-        }
+        named = logger.model_dump(include={"project", "group", "mode"}) | {"name": logger.label}
         named |= {"dir": str(folder), "id": digest_of(identity), "resume": "allow"}
-        settings = wandb.Settings(silent=True)
-        with wandb.init(**named, config=identity, settings=settings) as run:
+        with wandb.init(**named, config=identity, settings=wandb.Settings(silent=True)) as run:
             yield Log(
                 lambda row: run.log(row, step=int(row["update"])),
                 lambda scores, update: run.summary.update(scores),

@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 import yaml
-from pydantic import ConfigDict, create_model
+from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr, create_model
 from scipy.special import stdtrit
 
 from adanorm.config.sections import Config
@@ -26,13 +26,9 @@ from adanorm.records.reader import Runs, seed_series
 SCHEMAS = read_yaml_file(Path(__file__).with_name("schemas.yaml"))
 FORMATS = ("every-eval-ever", "model-card")
 KINDS: dict[str, Any] = {
-    "text": str, "texts": dict[str, str], "values": dict[str, Any], "truth": bool,
-    "number": float, "whole": int, "bound": float | Literal["Infinity", "-Infinity"],
+    "text": StrictStr, "texts": dict[str, StrictStr], "values": dict[str, Any], "truth": StrictBool,
+    "number": StrictFloat, "whole": StrictInt, "bound": StrictFloat | Literal["Infinity", "-Infinity"],
 }  # fmt: skip
-
-
-class _Object(Config):
-    model_config = ConfigDict(strict=True, protected_namespaces=())
 
 
 def schema_type(kind: Any) -> Any:
@@ -44,7 +40,7 @@ def schema_type(kind: Any) -> Any:
     if "each" in kind:
         return list[schema_type(kind["each"])]  # type: ignore[misc]
     fields = {key.rstrip("?"): (schema_type(of), None if "?" in key else ...) for key, of in kind.items()}
-    return create_model("Object", __base__=_Object, **fields)  # type: ignore[call-overload]
+    return create_model("Object", __base__=Config, **fields)  # type: ignore[call-overload]
 
 
 def export(runs: Runs, form: str, into: Path) -> list[Path]:
@@ -59,7 +55,7 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
             shared = {**record.identity, "seed": seed_series(result.seed), "files": result.data}
             name = f"{result.task}-{result.norm}-{result.scale}-{digest_of(shared)}"
             models.setdefault(f"adanorm-suite/{name}", []).append((record, result))
-    files: dict[Path, bytes] = {}
+    files = {}
     for model, alike in models.items():
         if any(result.test for _, result in alike):
             values = _evaluations(model, alike)
@@ -83,22 +79,14 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
 def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
     """Return the scores of a model as Every Eval Ever has them."""
     (record, first), now = runs[0], str(time.time())
-    settings = {key: value for key, value in record.identity.items() if key != "seed"}
-    name = settings["data"]["source"]
-    firsts = [
-        file.addresses[0] for file in (SOURCES[name].files if name in SOURCES else ()) if file.addresses
-    ]
-    urls = [*dict.fromkeys(address.partition("#")[0] for address in firsts if "://" in address)]
+    name, packages = record.identity["data"]["source"], record.environment.get("packages", {})
+    files = SOURCES[name].files if name in SOURCES else ()
+    urls = [address for file in files for address in file.addresses[:1] if "://" in address]
     checksums = {file: f"sha256:{checksum}" for file, checksum in first.data.items()}
     source = {"dataset_name": name, "additional_details": checksums}
     source |= {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
-    details = {"deployment_type": "self_deployed", "model_availability": "unknown"}
-    details["settings"] = json.dumps(settings)
-    shown = f"{title(first.norm)} on {title(first.task)}, scale {first.scale}"
-    version = record.environment.get("packages", {}).get("adanorm", "unknown")
     metrics = next(result.test for _, result in runs if result.test)
-    of_run = {"evaluation_name": first.task, "source_data": source}
-    scores = [of_run | _score(runs, name) for name in metrics if METRICS[name].higher_is_better is not None]
+    pointed = [metric for metric in metrics if METRICS[metric].higher_is_better is not None]
     return {
         "schema_version": "0.3.0",
         "evaluation_id": f"{first.task}/{model}/{now}",
@@ -108,9 +96,16 @@ def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
             "source_organization_name": "The authors of the AdaNorm reproduction suite",
             "evaluator_relationship": "first_party",  # who trained a model evaluated it
         },
-        "eval_library": {"name": "adanorm", "version": version},
-        "model_info": {"name": shown, "id": model, "additional_details": details},
-        "evaluation_results": scores,
+        "eval_library": {"name": "adanorm", "version": packages.get("adanorm", "unknown")},
+        "model_info": {
+            "name": f"{title(first.norm)} on {title(first.task)}, scale {first.scale}",
+            "id": model,
+            "additional_details": {"deployment_type": "self_deployed", "model_availability": "unknown"},
+        },
+        "evaluation_results": [
+            {"evaluation_name": first.task, "source_data": source, **_score(runs, metric)}
+            for metric in pointed
+        ],
     }
 
 
@@ -118,23 +113,21 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
     """Return a test score: its metric, mean, uncertainty over seeds (of one seed none), and origin."""
     metric, done = METRICS[name], [result for _, result in runs if result.test]
     scores = [result.test_score(name) for result in done]
+    mean, n = min(fmean(scores), metric.largest), len(scores)  # sacrebleu's perfect score is above it
     commits = {(record.environment.get("commit"), record.environment.get("dirty")) for record, _ in runs}
     details = {
-        "n": len(scores),
+        "n": n,
         "seeds": [result.seed for result in done],
         "scores": scores,
-        "diverged": len(runs) - len(done),
+        "diverged": len(runs) - n,
         "signature": (done[0].signatures or {}).get(name),
         "runs": [f"{result.task}/{result.norm}/{record.folder.name}" for record, result in runs],
         "commits": sorted(f"{commit}{' and changes' if dirty else ''}" for commit, dirty in commits),
         "computed_by": sorted({str(record.arithmetic) for record, _ in runs}),
     }
-    mean = min(fmean(scores), metric.largest)  # sacrebleu's perfect score is above it
-    score: dict[str, Any] = {
-        "score": mean,
-        "details": {key: json.dumps(value) for key, value in details.items()},
-    }
-    if (n := len(scores)) > 1:
+    score: dict[str, Any] = {"score": mean}
+    score["details"] = {key: json.dumps(value) for key, value in details.items()}
+    if n > 1:
         error = (deviation := stdev(scores)) / math.sqrt(n)
         reach = error * float(stdtrit(n - 1, 0.975))
         interval = {"lower": mean - reach, "upper": mean + reach, "confidence_level": 0.95}
@@ -144,24 +137,19 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
             "standard_deviation": deviation,
             "num_samples": n,
         }
-    config: dict[str, Any] = {
-        "metric_id": name,
-        "metric_name": metric.label,
-        "lower_is_better": metric.sign < 0,
-    }
+    config = {"metric_id": name, "metric_name": metric.label, "lower_is_better": metric.sign < 0}
     config |= {"metric_unit": "percent"} if metric.unit == "%" else {}
-    config |= {"score_type": "continuous", "min_score": 0.0}
-    config["max_score"] = "Infinity" if math.isinf(metric.largest) else metric.largest
+    most = "Infinity" if math.isinf(metric.largest) else metric.largest
+    config |= {"score_type": "continuous", "min_score": 0.0, "max_score": most}
     return {"metric_config": config, "score_details": score}
 
 
 def _card(values: dict[str, Any], reader: str) -> dict[str, Any]:
     """Return the front matter of a model card for what Every Eval Ever says of a model."""
-    model, metrics, source = values["model_info"], [], {}
-    for result in values["evaluation_results"]:
-        metric, score, source = result["metric_config"], result["score_details"], result["source_data"]
-        of = metric | {key: value for key, value in score.items() if key != "score"}
-        metrics.append({"type": metric["metric_id"], "value": score["score"], "args": of})
+    model, results = values["model_info"], values["evaluation_results"]
+    metrics, source = [], results[0]["source_data"]
+    for metric, score in ((result["metric_config"], result["score_details"]) for result in results):
+        metrics.append({"type": metric["metric_id"], "value": score["score"], "args": metric | score})
     dataset = {"type": source["dataset_name"], "name": source["dataset_name"], "args": source}
     task = {"type": SCHEMAS["hub-tasks"][reader], "name": model["name"]}
     of_model = {"task": task, "dataset": dataset, "metrics": metrics}
