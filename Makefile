@@ -50,7 +50,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(if $(RU
 
 # What is written on the command line of make must be a variable of this file, or of programs: CUDA_VISIBLE_DEVICES.
 VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY UNTIL MOST \
-	WHAT INPUT OUTPUT RUNS AGAINST BUDGET
+	WHAT INPUT OUTPUT RUNS FILE AGAINST BUDGET
 written := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 unknown := $(foreach name,$(filter-out $(VARIABLES) MAKE%,$(written)),$(if $(findstring _,$(name)),,$(name)))
 ifneq ($(unknown),)
@@ -71,7 +71,7 @@ given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)
 quoted_task = $(call quoted,$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),$1))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify bench bench-norms gpu-check docs check format test nightly mutation clean
+.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify contribute merge bench bench-norms gpu-check docs check format test nightly mutation clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -89,6 +89,7 @@ help: ## Print this help
 	@echo "    (analyse; its own tasks and norms by default; SET=\"steps=100 every=10\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
 	@echo "  RUNS=FOLDER: records go there; runs completed elsewhere are repeated"
+	@echo "  FILE=FILE of make contribute (merge)"
 	@echo
 	@echo "Start with: make reproduce"
 
@@ -143,6 +144,12 @@ scorecard: $(VENV)/installed ## Put NORM on trial beside AGAINST within BUDGET: 
 
 verify: $(VENV)/installed ## Repeat a run on record and say whether this machine reproduces it
 	@$(ADANORM) verify task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(call quoted,$(SCALE))) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(SETTINGS)
+
+contribute: $(VENV)/installed ## Write the runs in RUNS into one file, OUTPUT, for others to merge
+	@$(ADANORM) contribute $(call quoted,$(RUNS)) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
+
+merge: $(VENV)/installed ## Check the contribution in FILE, show it beside ours, add it
+	@$(ADANORM) merge $(call quoted,$(FILE)) $(call given,RUNS,runs)
 
 bench: $(VENV)/installed ## Measure our code against a plain version and against fairseq's
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SETTINGS); done

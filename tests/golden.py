@@ -13,27 +13,22 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from math import isclose
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from adanorm import tasks
-from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import choices
 from adanorm.files import write_whole
 from adanorm.process import HELD, VARIABLE
 from adanorm.records.environment import describe
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.golden import golden_losses
 
-LEFT_OUT = ("partial-rmsnorm",)  # at this size it divides by one feature: a last digit grows to a tenth
 PATH = Path(__file__).with_name("golden_losses.json")
 # Relative. Held to AVX2 or to SSE4.1 the losses differ by up to 4e-5 and 7e-5 from those with AVX-512; under
 # a rate that is a tenth higher by 2e-4 (RT) to 9e-3 (PTB).
 ROUNDING = 1e-4
-UPDATES = 3
 Losses = dict[str, list[float]]  # by norm, one an update, in nats or the task's own unit
 
 
@@ -45,20 +40,7 @@ def golden(task: str) -> Losses:
 
 def losses(task: str) -> Losses:
     """Return the mean losses of the first updates at smoke scale under each norm that the sites allow."""
-    found: Losses = {}
-    loaded = model = None
-    for norm in (norm for norm in choices("norm") if norm not in LEFT_OUT):
-        experiment = cached_experiment([f"task={task}", f"norm={norm}", "scale=smoke"])
-        if loaded is None or experiment.model != model:  # MNIST's axes depend on the norm
-            loaded, model = tasks.build(experiment), experiment.model
-        try:
-            prepared = prepare(experiment, loaded)
-        except ValueError:  # not a norm for these sites: the file names those that are
-            continue
-        trainer = start_trainer(experiment, prepared)
-        series = [trainer.update(batches) for batches in islice(trainer.batches(), UPDATES)]
-        found[norm] = [loss.total.item() / loss.units for loss in series]
-    return found
+    return golden_losses(task, choices("norm"))
 
 
 def write() -> None:

@@ -160,6 +160,11 @@ def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.Ca
     if command == "keep":
         assert dispatch(["open", "/".join(Path(arguments[0]).parts[1:]), "opened"]) == 0
         arguments.append(f"into={workplace / 'store'}")
+    if command in ("contribute", "merge"):
+        assert dispatch(["open", "rt/adanorm/paper-seed47-c675299e", "runs"]) == 0
+        if command == "merge":
+            assert dispatch(["contribute", "runs", f"output={arguments[0]}"]) == 0
+            arguments.append(f"runs={workplace / 'store'}")
     if command == "verify":  # a record of this machine
         assert dispatch(["run", *arguments]) == 0
         arguments.append(f"into={workplace / 'repeated'}")

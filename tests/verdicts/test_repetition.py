@@ -8,7 +8,8 @@ from scipy.stats import t
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.verdicts.repetition import differences, repetition
+from adanorm.records import reader
+from adanorm.verdicts.repetition import Repetition, differences, repetition
 from tests.reporting.records import record
 
 SCORES = (75.0, 76.0, 77.0)
@@ -16,6 +17,10 @@ SCORES = (75.0, 76.0, 77.0)
 
 def run(folder: Path, seed: int = 1) -> Experiment:
     return cached_experiment(["task=rt", "norm=adanorm", f"seed={seed}"], runs=str(folder))
+
+
+def compared(before: Experiment, after: Experiment) -> Repetition:
+    return repetition(*(reader.record(run.folder()) for run in (before, after)))
 
 
 def repeated(tmp_path: Path, *, loss: float = 0.5, score: float = 75.0) -> Experiment:
@@ -41,19 +46,19 @@ def test_a_repetition_is_equal_to_the_bit_or_in_rounding_or_one_more_run_beside_
     for seed, accuracy in enumerate(SCORES, 1):
         record(run(tmp_path, seed), rows=[{"train_loss": 0.5}], test={"accuracy": accuracy})
     again = repeated(tmp_path, loss=loss, score=score)
-    agreed = repetition(run(tmp_path), again)
+    agreed = compared(run(tmp_path), again)
     assert agreed.agreement == agreement
     distance = abs(score - fmean(SCORES)) / (stdev(SCORES) * (1 + 1 / 3) ** 0.5)
     assert agreed.p == pytest.approx(2 * t.sf(distance, 2))
     record(again, status="diverged", test=None)
-    assert repetition(run(tmp_path), again).agreement == "differs"
+    assert compared(run(tmp_path), again).agreement == "differs"
 
 
 def test_of_one_seed_nothing_can_be_said_but_equality(tmp_path: Path) -> None:
     alone = run(tmp_path)
     record(alone, rows=[{"train_loss": 0.5}], test={"accuracy": 75.0})
-    assert repetition(alone, repeated(tmp_path, loss=0.6)).agreement == "open"
-    assert repetition(alone, repeated(tmp_path)).agreement == "to the bit"
+    assert compared(alone, repeated(tmp_path, loss=0.6)).agreement == "open"
+    assert compared(alone, repeated(tmp_path)).agreement == "to the bit"
 
 
 def test_environments_differ_in_what_either_says() -> None:

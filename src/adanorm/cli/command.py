@@ -24,6 +24,8 @@ COMMANDS = {
     "verify": "repeat a run on record and say whether this machine reproduces it",
     "trace": "print the runs behind a table's cell and how to repeat them",
     "keep": "add finished records to the store, a line each",
+    "contribute": "write runs into one file that others can merge",
+    "merge": "check a file of runs made elsewhere, show it beside ours, add it",
     "open": "lay a kept record out as a folder again",
     "export": "write test scores for Every Eval Ever or the Hugging Face Hub",
     "log": "send finished runs to wandb or TensorBoard",

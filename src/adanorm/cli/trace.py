@@ -14,6 +14,7 @@ from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.records.folder import where
 from adanorm.records.result import Result
+from adanorm.verdicts.repetition import elsewhere
 
 USAGE = Usage(name="STUDY/NORM/TASK", fewest=1, most=1, examples=("table4/AdaNorm/RT",))
 
@@ -43,8 +44,13 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
     ending = f"{result.status}: {result.reason}"
     if result.status == "done":
         ending = f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
-    lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}"]
-    environment = reader.record(folder).environment
+    one = reader.record(folder)
+    origin = (
+        f"contributed, {one.contribution}" if one.contribution else "committed here" if one.line else "here"
+    )
+    lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}", f"  made     {origin}"]
+    lines += [f"  repeated elsewhere: {elsewhere(one, other)}" for other in reader.repeats(folder)]
+    environment = one.environment
     if environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""
         lines.append(f"  commit   {environment.get('commit')}{dirty}")

@@ -62,7 +62,8 @@ def _recorded(settings: list[str]) -> Experiment:
 
 
 def _say(recorded: Experiment, repeated: Experiment) -> int:
-    repeat = repetition(recorded, repeated)
+    before, after = (reader.record(run.folder()) for run in (recorded, repeated))
+    repeat = repetition(before, after)
     metric = METRICS[recorded.task.metric]
     name = f"{recorded.task.name} {recorded.norm.name} {recorded.scale}, seed {recorded.seed}"
     scores = (repeat.recorded, repeat.repeated)
@@ -79,7 +80,7 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
         "differs": f"not reproduced{p}",
     }
     lines.append(verdicts.get(repeat.agreement, f"reproduced {repeat.agreement}"))
-    unlike = differences(*(reader.record(run.folder()).environment for run in (recorded, repeated)))
+    unlike = differences(before.environment, after.environment)
     lines += ["computed otherwise:", *unlike] if unlike else ["computed alike"]
     for line in lines:
         indent = "  " if line in unlike else ""

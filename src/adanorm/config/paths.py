@@ -16,6 +16,7 @@ PROJECT = PACKAGE.parents[1] if IS_CHECKOUT else Path.cwd()
 CONF = SHIPPED / "conf"
 RUNS = PROJECT / "results" / "runs"
 ANALYSES = PROJECT / "results" / "analyses"
+CONTRIBUTED = "-contributed"
 DRY_RUNS = PROJECT / "outputs" / "dry-runs"
 
 
@@ -37,6 +38,11 @@ def analyses_folder(runs: str | None) -> Path:
     """Return the folder of the analyses' records: `analyses` in that of the runs, or the repository's own."""
     folder = runs_folder(runs)
     return ANALYSES if folder.resolve() == RUNS.resolve() else folder / "analyses"
+
+
+def contributed_folder(runs: Path) -> Path:
+    """Return the folder of contributions to a folder of runs, such as results/runs-contributed."""
+    return runs.parent / f"{runs.name}{CONTRIBUTED}"
 
 
 def choices(group: str) -> list[str]:

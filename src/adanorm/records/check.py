@@ -104,15 +104,15 @@ def packed(text: bytes) -> bytes:
     return gzip.compress(text, mtime=0)
 
 
-def unpacked(content: bytes) -> bytes:
-    """Return the test set's outputs as text; raises ValueError where they cannot be unpacked."""
+def unpacked(content: bytes, name: str = OUTPUTS) -> bytes:
+    """Return the text of a packed file, such as the test set's outputs; ValueError where there is none."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             text = file.read(LARGEST + 1)
         if not content or len(text) > LARGEST:
             raise EOFError("it is empty, or too large")
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{OUTPUTS}: cannot be read ({error})") from None
+        raise ValueError(f"{name}: cannot be read ({error})") from None
     return text
 
 

@@ -20,17 +20,22 @@ def keep(folder: Path, *, into: Path | None = None) -> bool:
     """
     live = Record(folder)
     try:
-        ended = live.checked()
-        if not ended.is_complete:
-            raise ValueError(f"it {ended.status}, and is tried again at the next start")
-        if getattr(ended, "scale", None) == "smoke":
-            raise ValueError("it is of scale smoke, which is no evidence")
-        if getattr(ended, "dry_run", None):
-            raise ValueError("it is a dry run")
-        contents = {name: content for name in live.names() if (content := live.content(name)) is not None}
-        return store.append(store.file_of(_parent(ended, into)), folder.name, contents)
+        parent = _parent(evidence_of(live), into)
+        return store.append(store.file_of(parent), folder.name, live.contents())
     except ValueError as error:
         raise ValueError(f"{shown(folder)}: {one_line(error)}") from None
+
+
+def evidence_of(one: Record) -> Ended:
+    """Return what a record came to; raises ValueError where it is not whole, or no evidence."""
+    ended = one.checked()
+    if not ended.is_complete:
+        raise ValueError(f"it {ended.status}, and is tried again at the next start")
+    if getattr(ended, "scale", None) == "smoke":
+        raise ValueError("it is of scale smoke, which is no evidence")
+    if getattr(ended, "dry_run", None):
+        raise ValueError("it is a dry run")
+    return ended
 
 
 def _parent(ended: Ended, runs: Path | None) -> Path:

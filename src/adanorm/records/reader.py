@@ -19,7 +19,8 @@ from pydantic import ValidationError
 
 from adanorm.config.errors import one_line
 from adanorm.config.experiment import Experiment
-from adanorm.files import whole
+from adanorm.config.paths import CONTRIBUTED, contributed_folder
+from adanorm.files import digest_of, whole
 from adanorm.process import VARIABLE
 from adanorm.records import check, store
 from adanorm.records.result import AnalysisResult, Ended, Result
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from adanorm.metrics.by_example import Counts
 
 SCHEMA = 1
+MERGED = "[0-9][0-9][0-9]-*"  # the folders of contributions, in the order they were merged
 SERIES = (40, 100)  # the last seed of the first plan, and of the plans after it (conf/claims/paper.yaml)
 
 SEED_LINE = re.compile(r"^seed: (\d+)\n", re.MULTILINE)
@@ -51,17 +53,22 @@ def _settings(text: str) -> dict[str, Any]:
 class Record:
     """What a run or an analysis left behind; each file is read when it is first asked for.
 
-    `folder` is where the files lie or, of a kept record, would lie, whose `line` of the store has them.
+    `folder` is where the files lie or, of a kept record, would lie, whose `line` of the store has them; so
+    of one whose files are `given`.
     """
 
-    def __init__(self, folder: Path, line: store.Line | None = None) -> None:
-        self.folder, self.line = folder, line
+    def __init__(
+        self, folder: Path, line: store.Line | None = None, given: dict[str, bytes] | None = None
+    ) -> None:
+        self.folder, self.line, self.given = folder, line, given
         self._rows: dict[str, list[dict[str, Any]]] = {}
 
     def names(self) -> list[str]:
         """Return the names of the record's files."""
         if self.line is not None:
             return self.line.names()
+        if self.given is not None:
+            return [*self.given]
         code = (path for path in sorted(self.folder.glob("code/**/*")) if path.is_file())
         return [
             *(name for name in (*check.FILES, "result.json") if self.has(name)),
@@ -72,12 +79,27 @@ class Record:
         """Return the bytes of a file of the record; None where it has none of that name."""
         if self.line is not None:
             return self.line.content(name)
+        if self.given is not None:
+            return self.given.get(name)
         path = self.folder / name
         return path.read_bytes() if path.is_file() else None
 
     def has(self, name: str) -> bool:
         """Return whether the record has a file of a name."""
+        if self.given is not None:
+            return name in self.given
         return (self.folder / name).is_file() if self.line is None else self.line.has(name)
+
+    def contents(self) -> dict[str, bytes]:
+        """Return the record's files by name."""
+        return {name: content for name in self.names() if (content := self.content(name)) is not None}
+
+    @property
+    def contribution(self) -> str | None:
+        """The name of the contribution that the record came with; None of one made here."""
+        folders = self.line.file.parents if self.line else ()
+        is_of_others = len(folders) > 2 and folders[2].name.endswith(CONTRIBUTED)
+        return folders[1].name if is_of_others else None
 
     def text(self, name: str) -> str:
         """Return the text of a file of the record, empty where there is none."""
@@ -196,12 +218,15 @@ State: TypeAlias = tuple[int, int, int] | None  # of a file: when it was changed
 
 
 def record(folder: Path) -> Record:
-    """Return the record of a run's or an analysis' folder, which need not exist; a whole line comes first."""
+    """Return the record of a run's or an analysis' folder, which need not exist.
+
+    A whole line comes first, then what ran here, then what was contributed.
+    """
     kept = _kept(folder.parent).get(folder.name)
     if kept and kept.line and kept.line.is_whole:
         return kept
     if not (folder / "result.json").exists():
-        return kept or Record(folder)
+        return next(iter(contributed(folder)), kept or Record(folder))
     return _live(folder, tuple(_state(folder / name) for name in ("result.json", *check.FILES)))
 
 
@@ -228,16 +253,43 @@ def _records(parent: Path, file: Path, state: State) -> dict[str, Record]:
     return {name: Record(parent / name, line) for name, line in store.lines(file).items()}
 
 
+def _contributed(parent: Path) -> Iterator[dict[str, Record]]:
+    """Yield the records of a folder that each contribution has, by name, in the order they were merged."""
+    root = contributed_folder(parent.parent.parent)
+    for folder in _contributions(root, _state(root)):
+        file = store.file_of(folder / parent.parent.name / parent.name)
+        if (state := _state(file)) is not None:
+            yield _records(parent, file, state)
+
+
+@lru_cache(maxsize=64)
+def _contributions(root: Path, state: State) -> list[Path]:
+    return sorted(root.glob(MERGED)) if state else []
+
+
+def contributed(folder: Path) -> list[Record]:
+    """Return the whole records of a run's folder that were contributed, in the order they were merged."""
+    found = (of_parent.get(folder.name) for of_parent in _contributed(folder.parent))
+    return [one for one in found if one and one.line and one.line.is_whole]
+
+
+def repeats(folder: Path) -> list[Record]:
+    """Return the contributed records of a run beside the one that counts: they are not one more seed."""
+    return [one for one in contributed(folder) if one is not record(folder)]
+
+
 def names(parent: Path) -> list[str]:
-    """Return the names of a folder's records, kept and live ones, in order."""
+    """Return the names of a folder's records, kept, live and contributed ones, in order."""
     live = (path.name for path in parent.iterdir() if path.is_dir()) if parent.exists() else ()
-    return sorted({*_kept(parent), *live})
+    return sorted({*_kept(parent), *live}.union(*_contributed(parent)))
 
 
 def records(root: Path) -> Iterator[Record]:
     """Yield the records in a folder of runs or of analyses that have ended, whole or not, in order."""
     live = {path.parent.parent for path in root.rglob("result.json")}
-    for parent in sorted(live | {*store.parents(root)}):
+    merged = _contributions(others := contributed_folder(root), _state(others))
+    of_others = {root / parent.relative_to(folder) for folder in merged for parent in store.parents(folder)}
+    for parent in sorted(live | {*store.parents(root)} | of_others):
         for name in names(parent):
             if (one := record(parent / name)).has("result.json"):
                 yield one
@@ -276,8 +328,20 @@ def curve(folder: Path, name: str) -> list[float]:
 
 def runs_on_record(run: Experiment) -> list[Experiment]:
     """Return the runs of a run's series that differ from it in their seed alone and are there, by seed."""
-    present = names(run.folder().parent)
-    of_scale = (named for name in present if (named := check.NAME.fullmatch(name)) and named[1] == run.scale)
-    seeds = {seed for named in of_scale if seed_series(seed := int(named[2])) == seed_series(run.seed)}
-    alike = (run.model_copy(update={"seed": seed}) for seed in sorted(seeds))
-    return [other for other in alike if other.folder().name in present]
+    seeds = _seeds(run.folder().parent, run.identity())
+    return [run.model_copy(update={"seed": seed}) for seed in seeds]
+
+
+def alike(one: Record) -> list[Record]:
+    """Return the records of a record's series that differ from it in their seed alone, by seed."""
+    return [record(one.folder.with_name(name)) for name in _seeds(one.folder.parent, one.identity).values()]
+
+
+def _seeds(parent: Path, identity: dict[str, Any]) -> dict[int, str]:
+    """Return the names of a folder's runs that have an identity but for the seed, of its series."""
+    present, scale, series = {*names(parent)}, identity["scale"], seed_series(identity["seed"])
+    of_scale = (named for name in present if (named := check.NAME.fullmatch(name)) and named[1] == scale)
+    seeds = sorted(seed for seed in {int(named[2]) for named in of_scale} if seed_series(seed) == series)
+    digests = {seed: digest_of({**identity, "seed": seed}) for seed in seeds}
+    wanted = {seed: f"{scale}-seed{seed}-{digest}" for seed, digest in digests.items()}
+    return {seed: name for seed, name in wanted.items() if name in present}

@@ -127,6 +127,13 @@ def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
     return {**lines, "": _json(with_checksum(values))}
 
 
+def contents_of(values: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, bytes]:
+    """Return a record's files from its line and, by key, the texts beside it; the inverse of `as_lines`."""
+    contents = {name: _bytes(text) for name, text in values["files"].items()}
+    beside = {name: _bytes(texts[key]) for name, key in BESIDE.items() if key in texts}
+    return contents | {name: packed(text) if name == OUTPUTS else text for name, text in beside.items()}
+
+
 def append(file: Path, run: str, contents: Mapping[str, bytes]) -> bool:
     """Add a record to a file of the store; return whether it is new. Another of its name is a ValueError."""
     added = as_lines(run, contents)

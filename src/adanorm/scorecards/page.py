@@ -64,7 +64,8 @@ def _filled(template: str, card: Card, *, autoescape: bool) -> str:
         scores=scores,
         undecided=[*undecided, *(f"Not run: {line}." for line in trial.not_run())],
         ending=f"Budget {span(trial.budget)}, spent {span(trial.spent)} on {machine['device']}: {card.ended}."
-        f" Norms: {listed(trial.norms)}; digest {trial.identity}, commit {machine['commit']}.",
+        f" Norms: {listed(trial.norms)}; digest {trial.identity}, commit {machine['commit']}."
+        " Its runs as one file that others can merge: adanorm contribute and their folder.",
         smoke=SMOKE if any(score.column.scale == "smoke" for score in card.scores) else "",
         stopping=preregistration().stopping,
     )

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
 
-from adanorm.config.experiment import Experiment
-from adanorm.records import reader
+from adanorm.metrics.table import METRICS
 from adanorm.records.check import OUTPUTS
+from adanorm.records.reader import Record, alike
 from adanorm.records.result import Result
 from adanorm.verdicts.variance import DIFFERS, NO_SPREAD, Spread, place
 
@@ -38,42 +37,58 @@ class Repetition(NamedTuple):
     p: float | None
 
 
-def repetition(recorded: Experiment, repeated: Experiment) -> Repetition:
-    """Return how a run's repetition agrees with its record, both complete.
+def repetition(before: Record, after: Record) -> Repetition:
+    """Return how a run's repetition, `after`, agrees with its record, both complete.
 
     *To the bit*: curves, test scores and outputs are equal in every digit. *Within rounding*: curves and
     scores agree to ROUNDING. Else by the p of the score as one more run's, Student's t with the recorded
     seeds' own s: *within the seeds' spread* or *differs*; *open* where fewer than two seeds are on record.
     """
-
-    def score(result: Result | None) -> float | None:
-        is_done = result is not None and result.status == "done"
-        return result.test_score(recorded.task.metric) if result and is_done else None
-
-    before, after = reader.result(recorded.folder()), reader.result(repeated.folder())
-    assert before is not None, "the record is complete"
-    assert after is not None, "so is its repetition"
-    alike = (score(reader.result(run.folder())) for run in reader.runs_on_record(recorded))
-    scores, again, p = tuple(value for value in alike if value is not None), score(after), None
+    scores, recorded, again, p = scores_alike(before), score_of(before), score_of(after), None
     if again is not None and len(scores) > 1:
         spread = Spread(max(stdev(scores), NO_SPREAD), len(scores) - 1)
         p = place(again, rounding=0.0, mean=fmean(scores), count=len(scores), spread=spread).p
     agreement: Agreement = "open" if p is None else "differs" if p < DIFFERS else "within the seeds' spread"
-    (was, outputs), (now, others) = _written(recorded.folder(), before), _written(repeated.folder(), after)
-    if before.status != after.status:
+    (was, outputs), (now, others) = _written(before), _written(after)
+    if (again is None) != (recorded is None):
         agreement = "differs"
     elif (was, outputs) == (now, others):
         agreement = "to the bit"
     elif len(was) == len(now) and all(map(_close, was, now)):
         agreement = "within rounding"
-    return Repetition(agreement, score(before), again, scores, p)
+    return Repetition(agreement, recorded, again, scores, p)
 
 
-def _written(folder: Path, result: Result) -> tuple[list[dict[str, float]], list[str] | None]:
+def score_of(one: Record) -> float | None:
+    """Return the test score of a run in its task's metric; None of one that is not done."""
+    result = one.ended
+    if not isinstance(result, Result) or result.status != "done":
+        return None
+    return result.test_score(one.identity["task"]["metric"])
+
+
+def scores_alike(one: Record) -> tuple[float, ...]:
+    """Return the test scores on record of the runs that differ from one in their seed alone, and its own."""
+    return tuple(score for score in map(score_of, alike(one)) if score is not None)
+
+
+def elsewhere(here: Record, there: Record) -> str:
+    """Return in words how a contributed run agrees with the one that counts, beside the spread of seeds."""
+    repeat, metric = repetition(here, there), METRICS[here.identity["task"]["metric"]]
+    pair = [score for score in (repeat.recorded, repeat.repeated) if score is not None]
+    if len(pair) < 2:
+        return f"on {there.environment['device']} it ended otherwise: {repeat.agreement}"
+    digits = metric.decimals(pair[0])
+    spread = f" beside ± {stdev(repeat.seeds):.{digits}f} of seeds" if len(repeat.seeds) > 1 else ""
+    difference = f"{pair[1] - pair[0]:+.{digits}f} on {there.environment['device']}"
+    return f"{pair[0]:.{digits}f} here, {difference}{spread}: {repeat.agreement}"
+
+
+def _written(one: Record) -> tuple[list[dict[str, float]], list[str] | None]:
     """Return a run's curve, less its times, with its test scores as the last row; and its outputs."""
-    curve = [{k: v for k, v in row.items() if k != "seconds"} for row in reader.metrics(folder)]
-    record = reader.record(folder)
-    return [*curve, result.test or {}], record.outputs() if record.has(OUTPUTS) else None
+    curve = [{k: v for k, v in row.items() if k != "seconds"} for row in one.rows("metrics.jsonl")]
+    tests = one.ended.test or {} if isinstance(one.ended, Result) else {}
+    return [*curve, tests], one.outputs() if one.has(OUTPUTS) else None
 
 
 def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:

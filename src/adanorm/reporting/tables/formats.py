@@ -171,7 +171,8 @@ def table_text(table: Table) -> str:
             if len(label) > LABEL:  # on lines of its own
                 lines += textwrap.wrap(label, WIDTH, initial_indent="  ", subsequent_indent="    ")
                 label = ""
-            lines.append(f"  {label:<{LABEL}} {table.ours(norm, task):<24} {quoted}".rstrip())
+            line = f"  {label:<{LABEL}} {table.ours(norm, task):<24} {quoted}"
+            lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
     if empty := [title(task) for task in study.columns if task not in shown]:
         lines.append(f"no runs yet: {', '.join(empty)}")
     return "\n".join(lines)

@@ -10,6 +10,7 @@ from adanorm.config.titles import QUANTITIES, title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
+from adanorm.reporting.tables.origins import origins
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown
 from adanorm.studies.grid import study_grid
@@ -24,7 +25,17 @@ STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
 def notes(table: Table) -> list[str]:
     """Return what a reader of the table must know beside what docs/tables.md says of every table."""
     scale = f"Scale: {table.study.scale}; planned seeds: {', '.join(map(str, table.study.seeds))}."
-    parts = (_settings, _differences, _tuned, _choice, _arithmetics, _convergence, rule_notes, _paper)
+    parts = (
+        _settings,
+        _differences,
+        _tuned,
+        _choice,
+        _arithmetics,
+        _origins,
+        _convergence,
+        rule_notes,
+        _paper,
+    )
     return [scale, *(line for part in parts for line in part(table))]
 
 
@@ -91,6 +102,11 @@ def _arithmetics(table: Table) -> list[str]:
         kinds = {reader.record(folder).arithmetic for folder in folders} - {None}
         mixed += [f"{_name(task)} {len(kinds)} kinds"] if len(kinds) > 1 else []
     return [f"Computed in more than one arithmetic: {', '.join(mixed)}."] if mixed else []
+
+
+def _origins(table: Table) -> list[str]:
+    """Return which runs were made elsewhere."""
+    return origins(reader.record(path) for cell in table.cells.values() if cell for path in cell.folders)
 
 
 def _tuned(table: Table) -> list[str]:

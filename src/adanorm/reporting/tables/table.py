@@ -11,6 +11,7 @@ from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
+from adanorm.reporting.tables.origins import mark
 from adanorm.studies.grid import StudyGrid
 from adanorm.studies.study import Study
 from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, level
@@ -100,7 +101,7 @@ class Table:
         unlike = "" if own == self.metric_of(task).label else f" [{own}]"
         precisions = {run.precision for run in self.grid[norm, task].runs} - {"fp32"}
         computed = f" [{', '.join(sorted(precisions))}]" if precisions else ""
-        return cell.text + unlike + chosen + self._over(norm, task) + computed
+        return cell.text + unlike + chosen + self._over(norm, task) + computed + mark(cell.folders)
 
     def _over(self, norm: str, task: str) -> str:
         """Return what a norm of images is over where the norms of its column are of two kinds."""

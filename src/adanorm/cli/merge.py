@@ -1,0 +1,81 @@
+"""Add the runs of a contribution, a file of `adanorm contribute`, to the records.
+
+It is checked first: digests, checksums, scores from what is counted of each example. Nothing in it is
+executed. Then each run is shown beside what is here, with this machine's golden losses beside those of the
+other. The runs go to results/runs-contributed, and tables mark them. With add=false all is shown and nothing
+added.
+"""
+
+import textwrap
+from pathlib import Path
+from statistics import fmean, stdev
+
+from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of, true_or_false
+from adanorm.config.errors import one_line
+from adanorm.config.titles import counted
+from adanorm.metrics.table import METRICS
+from adanorm.records import contribution, reader
+from adanorm.records.check import LARGEST
+from adanorm.records.folder import shown
+from adanorm.records.reader import Record
+from adanorm.verdicts.repetition import ROUNDING, elsewhere, score_of, scores_alike
+
+USAGE = Usage(
+    name="FILE",
+    fewest=1,
+    most=1,
+    keys={
+        "add": Key("false: show what it would add, and add nothing", "true"),
+        "runs": Key("folder of runs that it is added beside (default: results/runs)"),
+    },
+    examples=("mine.jsonl.gz", "mine.jsonl.gz add=false"),
+)
+
+
+def main(arguments: Arguments) -> None:
+    """Merge the file that the command line names."""
+    path, runs = Path(arguments.names[0]), folder_of(arguments.keys["runs"])
+    is_added = true_or_false("add", arguments.keys["add"])
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    try:
+        given = contribution.read(content, runs)
+    except ValueError as error:
+        raise ValueError(f"{path}: {one_line(error)}") from None
+    environment = given.head["environment"]
+    lines = [f"{path}: {len(given.records)} runs, {environment['device']}, commit {environment['commit']}"]
+    lines += [_golden(given.head["golden"]), *map(_beside, given.records)]
+    for line in lines:
+        print(textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False))
+    folder = contribution.add(given, runs) if is_added else None
+    print(f"added: {shown(folder)}" if folder else "nothing new" if is_added else "not added")
+
+
+def _golden(there: dict[str, list[float]]) -> str:
+    """Return how the other machine's golden losses agree with those of this one."""
+    from adanorm.runs.golden import losses_of
+
+    here, words = losses_of(there), dict[str, list[str]]()
+    for pair, losses in there.items():
+        both = [*zip(losses, here.get(pair, ()), strict=False)]
+        gap = max((abs(other - own) / abs(own) for other, own in both), default=0.0)
+        kind = "to the bit" if not gap else "within rounding" if gap <= ROUNDING else "beyond rounding"
+        kind = kind if len(both) == len(losses) else "not computed here"
+        words.setdefault(kind, []).append(f"{pair} ({gap:.0e})" if gap else pair)
+    texts = [f"{', '.join(pairs)} {kind}" for kind, pairs in words.items()]
+    return f"golden losses there and here: {'; '.join(texts) or 'none'}"
+
+
+def _beside(one: Record) -> str:
+    """Return a line on a run of a contribution beside what is here."""
+    name, here, score = "/".join(one.folder.parts[-3:]), reader.record(one.folder), score_of(one)
+    if contribution.is_here(one):
+        return f"{name}: here already"
+    if reader.is_complete(one.folder):
+        return f"{name}: repeated elsewhere, {elsewhere(here, one)}"
+    metric, known = METRICS[one.identity["task"]["metric"]], scores_alike(one)
+    spread = f" ± {stdev(known):.{metric.decimals(known[0])}f}" if len(known) > 1 else ""
+    beside = f"{metric.text(fmean(known))}{spread} of {counted(len(known), 'seed')} here" if known else "none"
+    return f"{name}: new, {'diverged' if score is None else metric.text(score)} beside {beside}"

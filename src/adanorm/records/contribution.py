@@ -1,0 +1,167 @@
+"""A contribution: runs made elsewhere, in one file that is checked whole before anything is written.
+
+Its first line is the head: schema, environment and golden losses of the machine that wrote it, and the
+SHA-256 of the other lines, which are those of the store. Nothing in it is executed: code is text.
+"""
+
+import hashlib
+import json
+import math
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from filelock import FileLock
+
+from adanorm.config.errors import one_line
+from adanorm.config.paths import choices, contributed_folder, runs_folder
+from adanorm.config.yaml_file import dotted
+from adanorm.files import as_json, whole, with_checksum, write_whole
+from adanorm.metrics.by_example import COLUMNS
+from adanorm.records import check, store
+from adanorm.records.keep import evidence_of
+from adanorm.records.reader import MERGED, Record, contributed, record
+from adanorm.records.result import Result
+
+SCHEMA, MOST = 1, 100_000  # of a file, and its lines
+NORM = re.compile(r"[A-Za-z0-9_+-]{1,100}")  # it becomes the name of a file
+CODE = re.compile(r"code/(?:\w+/)*\w+\.py", re.ASCII)
+PLAIN = re.compile(r"[ -~]{0,500}")  # what is shown
+
+
+class Contribution(NamedTuple):
+    """A contribution that was checked: its name, what its first line says, and its records."""
+
+    name: str
+    head: dict[str, Any]
+    records: list[Record]
+
+
+def written(records: Iterable[Record], environment: Mapping[str, Any], golden: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a contribution; `golden` has losses by TASK/NORM."""
+    groups = (store.as_lines(one.folder.name, one.contents()) for one in records)
+    body = b"".join(line for group in groups for line in group.values())
+    facts = {"environment": environment, "golden": golden, "content": hashlib.sha256(body).hexdigest()}
+    head = json.dumps(with_checksum({"schema": SCHEMA, **facts}), allow_nan=False)
+    return check.packed(head.encode() + b"\n" + body)
+
+
+def read(content: bytes, runs: str | None = None) -> Contribution:
+    """Return what the bytes of a contribution say; raises ValueError, in one line, where it does not count.
+
+    Its records are checked as those that ran here, and must make their scores from what is counted of each
+    example; `runs` is the folder of runs that they would lie in.
+    """
+    try:
+        return _read(content, runs)
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        raise ValueError("is not what `adanorm contribute` writes") from None
+
+
+def _read(content: bytes, runs: str | None) -> Contribution:
+    text = check.unpacked(content, "it") if content.startswith(b"\x1f\x8b") else content
+    if len(text) > check.LARGEST or text.count(b"\n") > MOST:
+        raise ValueError(f"has more than {check.LARGEST:,} bytes or {MOST:,} lines")
+    first, _, body = text.partition(b"\n")
+    head = check.json_object("line 1", first)
+    if (schema := head.get("schema")) != SCHEMA:
+        raise ValueError(f"is of schema {schema!s:.9}, not {SCHEMA}: from another version of the suite")
+    if whole(head)["content"] != hashlib.sha256(body).hexdigest():
+        raise ValueError("its lines are not what was written")
+    records: dict[Path, Record] = {}
+    group, texts = b"", dict[str, str]()  # the lines of a record, of which its own is the last
+    for number, line in enumerate(body.split(b"\n")[:-1], 2):
+        try:
+            values = check.json_object("it", line)
+            group += line + b"\n"
+            if "files" not in values:
+                texts |= values
+                continue
+            contents = store.contents_of(values, texts)
+            if b"".join(store.as_lines(values["run"], contents).values()) != group:
+                raise ValueError("it is not what `adanorm keep` writes")
+            one = checked(values["run"], contents, runs)
+            if one.folder in records:
+                raise ValueError(f"{one.folder.name} is there twice")
+        except ValueError as error:
+            raise ValueError(f"line {number}: {one_line(error)}") from None
+        records[one.folder], group, texts = one, b"", {}
+    if group or not records or not body.endswith(b"\n"):
+        raise ValueError("ends within a record, or has none")
+    _check_plain(head["environment"])
+    pairs = {f"{folder.parts[-3]}/{norm}" for folder in records for norm in (folder.parts[-2], "layernorm")}
+    numbers = [type(loss) is float and math.isfinite(loss) for of in head["golden"].values() for loss in of]
+    if not {*head["golden"]} <= pairs or not all(numbers):
+        raise ValueError("has golden losses that are no numbers, or of a norm without a run")
+    return Contribution(head["checksum"][:8], head, [*records.values()])
+
+
+def checked(run: str, contents: dict[str, bytes], runs: str | None = None) -> Record:
+    """Return a record from its files; raises ValueError where it is not whole, or has what no run writes."""
+    said = check.json_object("result.json", contents["result.json"])
+    task, norm = said.get("task"), str(said.get("norm"))
+    if task not in choices("task") or not NORM.fullmatch(norm) or len(run) > 60:
+        raise ValueError("its task, norm or name is none that can be contributed")
+    one = Record(runs_folder(runs) / task / norm / run, given=contents)
+    result = evidence_of(one)
+    code = {name: hashlib.sha256(of).hexdigest() for name, of in contents.items() if name not in check.FILES}
+    named = {f"code/{name}": digest for name, digest in one.identity["norm"].get("code", {}).items()}
+    if code.keys() != {*named, "result.json"} or not code.items() >= named.items():
+        raise ValueError("its files are not those of a run, or its code is not what its digest names")
+    if not isinstance(result, Result) or not all(map(CODE.fullmatch, named)):
+        raise ValueError("it is an analysis, or its norm has other code than Python's")
+    if {*(result.files or ())} != {*contents} - {*code}:
+        raise ValueError("result.json has not the checksum of every file")
+    tokens = yaml.scan(one.text("config.yaml"))
+    if any(isinstance(token, yaml.AliasToken | yaml.TagToken) for token in tokens):
+        raise ValueError("config.yaml has aliases or tags")
+    _check_plain(one.environment)
+    metric = one.identity["task"]["metric"]
+    is_scored = result.status == "done" and metric in COLUMNS
+    if is_scored and len(one.counts.get(metric, ())) != len(one.outputs()):
+        raise ValueError(f"{check.COUNTS} lacks examples of test.{metric}")
+    return one
+
+
+def _check_plain(environment: Mapping[str, Any]) -> None:
+    """Raise ValueError where an environment lacks what is shown of it, or has what is no plain text."""
+    is_plain = all(PLAIN.fullmatch(f"{key} {value}") for key, value in dotted(environment))
+    if not {"commit", "device", "packages"} <= environment.keys() or not is_plain:
+        raise ValueError("its environment lacks commit, device or packages, or is not plain text")
+
+
+def add(contribution: Contribution, runs: str | None = None) -> Path | None:
+    """Add what is not here yet as one folder; return it, or None where nothing is new.
+
+    The folder is renamed into its place once it is whole: before that nothing of it counts.
+    """
+    root = contributed_folder(runs_folder(runs))
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(root.with_name(f"{root.name}.lock")):
+        files: dict[Path, bytes] = {}
+        for one in (one for one in contribution.records if not is_here(one)):
+            file = store.file_of(Path(*one.folder.parent.parts[-2:]))
+            for name, line in store.as_lines(one.folder.name, one.contents()).items():
+                path = store.beside(file, name) if name else file
+                files[path] = files.get(path, b"") + line
+        if not files:
+            return None
+        files[Path("contribution.json")] = as_json(contribution.head)
+        staging = root / "unfinished"
+        shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
+        try:
+            for path, content in files.items():
+                (staging / path).parent.mkdir(parents=True, exist_ok=True)
+                write_whole(staging / path, content)
+            number = 1 + max((int(path.name.partition("-")[0]) for path in root.glob(MERGED)), default=0)
+            return staging.rename(root / f"{number:03}-{contribution.name}")
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def is_here(one: Record) -> bool:
+    """Return whether a record is here already, to the byte."""
+    return any(other.contents() == one.given for other in (record(one.folder), *contributed(one.folder)))
