@@ -14,6 +14,7 @@ from adanorm.verdicts.sequential import Looks
 from adanorm.verdicts.variance import Scores
 
 Better: TypeAlias = Literal["higher", "lower"]
+Two: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class League:
 
     scores: Scores
     better: Better
-    pairs: Mapping[tuple[str, str], Comparison | None]
+    pairs: Mapping[Two, Comparison | None]
     looks: Looks | None = None
 
     def comparison(self, first: str, second: str) -> Comparison | None:
@@ -44,11 +45,13 @@ class League:
         """
         scores = signed(self.scores, self.better)
         ours, others = scores[first], scores[second]
-        gaps = [ours[seed] - others[seed] for seed in ours if seed in others]
-        return fmean((gap > 0) + (gap == 0) / 2 for gap in gaps) if gaps else None
+        wins = [
+            (ours[seed] > others[seed]) + (ours[seed] == others[seed]) / 2 for seed in ours & others.keys()
+        ]
+        return fmean(wins) if wins else None
 
     @property
-    def told_apart(self) -> list[tuple[str, str]]:
+    def told_apart(self) -> list[Two]:
         """The pairs of which the first is ahead or behind, by the corrected p."""
         return [two for two, one in self.pairs.items() if one and one.sign != "not told apart"]
 
@@ -59,18 +62,16 @@ class League:
         By insertion and absorption (Piepho 2004): each pair that is told apart splits the groups that hold
         both. Raises ValueError where there are more groups than letters.
         """
-        groups = [frozenset(self.scores)]
+        order, groups = [*self.scores], [frozenset(self.scores)]
         for two in self.told_apart:
-            split = {part for group in groups for part in _without(group, two)}
+            split = {group - {name} if group >= {*two} else group for group in groups for name in two}
             groups = [group for group in split if not any(group < other for other in split)]
             if len(groups) > len(ascii_letters):
                 raise ValueError(
-                    f"{len(self.scores)} names fall into over {len(ascii_letters)} groups: compare fewer"
+                    f"{len(order)} names fall into over {len(ascii_letters)} groups: compare fewer"
                 )
-        return sorted(([n for n in self.scores if n in group] for group in groups), key=self._places)
-
-    def _places(self, group: list[str]) -> list[int]:
-        return [place for place, name in enumerate(self.scores) if name in group]
+        places = sorted(sorted(map(order.index, group)) for group in groups)
+        return [[order[place] for place in group] for group in places]
 
     @cached_property
     def letters(self) -> dict[str, str]:
@@ -79,15 +80,13 @@ class League:
         return {name: "".join(letter for letter, group in lettered if name in group) for name in self.scores}
 
     @property
-    def next_told_apart(self) -> list[tuple[str, str]]:
+    def next_told_apart(self) -> list[Two]:
         """The pairs that one more seed of each name would tell apart too, with today's mean and deviation.
 
         With `looks`, that the next look would.
         """
         later = in_family([one and self._with_next_seed(one) for one in self.pairs.values()])
-        told = [
-            two for two, one in zip(self.pairs, later, strict=True) if one and one.sign != "not told apart"
-        ]
+        told = replace(self, pairs=dict(zip(self.pairs, later, strict=True))).told_apart
         return [two for two in told if two not in self.told_apart]
 
     def _with_next_seed(self, one: Comparison) -> Comparison:
@@ -95,10 +94,6 @@ class League:
             return replace(one, seeds=one.seeds + 1, df=one.df + 1)
         seeds = next((look for look in self.looks.after if look > one.seeds), None)
         return replace(one, seeds=seeds, df=seeds - 1, levels=self.looks.levels(seeds)) if seeds else one
-
-
-def _without(group: frozenset[str], two: tuple[str, str]) -> list[frozenset[str]]:
-    return [group - {name} for name in two] if group >= {*two} else [group]
 
 
 def league(scores: Scores, margin: float, *, better: Better = "higher", level: float = 0.05) -> League:

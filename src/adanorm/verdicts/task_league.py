@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from adanorm.config.titles import task_metric
 from adanorm.verdicts.all_pairs import Better, League, league_of, signed
-from adanorm.verdicts.cell import Cell, evidence
+from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.claims import SCALES
 from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.pair import compared, until_last_look
@@ -14,13 +14,13 @@ from adanorm.verdicts.variance import Scores, TaskVariance
 
 
 class TaskLeague(NamedTuple):
-    """The league of a task's norms by the runs of one scale; `norms` has those left out of it too."""
+    """The league of a task's norms by the runs of one scale; `left_out` says why others are not in it."""
 
     task: str
     scale: str
     margin: float
     league: League
-    norms: dict[str, Cell]
+    left_out: dict[str, str]
 
 
 def plan_names() -> list[str]:
@@ -61,4 +61,5 @@ def _at_scale(task: str, runs: str | None, scale: str) -> TaskLeague | None:
     records = evidence(task, scale, runs=runs, plan=name)
     scores = signed(records.variance.scores, better)  # as they are: those on record are larger where better
     league = league_by_plan(scores, margin, name or "first", better=better)
-    return TaskLeague(task, scale, margin, league, records.norms) if any(league.pairs.values()) else None
+    left_out = {norm: cell.setback for norm, cell in records.norms.items() if cell.setback}
+    return TaskLeague(task, scale, margin, league, left_out) if any(league.pairs.values()) else None

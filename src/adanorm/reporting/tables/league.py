@@ -10,36 +10,30 @@ from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 
 BASE = "layernorm"
+HEADER = ("Model", "score", "seeds", "group", "lead over LayerNorm", "95 % interval", "sign", "size")
 
 
 def league_markdown(leagues: Sequence[TaskLeague]) -> str:
     """Return the leagues in Markdown: of a task one row per norm, and P(A > B) of every two."""
     lines = ["# Which norms can be told apart", "", how_to_read("League")]
     for one in leagues:
-        names = [*one.league.scores]
+        names, left_out = [*one.league.scores], [f"{title(n)} ({why})" for n, why in one.left_out.items()]
         lines += ["", f"## {title(one.task)} ({task_metric(one.task).label}), scale {one.scale}", ""]
-        lead = f"lead over {title(BASE)}"
-        header = ["Model", "score", "seeds", "group", lead, "95 % interval", "sign", "size"]
-        lines += [*markdown_table(header, (_row(one, name) for name in names)), ""]
+        lines += [*markdown_table(HEADER, (_row(one.league, name) for name in names)), ""]
         header = ["P(row > column)", *(markdown(title(name)) for name in names)]
         lines += [*markdown_table(header, (_chances(one.league, name) for name in names)), ""]
-        left_out = [f"{title(n)} ({cell.setback})" for n, cell in one.norms.items() if cell.setback]
-        sentences = [f"Margin {one.margin:g}.", outlook(one.league, title)]
-        sentences += [f"Not compared: {', '.join(left_out)}."] if left_out else []
-        lines.append(markdown(" ".join(sentences)))
+        lines.append(f"Margin {one.margin:g}. {markdown(outlook(one.league, title))}")
+        lines += ["", f"Not compared: {markdown(', '.join(left_out))}."] if left_out else []
     return "\n".join([*lines, ""])
 
 
-def _row(one: TaskLeague, name: str) -> list[str]:
-    of, comparison = one.league.scores[name], None
-    if BASE in one.league.scores and name != BASE:
-        comparison = one.league.comparison(name, BASE)
-    about = [markdown(title(name)), mean_text(of, 2), str(len(of)), one.league.letters[name]]
-    if comparison is None:
+def _row(league: League, name: str) -> list[str]:
+    of, is_beside = league.scores[name], BASE in league.scores and name != BASE
+    one = league.comparison(name, BASE) if is_beside else None
+    about = [markdown(title(name)), mean_text(of, 2), str(len(of)), league.letters[name]]
+    if one is None:
         return [*about, *["-"] * 4]
-    digits = comparison.digits
-    lead = [f"{comparison.gap:+.{digits}f}", comparison.interval.text(digits)]
-    return [*about, *lead, comparison.sign, comparison.size]
+    return [*about, f"{one.gap:+.{one.digits}f}", one.interval.text(one.digits), one.sign, one.size]
 
 
 def _chances(league: League, name: str) -> list[str]:
@@ -64,10 +58,6 @@ def outlook(league: League, named: Callable[[str], str] = str) -> str:
 
 def league_csv(leagues: Sequence[TaskLeague]) -> str:
     """Return the scores as CSV, unrounded, as `adanorm verdict` reads them."""
-    rows = [
-        [one.task, name, seed, score]
-        for one in leagues
-        for name, of in one.league.scores.items()
-        for seed, score in of.items()
-    ]
+    scores = [(one.task, *of_norm) for one in leagues for of_norm in one.league.scores.items()]
+    rows = ([task, norm, seed, score] for task, norm, of in scores for seed, score in of.items())
     return csv_text(["task", "name", "seed", "score"], rows)
