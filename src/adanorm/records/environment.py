@@ -129,6 +129,17 @@ def is_dirty() -> bool:
     return bool(_git("status", "--porcelain", "--", *CODE))
 
 
+def address() -> str:
+    """Return where this checkout was cloned from, without keys and passwords; '' where it was not."""
+    cloned = (_git("remote", "get-url", "origin") or b"").decode().strip()
+    return re.sub(r"^(?:(?:ssh|https?)://)?[^/@]+@([^/:]+)(?::\d+)?[/:]", r"https://\1/", cloned)
+
+
+def is_published() -> bool:
+    """Return whether the place that this checkout was cloned from had its commit when last seen."""
+    return bool(_git("branch", "--remotes", "--contains", "HEAD"))
+
+
 def changes() -> bytes:
     """Return what the code differs from its commit by, new files too, as a patch for `git apply`."""
     listed = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE) or b""

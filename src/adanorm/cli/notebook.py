@@ -1,0 +1,94 @@
+"""Write a notebook that trains a task under a norm on a borrowed GPU, such as a free one.
+
+It clones this commit and installs it, says the hours, trains with checkpoints in a folder that survives
+the session, goes on when it is started again, and ends in a file of `adanorm contribute`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from adanorm.cli.command import Arguments, Key, Usage, seed_list
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.config.overrides import PLACES
+from adanorm.config.paths import PACKAGE, PROJECT, choices
+from adanorm.config.titles import counted, title
+from adanorm.files import as_json, write_whole
+from adanorm.records.environment import address, commit, is_dirty, is_published
+from adanorm.records.folder import shown
+
+USAGE = Usage(
+    keys={
+        "seeds": Key("such as 1,2,3", "1", also=("seed",)),
+        "repo": Key("address to clone (default: where this checkout was cloned from)"),
+        "output": Key("file to write (default: in outputs/)"),
+    },
+    settings="of a run (scale: paper)",
+    examples=("task=de-en norm=adanorm seeds=1,2", "task=en-vi norm=layernorm repo=https://forge/adanorm"),
+)
+CELLS = PACKAGE / "launch" / "notebook_cells.py"
+METADATA = {
+    "accelerator": "GPU",  # Colab starts with one
+    "colab": {"gpuType": "T4", "provenance": []},
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def main(arguments: Arguments) -> None:
+    """Write the notebook, and say what may keep it from working elsewhere."""
+    given, settings = arguments.keys, arguments.settings
+    if not any(setting.startswith("scale=") for setting in settings):
+        settings = [*settings, "scale=paper"]
+    seeds = seed_list(given["seeds"])
+    run = [_checked([*settings, f"seed={seed}"]) for seed in seeds][-1]
+    from adanorm.runs.duration import needs_gpu
+
+    if needs_gpu(run) and run.device == "auto":
+        settings = [*settings, "device=cuda"]
+    repo, sha = given["repo"] or address() or str(PROJECT), commit()
+    if sha is None:
+        raise ValueError("a notebook clones a commit of the suite: write it from a checkout with git")
+    name = f"adanorm-{run.task.name}-{run.norm.name}-{run.scale}"
+    constants = {"REPO": repo, "COMMIT": sha, "NAME": name, "RUN": settings, "SEEDS": seeds}
+    listed = f"{'seeds' if seeds[1:] else 'seed'} {', '.join(map(str, seeds))}"
+    words = {"title": f"{title(run.norm.name)} on {title(run.task.name)}, {listed}", "scale": run.scale}
+    cells = [*_cells(constants, words | {"runs": counted(len(seeds), "run")})]
+    path = Path(given["output"] or PROJECT / "outputs" / f"{name}.ipynb")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, as_json({"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}))
+    print(f"{shown(path)}: {words['title']}; clones {repo} at {sha[:8]}")
+    if "://" not in repo:
+        print(f"note: {repo} is a folder of this machine; repo=ADDRESS names what another machine can clone")
+    if is_dirty() or not is_published():
+        print(f"note: what is not pushed yet, be it {sha[:8]} or changes since, is not in what it clones")
+
+
+def _checked(overrides: Sequence[str]) -> Experiment:
+    """Return a run; raises ValueError where it cannot be, or needs what lies on this machine alone."""
+    local = [text for text in overrides if text.partition("=")[0].lstrip("+") in PLACES]
+    experiment = compose_experiment(overrides)
+    if experiment.norm.name not in choices("norm"):
+        local = [f"norm={experiment.norm.name}"]
+    if local:
+        raise ValueError(f"{local[0]}: is on this machine, and the notebook runs on another")
+    from adanorm.models.norm_sites import compatible_norm
+
+    compatible_norm(experiment)
+    return experiment
+
+
+def _cells(constants: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield the notebook's cells; `words` stand for what the texts have in their place, such as $title."""
+    for number, cell in enumerate(CELLS.read_text("utf-8").split("\n# %%")[1:]):
+        kind, _, text = cell.partition("\n")
+        common = {"id": f"cell-{number}", "metadata": {}}
+        if kind.strip() == "[markdown]":
+            lines = (line.removeprefix("#").removeprefix(" ") for line in text.splitlines())
+            yield {"cell_type": "markdown", **common, "source": Template("\n".join(lines)).substitute(words)}
+            continue
+        if kind.strip() == "settings":
+            text = "\n".join(f"{name} = {value!r}" for name, value in constants.items())
+        yield {"cell_type": "code", **common, "source": text, "execution_count": None, "outputs": []}
