@@ -19,7 +19,7 @@ from adanorm.config.titles import counted
 from adanorm.reporting.tables.claims import shown_p
 from adanorm.reporting.tables.league import mean_text, outlook
 from adanorm.reporting.text import seeds
-from adanorm.verdicts.all_pairs import Better, League, league
+from adanorm.verdicts.all_pairs import League, league
 from adanorm.verdicts.task_league import league_by_plan, plan_names
 from adanorm.verdicts.variance import Scores
 
@@ -121,9 +121,10 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, given: Mapping[str,
         raise ValueError(f"{file}, row {max(first.values())}, column name: {what}")
     base = given["against"] or next(iter(scores))
     check_known("name", [base], scores)
-    better: Better = "higher" if given["better"] == "higher" else "lower"
+    sign, better = (1 if given["better"] == "higher" else -1), given["better"]
     made = partial(league_by_plan, plan=given["plan"]) if given["plan"] else league
-    table = made(scores, float(given["margin"]), better=better)
+    signed = {name: {seed: sign * score for seed, score in of.items()} for name, of in scores.items()}
+    table = made(signed, float(given["margin"]))
     for two, one in table.pairs.items():
         if one is None:
             raise ValueError(f"{file}, row {max(first[n] for n in two)}, column {_lacking(table, *two)}")
@@ -132,7 +133,7 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, given: Mapping[str,
     )
     lines = hanging("", f"{task or file}: {about} (Holm)")
     digits = max(one.digits for one in table.pairs.values() if one)
-    texts = {name: mean_text(of, digits) for name, of in table.scores.items()}
+    texts = {name: mean_text(of, digits, sign) for name, of in table.scores.items()}
     width, longest = (max(map(len, side)) for side in (texts, texts.values()))
     for name, text in texts.items():
         columns = f"{name:<{width}}  {text:>{longest}}  {len(scores[name]):>5}  {table.letters[name]}"

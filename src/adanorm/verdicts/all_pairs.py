@@ -6,14 +6,13 @@ from functools import cached_property
 from itertools import combinations
 from statistics import fmean
 from string import ascii_letters
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from adanorm.verdicts.comparison import Comparison, compare
 from adanorm.verdicts.conjunction import in_family
 from adanorm.verdicts.sequential import Looks
 from adanorm.verdicts.variance import Scores
 
-Better: TypeAlias = Literal["higher", "lower"]
 Two: TypeAlias = tuple[str, str]
 
 
@@ -21,13 +20,12 @@ Two: TypeAlias = tuple[str, str]
 class League:
     """Names by their mean scores, the best first, which is no rank: `letters` says who is told apart.
 
-    `scores` are by name and seed. `pairs` has the comparison of every two, the better mean first, with p
-    corrected over all of them (Holm 1979); None where the seeds that they share tell no noise. With `looks`
-    the pairs are read more than once.
+    `scores` are by name and seed, larger ones being better. `pairs` has the comparison of every two, the
+    better mean first, with p corrected over all of them (Holm 1979); None where the seeds that they share
+    tell no noise. With `looks` the pairs are read more than once.
     """
 
     scores: Scores
-    better: Better
     pairs: Mapping[Two, Comparison | None]
     looks: Looks | None = None
 
@@ -43,8 +41,7 @@ class League:
 
         The probability of outperforming of Bouthillier et al. 2021. None without a shared seed.
         """
-        scores = signed(self.scores, self.better)
-        ours, others = scores[first], scores[second]
+        ours, others = self.scores[first], self.scores[second]
         wins = [
             (ours[seed] > others[seed]) + (ours[seed] == others[seed]) / 2 for seed in ours & others.keys()
         ]
@@ -96,30 +93,20 @@ class League:
         return replace(one, seeds=seeds, df=seeds - 1, levels=self.looks.levels(seeds)) if seeds else one
 
 
-def league(scores: Scores, margin: float, *, better: Better = "higher", level: float = 0.05) -> League:
+def league(scores: Scores, margin: float, *, level: float = 0.05) -> League:
     """Return the league of scores by name and seed, each two names compared as `compare` does.
 
-    A difference below `margin` does not matter. Raises ValueError for a margin that is not above 0.
+    Larger scores are better, and a difference below `margin` does not matter. Raises ValueError for a margin
+    that is not above 0.
     """
-    of = signed(scores, better)
-    return league_of(scores, better, lambda one, two: compare(of[one], of[two], margin, level=level))
+    return league_of(scores, lambda one, two: compare(scores[one], scores[two], margin, level=level))
 
 
 def league_of(
-    scores: Scores,
-    better: Better,
-    compared: Callable[[str, str], Comparison | None],
-    looks: Looks | None = None,
+    scores: Scores, compared: Callable[[str, str], Comparison | None], looks: Looks | None = None
 ) -> League:
     """Return the league of scores whose pairs are `compared` by a function of two names."""
-    means = {name: fmean(of.values()) for name, of in signed(scores, better).items()}
-    order = sorted(scores, key=lambda name: -means[name])
-    pairs = list(combinations(order, 2))
+    ordered = dict(sorted(scores.items(), key=lambda of_name: -fmean(of_name[1].values())))
+    pairs = list(combinations(ordered, 2))
     comparisons = in_family([compared(*two) for two in pairs])
-    return League({n: scores[n] for n in order}, better, dict(zip(pairs, comparisons, strict=True)), looks)
-
-
-def signed(scores: Scores, better: Better) -> Scores:
-    """Return scores of which larger ones are better."""
-    sign = 1 if better == "higher" else -1
-    return {name: {seed: sign * score for seed, score in of.items()} for name, of in scores.items()}
+    return League(ordered, dict(zip(pairs, comparisons, strict=True)), looks)

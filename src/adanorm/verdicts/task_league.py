@@ -1,10 +1,8 @@
 """The norms on record held against each other, and anybody's scores by the plans that decide here."""
 
-from functools import partial
 from typing import NamedTuple
 
-from adanorm.config.titles import task_metric
-from adanorm.verdicts.all_pairs import Better, League, league_of, signed
+from adanorm.verdicts.all_pairs import League, league_of
 from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.claims import SCALES
 from adanorm.verdicts.comparison import Comparison
@@ -28,38 +26,37 @@ def plan_names() -> list[str]:
     return ["first", *(name for name, plan in preregistration().plans.items() if plan.folds is None)]
 
 
-def league_by_plan(scores: Scores, margin: float, plan: str, *, better: Better = "higher") -> League:
+def league_by_plan(scores: Scores, margin: float, plan: str) -> League:
     """Return the league of scores whose pairs are read as a plan reads them, over seeds alone.
 
     With the planned seeds the variance is moderated by that of the other names; what has more is a look.
     """
     registered, name = preregistration(), None if plan == "first" else plan
-    variance = TaskVariance(signed(scores, better), registered.prior_df_at_most)
+    variance = TaskVariance(scores, registered.prior_df_at_most)
 
     def by_plan(first: str, second: str) -> Comparison | None:
         read = until_last_look(variance, first, second, name)
         return compared(read, first, second, read.gaps(second, first), margin=margin, plan=name)
 
-    return league_of(scores, better, by_plan, registered.looks_of(name))
+    return league_of(scores, by_plan, registered.looks_of(name))
 
 
 def task_leagues(runs: str | None = None) -> list[TaskLeague]:
     """Return the league of each task whose norms can be compared: at the paper's scale or else at `small`."""
-    by_task = (map(partial(_at_scale, task, runs), SCALES) for task in preregistration().margins)
-    known = (next(filter(None, leagues), None) for leagues in by_task)
-    return [league for league in known if league is not None]
+    leagues = (_of_task(task, runs) for task in preregistration().margins)
+    return [league for league in leagues if league is not None]
 
 
-def _at_scale(task: str, runs: str | None, scale: str) -> TaskLeague | None:
+def _of_task(task: str, runs: str | None) -> TaskLeague | None:
     registered = preregistration()
-    name = registered.plan_of(task, scale)
-    if scale != "paper" and (name not in plan_names() or registered.plans[name].scale != scale):
-        return None
-    margin = registered.margin(task, "test", name)
-    assert margin is not None, "tasks are those with one"
-    better: Better = "higher" if task_metric(task).sign == 1 else "lower"
-    records = evidence(task, scale, runs=runs, plan=name)
-    scores = signed(records.variance.scores, better)  # as they are: those on record are larger where better
-    league = league_by_plan(scores, margin, name or "first", better=better)
-    left_out = {norm: cell.setback for norm, cell in records.norms.items() if cell.setback}
-    return TaskLeague(task, scale, margin, league, left_out) if any(league.pairs.values()) else None
+    for scale in SCALES:
+        name = registered.plan_of(task, scale)
+        if scale != "paper" and (name not in plan_names() or registered.plans[name].scale != scale):
+            continue
+        margin, records = registered.margin(task, "test", name), evidence(task, scale, runs=runs, plan=name)
+        assert margin is not None, "tasks are those with one"
+        league = league_by_plan(records.variance.scores, margin, name or "first")
+        if any(league.pairs.values()):
+            left_out = {norm: cell.setback for norm, cell in records.norms.items() if cell.setback}
+            return TaskLeague(task, scale, margin, league, left_out)
+    return None

@@ -46,15 +46,15 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
 
 
 def _draw(axes: Axes, one: TaskLeague) -> None:
-    names = list(one.league.scores)
+    names, metric = list(one.league.scores), task_metric(one.task)
     for place, (norm, look) in enumerate(style.norm_styles(names).items()):
-        scores = [*one.league.scores[norm].values()]
+        scores = [metric.sign * score for score in one.league.scores[norm].values()]
         axes.plot(scores, [place + 0.2] * len(scores), **SEED)
         axes.plot(fmean(scores), place, color=look.color, marker=look.marker, markersize=4)
     for index, group in enumerate(one.league.groups):
         places, beside = [names.index(norm) for norm in group], axes.get_yaxis_transform()
         axes.plot([1.04 + 0.06 * index] * len(group), places, **BAR, clip_on=False, transform=beside)
-    axes.set(title=f"{title(one.task)}, {SIZES[one.scale]}", xlabel=task_metric(one.task).axis)
+    axes.set(title=f"{title(one.task)}, {SIZES[one.scale]}", xlabel=metric.axis)
     axes.set_yticks(range(len(names)), [*map(title, names)])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

@@ -19,7 +19,7 @@ def league_markdown(leagues: Sequence[TaskLeague]) -> str:
     for one in leagues:
         names, left_out = [*one.league.scores], [f"{title(n)} ({why})" for n, why in one.left_out.items()]
         lines += ["", f"## {title(one.task)} ({task_metric(one.task).label}), scale {one.scale}", ""]
-        lines += [*markdown_table(HEADER, (_row(one.league, name) for name in names)), ""]
+        lines += [*markdown_table(HEADER, (_row(one, name) for name in names)), ""]
         header = ["P(row > column)", *(markdown(title(name)) for name in names)]
         lines += [*markdown_table(header, (_chances(one.league, name) for name in names)), ""]
         lines.append(f"Margin {one.margin:g}. {markdown(outlook(one.league, title))}")
@@ -27,10 +27,11 @@ def league_markdown(leagues: Sequence[TaskLeague]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _row(league: League, name: str) -> list[str]:
-    of, is_beside = league.scores[name], BASE in league.scores and name != BASE
+def _row(of_task: TaskLeague, name: str) -> list[str]:
+    league, sign = of_task.league, task_metric(of_task.task).sign
+    scores, is_beside = league.scores[name], BASE in league.scores and name != BASE
     one = league.comparison(name, BASE) if is_beside else None
-    about = [markdown(title(name)), mean_text(of, 2), str(len(of)), league.letters[name]]
+    about = [markdown(title(name)), mean_text(scores, 2, sign), str(len(scores)), league.letters[name]]
     if one is None:
         return [*about, *["-"] * 4]
     return [*about, f"{one.gap:+.{one.digits}f}", one.interval.text(one.digits), one.sign, one.size]
@@ -41,10 +42,10 @@ def _chances(league: League, name: str) -> list[str]:
     return [markdown(title(name)), *("-" if p is None or n == name else f"{p:.2f}" for n, p in chances)]
 
 
-def mean_text(of: Mapping[int, float], digits: int) -> str:
-    """Return the mean of scores by seed and, from two on, their standard deviation."""
+def mean_text(of: Mapping[int, float], digits: int, sign: int) -> str:
+    """Return the mean of signed scores by seed and, from two on, their standard deviation."""
     spread = f" ± {stdev(of.values()):.{digits}f}" if len(of) > 1 else ""
-    return f"{fmean(of.values()):.{digits}f}{spread}"
+    return f"{sign * fmean(of.values()) + 0.0:.{digits}f}{spread}"
 
 
 def outlook(league: League, named: Callable[[str], str] = str) -> str:
@@ -58,6 +59,10 @@ def outlook(league: League, named: Callable[[str], str] = str) -> str:
 
 def league_csv(leagues: Sequence[TaskLeague]) -> str:
     """Return the scores as CSV, unrounded, as `adanorm verdict` reads them."""
-    scores = [(one.task, *of_norm) for one in leagues for of_norm in one.league.scores.items()]
-    rows = ([task, norm, seed, score] for task, norm, of in scores for seed, score in of.items())
+    rows = [
+        [one.task, norm, seed, task_metric(one.task).sign * score]
+        for one in leagues
+        for norm, of in one.league.scores.items()
+        for seed, score in of.items()
+    ]
     return csv_text(["task", "name", "seed", "score"], rows)
