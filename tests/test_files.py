@@ -1,7 +1,6 @@
 """Files written whole, and the leftovers of processes that were killed while they wrote."""
 
 import multiprocessing
-import os
 import signal
 import subprocess
 import sys
@@ -54,23 +53,6 @@ def test_an_error_while_writing_leaves_the_old_content(tmp_path: Path) -> None:
         raise KeyError
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
-
-
-def test_a_symbolic_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"mine")
-    for name in ("a", "a.tmp"):
-        (tmp_path / name).symlink_to(victim)
-    write_whole(tmp_path / "a", b"new")
-    assert victim.read_bytes() == b"mine"
-    assert (tmp_path / "a").read_bytes() == b"new"
-    assert not (tmp_path / "a").is_symlink()
-
-
-def test_a_full_disk_is_told_with_the_files_name(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    with pytest.raises(OSError, match=r"No space left on device.*/a'"), writing(path):
-        raise OSError(28, os.strerror(28))
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -1,10 +1,14 @@
-"""Packed files that are cut off, corrupted or bombs."""
+"""Packed files that are cut off, corrupted, bombs or otherwise hostile."""
 
+import bz2
 import gzip
 import hashlib
 import io
+import lzma
 import random
+import struct
 import tarfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +24,23 @@ TEXT = "".join(f"line {random.Random(0).random()} {number}\n" for number in rang
 
 def tar(path: Path, content: bytes = TEXT, *, level: int = 6) -> Path:
     return archive(path, {"de-en/first.txt": content, "de-en/second.txt": content}, level=level)
+
+
+def zipped(method: int, members: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return made.getvalue()
+
+
+def tarred(kind: bytes, name: str, link: str = "", size: int = 0) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as file:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname, member.size = kind, link, size
+        file.addfile(member, io.BytesIO(bytes(size)))
+    return made.getvalue()
 
 
 def wrong_crc(content: bytes) -> bytes:
@@ -55,22 +76,79 @@ def test_what_is_cut_off_or_fails_its_checksum_is_refused(
         packed.content(path)
 
 
-def test_what_unpacks_to_a_thousand_times_its_size_is_a_bomb(
+BOMB = bytes(10_000_000)
+SIZES = [struct.pack("<I", size) for size in (len(BOMB), 7)]
+HOSTILE: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "a zip bomb": ("a.zip", lambda: zipped(8, {"a": BOMB})),
+    "a zip whose size is a lie": ("a.zip", lambda: zipped(8, {"a": BOMB}).replace(*SIZES)),
+    "a zip in bzip2": ("a.zip", lambda: zipped(12, {"a": BOMB})),
+    "a zip in lzma": ("a.zip", lambda: zipped(14, {"a": BOMB})),
+    "a zip of ..": ("a.zip", lambda: zipped(0, {"../a": TEXT, "/a": TEXT})),
+    "a gz bomb": ("a.gz", lambda: gzip.compress(BOMB)),
+    "many gz bombs": ("a.gz", lambda: gzip.compress(BOMB[:200_000]) * 50),
+    "bzip2 called gz": ("a.gz", lambda: bz2.compress(TEXT)),
+    "xz called gz": ("a.gz", lambda: lzma.compress(TEXT)),
+    "a tar bomb": ("a.tgz", lambda: gzip.compress(tarred(tarfile.REGTYPE, "a", size=len(BOMB)))),
+    # What is skipped takes time, too.
+    "a tar bomb beside": ("a.tgz", lambda: gzip.compress(tarred(tarfile.REGTYPE, "b", size=len(BOMB)))),
+    "a tar of a device": ("a.tar", lambda: tarred(tarfile.CHRTYPE, "a")),
+    "a tar of a folder": ("a.tar", lambda: tarred(tarfile.DIRTYPE, "a")),
+    "a tar with a long name": ("a.tar", lambda: tarred(tarfile.REGTYPE, "x/" * 5000 + "b")),
+}
+
+
+def read(path: Path) -> bytes:
+    """Return the member `a` of an archive, or the content of a gzipped file."""
+    if path.suffix == ".zip":
+        return packed.zip_members(path, ["a"])["a"]
+    if path.suffix == ".gz":
+        return packed.content(path)
+    list(packed.lines(path, "a"))
+    return packed.tar_members(path, ["a"])["a"]
+
+
+def outcome(path: Path) -> bytes | str:
+    """Return what an archive holds or why it is refused, in a line that names it; nothing is written."""
+    before = sorted(path.parent.iterdir())
+    tracemalloc.start()
+    try:
+        held: bytes | str = read(path)
+    except ValueError as refusal:
+        held = str(refusal)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < len(BOMB) / 2
+    assert sorted(path.parent.iterdir()) == before
+    assert isinstance(held, bytes) or (path.name in held and "\n" not in held), held
+    return held
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(packed, "SMALL", 1 << 16)
+    name, make = HOSTILE[kind]
+    (tmp_path / name).write_bytes(make())
+    refusal = outcome(tmp_path / name)
+    assert isinstance(refusal, str)
+    assert ("unpacks to" in refusal) == ("bomb" in kind), refusal
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.gz", "a.tgz"])
+def test_an_archive_within_an_archive_stays_packed(tmp_path: Path, name: str) -> None:
+    inner = zipped(8, {"a": BOMB})
+    archive(tmp_path / "a.tgz", {"a": inner})
+    (tmp_path / "a.zip").write_bytes(zipped(8, {"a": inner}))
+    (tmp_path / "a.gz").write_bytes(gzip.compress(inner))
+    assert outcome(tmp_path / name) == inner
+
+
+def test_members_of_a_zip_archive_are_a_bomb_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packed, "SMALL", 1 << 16)
-    bomb = tmp_path / "bomb.gz"
-    bomb.write_bytes(gzip.compress(bytes(10_000_000)))
-    with pytest.raises(ValueError, match=r"bomb\.gz: unpacks to more than [\d,]+ bytes"):
-        packed.content(bomb)
-    for wanted in ([], ["first.txt"]):  # what is skipped takes time, too
-        with pytest.raises(ValueError, match=r"bomb\.tgz: .*unpacks to"):
-            packed.tar_members(tar(tmp_path / "bomb.tgz", bytes(10_000_000)), wanted)
-    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as bombs:
-        for name in "abcdefgh":
-            bombs.writestr(name, bytes(30_000))
-    with pytest.raises(ValueError, match=r"bomb\.zip: c unpacks to 90,000 bytes, more than"):
-        packed.zip_members(tmp_path / "bomb.zip", [*"abc"])  # together
+    (tmp_path / "a.zip").write_bytes(zipped(8, dict.fromkeys("abcdefgh", bytes(30_000))))
+    with pytest.raises(ValueError, match=r"a\.zip: c unpacks to 90,000 bytes, more than"):
+        packed.zip_members(tmp_path / "a.zip", [*"abc"])
 
 
 def test_a_sparse_member_of_holes_is_a_bomb(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.metrics.table import KIND_METRICS, METRICS
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import NormChoice, norm_factory
 from tests.data.treebanks.test_conll import UD
+from tests.networks import placed
 
 OF_KIND = {  # a task of each kind
     "classification": "rt",
@@ -47,7 +46,7 @@ def test_a_kind_yields_the_metrics_that_the_table_says(
     assert run.task.kind == kind
     torch.manual_seed(0)
     task = tasks.build(run)
-    model = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
+    model = task.build_model(placed()).eval()
     shown = {*KIND_METRICS[kind].test, *KIND_METRICS[kind].beside}
     assert set(task.evaluate(model, "test").metrics) == shown - GERMAN_ALONE - WITH_WRONG_LABELS
     valid = set(task.evaluate(model, "valid").metrics)

@@ -11,22 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.norms import AdaNorm, LayerNorm, LayerNormSimple, NormChoice, TopK, norm_factory
+from adanorm.norms import AdaNorm, LayerNorm, LayerNormSimple, NormChoice, TopK, norm_factory, rowwise
 from adanorm.norms.over_rows import GroupNorm, InstanceNorm
-from adanorm.norms.rowwise import (
-    FUNCTIONS,
-    Derf,
-    DynamicTanh,
-    GatedNorm,
-    PartialRmsNorm,
-    Pointwise,
-    PreAffineRmsNorm,
-    RmsNorm,
-    ScaleNorm,
-    SeeDNorm,
-    SimpleRmsNorm,
-    WeightNorm,
-)
 from tests.norms.cases import assert_same
 
 BY_GRADIENT = ("grad-only", "grad-mean", "grad-variance")
@@ -194,23 +180,23 @@ FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
     ),
     *((LayerNorm(H, numerics="released", zero_centered=z), released_layernorm) for z in (True, False)),
     (AdaNorm(H, k=0.2, C=1.5, phi_gradient=True, backend="eager"), adanorm_whose_factor_has_a_gradient),
-    (RmsNorm(H, eps=1e-2), lambda n, x: F.rms_norm(x, [H], n.weight, 1e-2)),
-    (RmsNorm(H, eps=0.5, eps_at="outside"), lambda n, x: n.weight * x / (rms(x, 0) + 0.5)),
-    (PartialRmsNorm(H, p=0.0625, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 1)),
-    (PartialRmsNorm(H, p=0.25, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 3)),
-    (PartialRmsNorm(H, p=0.4, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 5)),
-    (PartialRmsNorm(H, p=1, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2)),
-    (SimpleRmsNorm(H, eps=1e-2), lambda _, x: x / rms(x, 1e-2)),
-    (SimpleRmsNorm(H, size="length"), lambda _, x: x / rms(x, 0) / H**0.5),
-    (PreAffineRmsNorm(H, eps=1e-2), lambda n, x: n.weight * n.scale * x / rms(n.scale * x, 1e-2)),
-    (ScaleNorm(H), lambda n, x: n.gain * x / rms(x, 0) / H**0.5),
-    (ScaleNorm(H, eps=100.0), lambda n, x: n.gain * x / 100),  # longer than any row
-    (SeeDNorm(H, eps=1e-2), seednorm),
-    (GatedNorm(H, rank=2, eps=1e-2), gatednorm),
-    (GatedNorm(H, rank=2, scale=2.0, eps=1e-2), gatednorm),
-    (Derf(H), pointwise),
-    (DynamicTanh(H), pointwise),
-    *((Pointwise(H, function=function), pointwise) for function in FUNCTIONS),
+    (rowwise.RmsNorm(H, eps=1e-2), lambda n, x: F.rms_norm(x, [H], n.weight, 1e-2)),
+    (rowwise.RmsNorm(H, eps=0.5, eps_at="outside"), lambda n, x: n.weight * x / (rms(x, 0) + 0.5)),
+    (rowwise.PartialRmsNorm(H, p=0.0625, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 1)),
+    (rowwise.PartialRmsNorm(H, p=0.25, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 3)),
+    (rowwise.PartialRmsNorm(H, p=0.4, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 5)),
+    (rowwise.PartialRmsNorm(H, p=1, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2)),
+    (rowwise.SimpleRmsNorm(H, eps=1e-2), lambda _, x: x / rms(x, 1e-2)),
+    (rowwise.SimpleRmsNorm(H, size="length"), lambda _, x: x / rms(x, 0) / H**0.5),
+    (rowwise.PreAffineRmsNorm(H, eps=1e-2), lambda n, x: n.weight * n.scale * x / rms(n.scale * x, 1e-2)),
+    (rowwise.ScaleNorm(H), lambda n, x: n.gain * x / rms(x, 0) / H**0.5),
+    (rowwise.ScaleNorm(H, eps=100.0), lambda n, x: n.gain * x / 100),  # longer than any row
+    (rowwise.SeeDNorm(H, eps=1e-2), seednorm),
+    (rowwise.GatedNorm(H, rank=2, eps=1e-2), gatednorm),
+    (rowwise.GatedNorm(H, rank=2, scale=2.0, eps=1e-2), gatednorm),
+    (rowwise.Derf(H), pointwise),
+    (rowwise.DynamicTanh(H), pointwise),
+    *((rowwise.Pointwise(H, function=function), pointwise) for function in rowwise.FUNCTIONS),
     (
         InstanceNorm(H, gain=True, bias=True),
         lambda n, x: channels_first(partial(F.instance_norm, weight=n.weight, bias=n.bias), x),
@@ -241,7 +227,9 @@ def test_a_norm_is_its_formula(
 
 def test_at_zero_an_eps_outside_the_root_gives_the_gradient_that_it_divides_by() -> None:
     zeros = torch.zeros(2, H, dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(RmsNorm(H, eps=0.5, eps_at="outside").double()(zeros).sum(), zeros)
+    (gradient,) = torch.autograd.grad(
+        rowwise.RmsNorm(H, eps=0.5, eps_at="outside").double()(zeros).sum(), zeros
+    )
     torch.testing.assert_close(gradient, torch.full_like(zeros, 2.0))
 
 
@@ -280,7 +268,7 @@ def test_weightnorm_keeps_the_layer_as_it_was_drawn_and_learns_length_and_direct
     layer = nn.Linear(4, H).double()
     x = rows(B, 4)
     before = layer(x)
-    WeightNorm(H).attach(layer)
+    rowwise.WeightNorm(H).attach(layer)
     torch.testing.assert_close(layer(x), before)
     parameters = dict(layer.named_parameters())
     length, direction = (parameters[f"parametrizations.weight.original{index}"] for index in (0, 1))
@@ -305,19 +293,19 @@ def test_a_gate_is_drawn_by_torchs_seed_and_takes_none_of_its_random_numbers() -
     gates = []
     for _ in range(2):
         torch.manual_seed(3)
-        gates.append(GatedNorm(H))
+        gates.append(rowwise.GatedNorm(H))
         after = torch.rand(2)
     torch.manual_seed(3)
     assert torch.equal(after, torch.rand(2))
     assert torch.equal(gates[0].down, gates[1].down)
-    assert not torch.equal(gates[0].down, GatedNorm(H).down)  # the seed has moved on
+    assert not torch.equal(gates[0].down, rowwise.GatedNorm(H).down)  # the seed has moved on
     with torch.device("meta"):
-        assert GatedNorm(H).up.is_meta
+        assert rowwise.GatedNorm(H).up.is_meta
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(dtype: torch.dtype) -> None:
-    for cls, name in ((RmsNorm, "rms_norm"), (LayerNorm, "layer_norm")):
+    for cls, name in ((rowwise.RmsNorm, "rms_norm"), (LayerNorm, "layer_norm")):
         norm: Any = cls(H, zero_centered=True)
         plain: Any = cls(H)
         x = X.to(dtype)

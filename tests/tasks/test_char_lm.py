@@ -17,10 +17,9 @@ from adanorm.cli.sample import continued
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS, ByteTextConfig
 from adanorm.data.byte_streams import IGNORED, Segments, load_streams
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.char_lm import CharLm, segment_options
 from tests.conftest import Command
+from tests.networks import placed
 
 
 def built(*overrides: str, cell: str = "") -> tuple[CharLm, nn.Module]:
@@ -29,7 +28,7 @@ def built(*overrides: str, cell: str = "") -> tuple[CharLm, nn.Module]:
     task = tasks.build(compose_experiment(chosen))
     assert isinstance(task, CharLm)
     torch.manual_seed(3)
-    model = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all"))
+    model = task.build_model(placed())
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if not cell or name == "embedding.weight":

@@ -22,12 +22,11 @@ from adanorm.config.compose import compose_experiment
 from adanorm.data.treebanks.conll import read_treebank
 from adanorm.data.treebanks.trees import Tree, attachment
 from adanorm.metrics.by_example import by_example, score
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.parsing import Parsing
 from tests import plain_parser
 from tests.conftest import Command
 from tests.data.treebanks.test_conll import UD
+from tests.networks import placed
 from tests.trees import projective
 
 LABELS = ("nsubj", "nsubj:pass", "obj", "root")
@@ -37,7 +36,7 @@ def built(*overrides: str) -> tuple[Parsing, torch.nn.Module]:
     task = tasks.build(compose_experiment(["task=ptb", "scale=smoke", "norm=layernorm", *overrides]))
     assert isinstance(task, Parsing)
     torch.manual_seed(0)
-    return task, task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
+    return task, task.build_model(placed()).eval()
 
 
 def ud_tree(count: int, seed: int) -> Tree:

@@ -9,16 +9,15 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.data.synthetic import linear_map
 from adanorm.models.feed_forward import DeepLinear
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks.regression import Regression
+from tests.networks import placed
 
 
 def built(norm: str, *overrides: str) -> tuple[Regression, DeepLinear]:
     task = tasks.build(compose_experiment(["task=gaussian", "scale=smoke", f"norm={norm}", *overrides]))
     assert isinstance(task, Regression)
     torch.manual_seed(0)
-    model = task.build_model(PlacedNorms(norm_factory(NormChoice(norm)), "all"))
+    model = task.build_model(placed(norm))
     assert isinstance(model, DeepLinear)
     return task, model.eval()
 
