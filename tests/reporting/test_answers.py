@@ -56,7 +56,7 @@ def test_answers_are_corrected_for_their_number_and_translations_pooled() -> Non
 
 
 def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_side_is_whose() -> None:
-    drawn = answer_figure("answer", [RT, DE_EN, PTB])
+    drawn = answer_figure([RT, DE_EN, PTB])
     assert drawn is not None
     axes = drawn.figure.axes
     assert [axis.get_yticklabels()[0].get_text().split(",")[0] for axis in axes] == ["RT", "De-En"]
@@ -65,5 +65,5 @@ def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_si
     assert RT.comparison is not None
     lines = {tuple(np.asarray(line.get_xdata()).tolist()) for line in axes[0].get_lines()}
     assert {tuple(RT.comparison.interval), tuple(RT.comparison.margin_interval)} < lines
-    assert answer_figure("answer", [PTB]) is None
+    assert answer_figure([PTB]) is None
     assert len(question().tasks) == 8

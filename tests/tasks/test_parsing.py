@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from conllu import parse_incr
 from torch.nn import functional as F
 
 from adanorm import tasks
-from adanorm.cli.parse import each_sentence, fill
+from adanorm.cli.parse import fill, sentence_of
 from adanorm.config.compose import compose_experiment
+from adanorm.data.treebanks import conll
 from adanorm.data.treebanks.conll import read_treebank
 from adanorm.data.treebanks.trees import Tree, attachment
 from adanorm.metrics.by_example import by_example, score
@@ -212,7 +214,8 @@ def test_parse_writes_what_it_read_to_the_byte_but_for_the_columns_that_it_fills
     lines: tuple[str, ...], end: str
 ) -> None:
     text = end.join(lines)
-    sentences = list(each_sentence(io.StringIO(text, newline="\n"), "a", "xpos"))
+    of_lines = partial(sentence_of, tags="xpos")
+    sentences = list(conll.each_sentence(io.StringIO(text, newline="\n"), "a", of_lines))
     fill(*built(), sentences)
     ours = "".join(sentence.text() for sentence in sentences)
     filled = re.compile(r"(?m)^(\d+\t.*\t)(\d|_)\t(x|_|dep|root)\t(0:y|_)(\t[^\t]*)$")

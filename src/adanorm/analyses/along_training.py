@@ -16,10 +16,7 @@ from adanorm.training.loop import Trainer
 
 
 def along_training(observe: Observe, record: AnalysisRecord) -> None:
-    """Train a record's run from where it is, and write what `observe` sees.
-
-    `observe(step, **options)` makes the update of a Step and returns its values.
-    """
+    """Train a record's run from where it is; `observe(step, **options)` makes the updates that it sees."""
     prepared = prepare(record.experiment)
     environment = describe_environment(record.experiment, prepared, processes=1)
     folder = RunFolder(record.folder(), rows="rows.jsonl")
@@ -73,16 +70,14 @@ def _result(
     record: AnalysisRecord, trainer: Trainer, sites: list[str], rows: Sequence[dict[str, Any]]
 ) -> AnalysisResult:
     """Return what the observations come to; raises ValueError where there are none."""
-    state = trainer.state
+    state, analysis = trainer.state, record.analysis
     if not rows and state.diverged is None:
-        raise ValueError(
-            f"every={record.analysis.every}: the run ends after {state.update} updates, none observed"
-        )
+        raise ValueError(f"every={analysis.every}: the run ends after {state.update} updates, none observed")
     summary, places = averages(rows)
     facts: dict[str, Any] = {"status": "done", "norm_sites": sites, "data": trainer.task.checksums}
     if state.diverged:
         facts |= {"status": "diverged", "diverged": state.diverged}
-    elif record.analysis.evaluate:
+    elif analysis.evaluate:
         facts["valid"] = trainer.measure("valid").metrics
         summary["score"] = facts["valid"][record.experiment.task.selection_metric]
     facts |= {"steps": state.update, "observations": len(rows), "summary": summary, "places": places}

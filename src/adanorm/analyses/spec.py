@@ -89,10 +89,7 @@ class Analysis(Config):
 
 
 def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis:
-    """Return the analysis conf/analysis/<name>.yaml with the user's `given` values for its keys.
-
-    Raises ValueError for an unknown analysis, a value it cannot take, an unknown task or norm.
-    """
+    """Return the analysis of a name, with the user's `given` values; ValueError for one it cannot take."""
     hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
     check_known("analysis", [name], choices("analysis"), hint)
     values = {"name": name, **read_yaml_file(CONF / "analysis" / f"{name}.yaml")}
@@ -160,10 +157,7 @@ AnalysisGrid = dict[tuple[str, str], list[AnalysisRecord]]
 def analysis_grid(
     analysis: Analysis, *, runs: str | None = None, overrides: Sequence[str] = ()
 ) -> AnalysisGrid:
-    """Return the records of every cell in a folder, made or not; without tasks the one column is named "".
-
-    `overrides` are of every run. Raises ValueError as composing does.
-    """
+    """Return the records of every cell, made or not; without tasks the column is named ""."""
     grid: AnalysisGrid = {}
     for task in analysis.tasks or [""]:
         changes = [*analysis.overrides, *analysis.task_overrides.get(task, ()), *overrides]

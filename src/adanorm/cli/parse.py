@@ -38,7 +38,8 @@ def main(arguments: Arguments) -> None:
     with text_streams(arguments, keeps_mark=True) as text, redirect_stdout(sys.stderr):
         experiment = experiment_of(arguments.settings, kind="parsing", otherwise="does not parse")
         assert isinstance(experiment.data, TreebankConfig), "of the kind of task"
-        sentences = each_sentence(text.lines, text.name, experiment.data.tags)
+        of_lines = partial(sentence_of, tags=experiment.data.tags)
+        sentences = conll.each_sentence(text.lines, text.name, of_lines)
         for part in parsed(experiment, text.parts(sentences)):
             text.write(part)
 
@@ -58,16 +59,8 @@ class Sentence(NamedTuple):
         return "".join(written)
 
 
-def each_sentence(lines: Iterable[str], name: str, tags: str) -> Iterator[Sentence]:
-    """Yield the sentences of a text in CoNLL's ten columns, each as soon as a blank line ends it.
-
-    Raises ValueError naming file and sentence where they are not, or where one has no tags in the
-    column `tags`.
-    """
-    return conll.each_sentence(lines, name, partial(_sentence, tags=tags))
-
-
-def _sentence(lines: list[str], *, tags: str) -> Sentence:
+def sentence_of(lines: list[str], *, tags: str) -> Sentence:
+    """Return the sentence in CoNLL's ten columns; ValueError for another, or none in the column `tags`."""
     rows = conll.rows_of(lines)
     given = tuple(row[TAG_COLUMNS[tags]] for row in conll.words_of(rows.values()))
     if rows and not given:

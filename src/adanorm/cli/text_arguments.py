@@ -29,10 +29,7 @@ class TextStreams(NamedTuple):
     together: int
 
     def parts(self, entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-        """Return entries in the order they come, as many as are answered together.
-
-        The first are read now: a mistake in them is told before there is work.
-        """
+        """Return entries, as many as are answered together; the first are read now, before there is work."""
         rest = iter(entries)
         parts = iter(lambda: list(islice(rest, self.together)), [])
         return chain(list(islice(parts, 1)), parts)

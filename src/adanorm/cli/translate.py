@@ -24,9 +24,7 @@ from adanorm.runs.setup import trained
 from adanorm.tasks.translation import Translation
 
 USAGE = Usage(
-    keys=TEXT_KEYS,
-    settings="of the run",
-    examples=("task=de-en scale=mini runs=runs input=a.de output=a.en",),
+    keys=TEXT_KEYS, settings="of a run", examples=("task=de-en scale=mini runs=runs input=a.de output=a.en",)
 )
 
 

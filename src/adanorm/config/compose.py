@@ -35,14 +35,7 @@ def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> E
     return experiment if runs is None else experiment.model_copy(update={"runs": runs})
 
 
-@cache
-def _once(overrides: tuple[str, ...]) -> Experiment:
-    return compose_experiment(overrides)
-
-
-def tasks_of_kind(kind: str) -> list[str]:
-    """Return the names of the tasks of a kind, sorted."""
-    return [task for task in choices("task") if cached_experiment([f"task={task}"]).task.kind == kind]
+_once = cache(compose_experiment)
 
 
 @cache

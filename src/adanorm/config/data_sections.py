@@ -52,10 +52,7 @@ def _there(path: Path) -> Path:
 
 
 def penn_files(folder: Path) -> dict[str, list[Path]]:
-    """Return the files wsj_SSNN.* of the Penn Treebank under a folder by split, in their order.
-
-    Sections 2 to 21 are for training, 22 for validation, 23 for the test (paper, PTB).
-    """
+    """Return the Penn Treebank's files wsj_SSNN.* by split, in order: sections 2 to 21, 22 and 23 (paper)."""
     paths = sorted(folder.rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
     sections = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
     files = {split: [p for p in paths if int(p.name[4:6]) in wanted] for split, wanted in sections.items()}
@@ -251,10 +248,7 @@ class ByteTextConfig(DataConfig):
 
 
 class TreebankConfig(ThreeFilesConfig):
-    """Sentences with their dependency trees, and what a parser is told of them.
-
-    The Penn Treebank under `path` and trees of the user's own count for more than `source`.
-    """
+    """Sentences with their trees, and what a parser is told; `path` and own trees go before `source`."""
 
     kind = "parsing"
     reader: Literal["trees"]

@@ -177,10 +177,7 @@ def plain_value(override: str) -> Any:
 
 
 def check_fixed(overrides: Given) -> Given:
-    """Return overrides; raises ValueError for one, in any spelling, of what tells the cells of a grid apart.
-
-    Nor may one refer to another setting, such as the seed: the runs of a cell differ in their seed alone.
-    """
+    """Return overrides; ValueError for one, in any spelling, that may make a run another cell's."""
     for override in overrides:
         if "${" in override:
             raise ValueError(f"{override}: may not refer to another setting: write its value")

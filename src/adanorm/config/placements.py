@@ -81,9 +81,7 @@ def placements(
         early = chosen.first if index < first else None
         branches = (early or chosen.attention, early or chosen.ffn)
         norm_scale = (index + 1) ** -0.5 if chosen.by_depth else 1.0
-        stack.append(
-            Placement(*branches, norm_scale, skip_scale, init_gain, in_heads, over=qk_norm or "head")
-        )
+        stack.append(Placement(*branches, norm_scale, skip_scale, init_gain, in_heads, qk_norm or "head"))
     return stack
 
 

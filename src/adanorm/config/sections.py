@@ -1,7 +1,4 @@
-"""The sections of a configuration: the types and ranges of every setting.
-
-The YAML under conf/ holds the values and their sources.
-"""
+"""The types and ranges of every setting; the YAML under conf/ holds the values and their sources."""
 
 from __future__ import annotations
 
@@ -124,10 +121,7 @@ class NormConfig(Config):
 
 
 class SegmentConfig(Config):
-    """How a text is read: positions a segment, positions remembered, the largest distance told.
-
-    All but the length is for models with attention: null where a state is carried on.
-    """
+    """Positions per segment and, for attention alone, positions remembered and the largest distance told."""
 
     length: Positive
     memory: Positive | None = None

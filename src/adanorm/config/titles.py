@@ -17,16 +17,12 @@ QUANTITIES = {  # what claims call what they compare
 }
 
 
+@cache
 def title(name: str) -> str:
     """Return the title that a norm or a task has in its configuration; any other name as it is."""
-    return _titles().get(name, name)
-
-
-@cache
-def _titles() -> dict[str, str]:
-    norms = {name: read_yaml_file(CONF / "norm" / f"{name}.yaml") for name in choices("norm")}
-    tasks = {name: read_yaml_file(CONF / "task" / f"{name}.yaml")["task"] for name in choices("task")}
-    return {name: about.get("title", name) for name, about in (norms | tasks).items()}
+    group = next((group for group in ("task", "norm") if name in choices(group)), None)
+    about = read_yaml_file(CONF / group / f"{name}.yaml") if group else {}
+    return str(about.get("task", about).get("title", name))
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,9 +8,7 @@ import numpy as np
 from adanorm.config.data_sections import ByteTextConfig, ParallelConfig
 
 Rows = list[tuple[str, str, int]]
-WORDS = (
-    18_000  # of full size, of the sentences' and the trees' vocabularies: about what RT and the treebank have
-)
+WORDS = 18_000  # of full size, of sentences and of trees: about what RT and the treebank have
 TAGS = 45
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
@@ -87,10 +85,8 @@ def sentences() -> dict[str, list[tuple[str, list[str]]]]:
 def trees() -> dict[str, list[Rows]]:
     """Return words, tags and heads of each split: a verb rules nouns, a noun its articles before it."""
     random = np.random.default_rng(0)
-    return {
-        split: [_tree(random) for _ in range(count)]
-        for split, count in (("train", 128), ("valid", 32), ("test", 32))
-    }
+    sizes = {"train": 128, "valid": 32, "test": 32}
+    return {split: [_tree(random) for _ in range(count)] for split, count in sizes.items()}
 
 
 def _tree(random: np.random.Generator) -> Rows:

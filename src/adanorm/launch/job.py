@@ -51,10 +51,7 @@ def job(config: DictConfig) -> int:
 
 @contextmanager
 def reserved_devices(devices: Sequence[str], count: int, runs_a_device: int = 1) -> Iterator[list[str]]:
-    """Yield `count` of the devices, each shared with fewer than `runs_a_device` other jobs of this machine.
-
-    Those with fewer jobs come first; waits for them. Without devices there are none to wait for.
-    """
+    """Wait for `count` devices and yield them, the least shared first, `runs_a_device` jobs on each."""
     taken: list[str] = []
     while devices:
         with ExitStack() as locks:

@@ -101,9 +101,7 @@ def choose_launch(
     if facts.plugin is not None and importlib.util.find_spec(facts.plugin) is None:
         raise ValueError(f"launcher {launcher}: not installed: {install_command('cluster')}")
     if facts.requires is not None and shutil.which(facts.requires) is None:
-        raise ValueError(
-            f"launcher {launcher}: there is no {facts.requires} here; submit from a machine that has it"
-        )
+        raise ValueError(f"launcher {launcher}: no {facts.requires} here; submit from a machine that has it")
     devices = [] if on_cpu else visible_devices()
     if facts.local and not on_cpu:
         check_devices(gpus)

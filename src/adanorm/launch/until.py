@@ -55,10 +55,7 @@ class Standing(NamedTuple):
 
 
 def followed(cells: Collection[tuple[str, str]], scale: str) -> list[Followed]:
-    """Return the comparisons of claims of two norms among cells (task, norm), in their order.
-
-    The cells have the scale's own settings: a claim that is read of other settings is not followed.
-    """
+    """Return the comparisons of claims among cells (task, norm) that have the scale's own settings."""
     comparisons = []
     for claim in preregistration().claims:
         for task in claim.tasks_at(scale):
@@ -145,10 +142,7 @@ def closing_look(norms: Pair) -> int | None:
 
 
 def next_runs(standings: Sequence[Standing], at_once: int) -> list[Run]:
-    """Return the runs that come next: to the next look of what closes in the fewest core-hours.
-
-    Those of the comparisons after it too, while fewer runs than are made at once are named.
-    """
+    """Return the next runs: of what closes in the fewest core-hours, then of others up to `at_once`."""
     runs: dict[Run, None] = {}
     for one in sorted((one for one in standings if one.runs), key=lambda one: one.hours):
         if len(runs) < at_once:

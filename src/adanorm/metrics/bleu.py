@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+Lines = Sequence[str]
 _HYPHEN = re.compile(r"(?<=\S)-(?=\S)")
 
 KINDS = {
@@ -27,18 +28,14 @@ def split_compounds(words: str) -> str:
     return _HYPHEN.sub(" ##AT##-##AT## ", words)
 
 
-def sides(
-    kind: str, words: tuple[Sequence[str], Sequence[str]], text: tuple[Sequence[str], Sequence[str]]
-) -> tuple[list[str], list[str]]:
+def sides(kind: str, words: tuple[Lines, Lines], text: tuple[Lines, Lines]) -> tuple[list[str], list[str]]:
     """Return the outputs and references, given as words and as text, that a kind of BLEU compares."""
     change = split_compounds if kind == "compound_bleu" else str
     outputs, references = text if kind == "sacrebleu" else words
     return [*map(change, outputs)], [*map(change, references)]
 
 
-def bleu(
-    kind: str, outputs: Sequence[str], references: Sequence[str], *, lowercase: bool
-) -> tuple[float, str]:
+def bleu(kind: str, outputs: Lines, references: Lines, *, lowercase: bool) -> tuple[float, str]:
     """Return the corpus BLEU of outputs against one reference each, in percent, and its signature."""
     metric = scorer(kind, lowercase=lowercase)
     score: float = metric.corpus_score(list(outputs), [list(references)]).score
@@ -46,7 +43,7 @@ def bleu(
     return score, f"{metric.get_signature()}{split}"
 
 
-def chrf(outputs: Sequence[str], references: Sequence[str], *, lowercase: bool) -> tuple[float, str]:
+def chrf(outputs: Lines, references: Lines, *, lowercase: bool) -> tuple[float, str]:
     """Return chrF2 of running text, in percent, and sacrebleu's signature (Popovic 2015)."""
     from sacrebleu.metrics.chrf import CHRF
 
@@ -54,14 +51,12 @@ def chrf(outputs: Sequence[str], references: Sequence[str], *, lowercase: bool) 
     return metric.corpus_score(list(outputs), [list(references)]).score, str(metric.get_signature())
 
 
-def length_ratio(outputs: Sequence[str], references: Sequence[str]) -> float:
+def length_ratio(outputs: Lines, references: Lines) -> float:
     """Return the number of words of the outputs over that of the references."""
     return sum(len(line.split()) for line in outputs) / sum(len(line.split()) for line in references)
 
 
-def ngram_counts(
-    kind: str, outputs: Sequence[str], references: Sequence[str], *, lowercase: bool
-) -> list[list[int]]:
+def ngram_counts(kind: str, outputs: Lines, references: Lines, *, lowercase: bool) -> list[list[int]]:
     """Return of each pair the right n-grams of one to four words, and the lengths of output and reference."""
     metric = scorer(kind, lowercase=lowercase)
     # sacrebleu's rows: both lengths, then right n-grams, then all.

@@ -19,11 +19,6 @@ class Metric:
         return 1 if self.higher_is_better else -1
 
     @property
-    def goal(self) -> Literal["max", "min"]:
-        """What a configuration calls its direction."""
-        return "max" if self.higher_is_better else "min"
-
-    @property
     def largest(self) -> float:
         """The largest score that can be: where higher is better it is a share, in percent."""
         return 100.0 if self.higher_is_better else math.inf
@@ -35,10 +30,7 @@ class Metric:
         return f"{self.label}{unit}{', lower is better' if self.higher_is_better is False else ''}"
 
     def decimals(self, score: float) -> int:
-        """Return how many decimals a score is shown with: two, and below 1 as many as make three digits.
-
-        Scores in percent or bits keep their two; a squared error of 0.0123 is not shown as 0.01.
-        """
+        """Return how many decimals show a score: two, and below 1 as many as make three digits."""
         size = abs(score)
         return 2 if size >= 1 or size < 1e-9 or not math.isfinite(size) else 2 - math.floor(math.log10(size))
 
@@ -110,5 +102,5 @@ def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) 
     if chosen not in valid:
         given = selected_by or f"null (so {metric})"
         raise ValueError(f"task.selected_by={given}: the validation of {kind} yields {', '.join(valid)}")
-    if goal != METRICS[chosen].goal:
-        raise ValueError(f"task.goal={goal}: the goal of {chosen} is {METRICS[chosen].goal}")
+    if goal != (own := "max" if METRICS[chosen].higher_is_better else "min"):
+        raise ValueError(f"task.goal={goal}: the goal of {chosen} is {own}")

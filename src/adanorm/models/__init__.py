@@ -11,10 +11,7 @@ from adanorm.models.norm_sites import PlacedNorms
 
 
 def build_model(settings: ModelConfig, make_norm: PlacedNorms, **sizes: Any) -> nn.Module:
-    """Return the model that a configuration describes, initialized from torch's global generator.
-
-    `sizes` are what its data decide, such as the number of `classes`.
-    """
+    """Return the model of a configuration, drawn by torch's generator; `sizes` are what its data decide."""
     built = resolve_name(MODELS[type(settings)])
     model: nn.Module = built(make_norm, settings, **sizes)
     replace_layers(model)

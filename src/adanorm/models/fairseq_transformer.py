@@ -22,10 +22,7 @@ CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
 def build(
     make_norm: PlacedNorms, settings: FairseqTransformerConfig, *, dictionaries: tuple[Any, Any]
 ) -> nn.Module:
-    """Return the encoder-decoder; its call gives the logits (N, V) of the N target ids that count.
-
-    Raises ValueError where shared embeddings lack a shared dictionary.
-    """
+    """Return the encoder-decoder, which gives logits (N, V); ValueError where it cannot share embeddings."""
     source, target = dictionaries
     if settings.share_embeddings == "all" and source != target:
         raise ValueError("model.share_embeddings=all needs data.joined_dictionary=true")
@@ -209,7 +206,5 @@ def _mask(padding: Tensor | None, added: Tensor | None, like: Tensor) -> Tensor 
     """Return what to add to the scores (B, N, T, S): minus infinity at padding (B, S), and `added` (T, S)."""
     if padding is None:
         return None if added is None else added.to(like.dtype)
-    hidden = like.new_zeros(len(padding), 1, 1, padding.shape[1]).masked_fill_(
-        padding.bool()[:, None, None], -torch.inf
-    )
+    hidden = like.new_zeros(padding.shape).masked_fill_(padding.bool(), -torch.inf)[:, None, None]
     return hidden if added is None else hidden + added

@@ -10,11 +10,8 @@ from adanorm.config.model_sections import DeepLinearConfig, TransitionParserConf
 from adanorm.models.fast_layers import sum_rows
 from adanorm.models.norm_sites import PlacedNorms
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
-    "tanh": torch.tanh,
-    "cube": lambda x: x**3,
-}
+Activation = Callable[[Tensor], Tensor]
+ACTIVATIONS: dict[str, Activation] = {"relu": torch.relu, "tanh": torch.tanh, "cube": lambda x: x**3}
 
 
 class TransitionParser(nn.Module):

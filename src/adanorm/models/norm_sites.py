@@ -86,11 +86,7 @@ def normalized(norm: nn.Module, x: Tensor, rows: Tensor | None) -> Tensor:
 
 
 def compatible_norm(experiment: Experiment) -> NormFactory:
-    """Return what makes the experiment's norm.
-
-    Raises ValueError for a norm or a parameter that does not exist, and where the norm is not defined
-    at the sites of the experiment's model.
-    """
+    """Return what makes the experiment's norm; ValueError where its model cannot have it."""
     make_norm = norm_factory(experiment.norm)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
     reason = why_unsupported(make_norm.trial, experiment.model.sites(), batch_size)
@@ -100,10 +96,7 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
 
 
 def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> str | None:
-    """Return why a norm is not defined at sites that offer this, trained on batches of that many examples.
-
-    None where it is defined. The norm's declarations alone are looked at.
-    """
+    """Return why a norm, by what it declares, is not defined at these sites; None where it is."""
     over_batch, over_positions = norm.depends_on_batch, norm.depends_on_positions
     hint = f"; choose {sites.positions_with}" if sites.positions_with else ""
     if not sites.padding_known and (over_batch or over_positions):

@@ -28,10 +28,7 @@ BYTES = 256
 
 
 class Layer(nn.Module):
-    """What the cells share: weights (G, ...) of G gates, their norms, and the loop over time.
-
-    Weights and biases are drawn as torch.nn.LSTM's, uniformly within 1/sqrt(H).
-    """
+    """What the cells share: weights (G, ...) drawn as torch.nn.LSTM's, G gates' norms, the loop over time."""
 
     GATES: ClassVar[tuple[tuple[str, ...], ...]]  # those together whose inputs are known together
     STATES: ClassVar[int]  # tensors of the state; the first is the output
@@ -63,17 +60,11 @@ class Layer(nn.Module):
         return torch.stack(outputs), state
 
     def step(self, given: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
-        """Return the state after a step, of its input products (G, B, H); weight is (G, H, H).
-
-        `norms` has one function for each group of GATES.
-        """
+        """Return the next state, of input products (G, B, H), weight (G, H, H) and one norm per group."""
         raise NotImplementedError
 
     def _norm_of(self, gates: Sequence[str]) -> GateNorm:
-        """Return the norm of these gates together.
-
-        Norms that say they are one function of a row, and hold nothing of their own, are called once for all.
-        """
+        """Return the norm of these gates together, in one call where all are one function without weights."""
         norms = [norm for gate in gates if isinstance(norm := self.get_submodule(f"{gate}_norm"), Norm)]
         functions = {norm.row_function for norm in norms}
         if len(functions) == 1 and None not in functions and not any(norm.state_dict() for norm in norms):
@@ -128,10 +119,7 @@ class GruLayer(Layer):
 
 
 class RnnLayer(Layer):
-    """Elman's network, as torch.nn.RNN; N is the norm.
-
-    h' = tanh(N(W_x x + W_h h) + b), equation 4 of Ba et al. 2016, whose f is any nonlinearity.
-    """
+    """Elman's network as torch.nn.RNN, N the norm: h' = tanh(N(W_x x + W_h h) + b) (Ba et al. 2016)."""
 
     GATES = (("hidden",),)
     STATES = 1
@@ -155,16 +143,12 @@ class Recurrent(nn.Module):
 
     def __init__(self, make_norm: PlacedNorms, settings: RecurrentConfig) -> None:
         super().__init__()
-        self.weight_dropout, between = settings.weight_dropout, settings.layers - 1
-        self.dropouts = [
-            settings.input_dropout,
-            *[settings.hidden_dropout] * between,
-            settings.output_dropout,
-        ]
+        self.weight_dropout, inner = settings.weight_dropout, settings.layers - 1
+        self.dropouts = [settings.input_dropout, *[settings.hidden_dropout] * inner, settings.output_dropout]
         self.embedding = nn.Embedding(BYTES, settings.embedding_dim)
         nn.init.uniform_(self.embedding.weight, -settings.embedding_bound, settings.embedding_bound)
         self.output_bias = nn.Parameter(torch.zeros(BYTES))
-        widths = [settings.embedding_dim, *[settings.dim] * between, settings.embedding_dim]
+        widths = [settings.embedding_dim, *[settings.dim] * inner, settings.embedding_dim]
         self.layers = nn.ModuleList(
             LAYERS[settings.cell](make_norm, f"layers.{index}", inputs=inputs, dim=dim)
             for index, (inputs, dim) in enumerate(pairwise(widths))

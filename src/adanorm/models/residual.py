@@ -39,10 +39,7 @@ def layer_norm(
 
 
 def layer_before(stack: Sequence[Placement], index: int, branch: str) -> str | None:
-    """Return the linear layer whose output is the last part of the sum that a branch reads.
-
-    None where the first layer begins, or where a norm lies between.
-    """
+    """Return the linear layer that ends the sum a branch reads; None before the first and behind a norm."""
     if index == 0 and branch == "attention":
         return None
     place, name = (index, "attention") if branch == "ffn" else (index - 1, "ffn")
@@ -73,20 +70,14 @@ class ResidualLayer(nn.Module):
     dropout: nn.Module
 
     def add_branch(
-        self,
-        name: str,
-        x: Tensor,
-        branch: Function,
-        *,
-        reads: Tensor | None = None,
-        rows: Tensor | None = None,
+        self, of: str, x: Tensor, branch: Function, *, reads: Tensor | None = None, rows: Tensor | None = None
     ) -> Tensor:
         """Return z (B, T, H) of x (B, T, H) and a branch that reads x, or `reads` (B, S, H).
 
         `rows` (B, T) is true at what is no padding.
         """
-        sites = getattr(self.placement, name)
-        norm = self.get_submodule(f"{name}_norm")
+        sites = getattr(self.placement, of)
+        norm = self.get_submodule(f"{of}_norm")
         given = x if reads is None else reads
         if sites.front:
             given = normalized(norm, given, rows)
@@ -94,7 +85,7 @@ class ResidualLayer(nn.Module):
                 given = given * self.placement.norm_scale
         result = branch(given)
         if sites.output:
-            result = normalized(self.get_submodule(f"{name}_output_norm"), result, rows)
+            result = normalized(self.get_submodule(f"{of}_output_norm"), result, rows)
         skipped = x if self.placement.skip_scale == 1 else self.placement.skip_scale * x
         total: Tensor = skipped + self.dropout(result)
         return normalized(norm, total, rows) if sites.after else total

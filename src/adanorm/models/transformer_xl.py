@@ -92,20 +92,14 @@ class TransformerXl(nn.Module):
         nn.init.normal_(self.v, std=INIT_STD)
 
     def forward(
-        self,
-        segment: Tensor,
-        memory: Memory,
-        *,
-        remember: int,
-        clamp: int | None = None,
-        same_length: bool = False,
+        self, x: Tensor, memory: Memory, *, remember: int, clamp: int | None = None, same_length: bool = False
     ) -> tuple[Tensor, Memory]:
-        """Return logits (B, T, 256) of the byte after each of a segment (B, T), and the new memory.
+        """Return logits (B, T, 256) of the byte after each of a segment x (B, T), and the new memory.
 
         `memory` is what an earlier call returned, empty at a stream's start; the new one holds the
         last `remember` positions and no gradient. Distances above `clamp` count as `clamp`.
         """
-        x = self.dropout(self.embedding(segment) * self.embedding.embedding_dim**0.5)
+        x = self.dropout(self.embedding(x) * self.embedding.embedding_dim**0.5)
         memory = memory or [x.new_empty(len(x), 0, x.shape[2])] * len(self.layers)
         time, keys = x.shape[1], memory[0].shape[1] + x.shape[1]
         encoding = self.dropout(distance_encoding(keys, x.shape[2], clamp, x.device).to(x.dtype))

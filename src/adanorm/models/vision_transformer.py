@@ -16,11 +16,7 @@ LIBRARY = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-un
 
 @cache
 def torchvision_models() -> Any:
-    """The module torchvision.models.
-
-    Operators built for another PyTorch, such as one with CUDA, do not load; torchvision cannot be
-    imported then before two of them are declared.
-    """
+    """Return torchvision.models; two operators are declared where its own were built for another PyTorch."""
     try:
         return importlib.import_module("torchvision.models")
     except RuntimeError:

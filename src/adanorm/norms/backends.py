@@ -62,10 +62,7 @@ def is_fused(backend: Backend, x: Tensor) -> bool:
 
 
 def describe(norm: Norm, backend: str, device: str, dtype: torch.dtype = torch.float32) -> str:
-    """Return in one line what computes a norm of tensors of a type, such as `fused: numba 0.68.1`.
-
-    Raises ValueError where `fused` is asked for and cannot be had.
-    """
+    """Return what computes a norm, such as `fused: numba 0.68.1`; ValueError where `fused` cannot be had."""
     if not norm.has_kernels:
         return f"eager: {type(norm).__name__} has no kernels of ours"
     if backend == "eager":

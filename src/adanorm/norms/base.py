@@ -109,10 +109,7 @@ class Norm(nn.Module):
 
 
 def as_norm(cls: Any) -> type[Norm]:
-    """Return a class of norms: `cls` itself, or with the declarations that a plain nn.Module lacks.
-
-    Raises ValueError for what is not a class of modules.
-    """
+    """Return a class of modules as one of norms, with the declarations it lacks; ValueError for others."""
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ValueError(f"{cls!r}: a norm is a class of torch.nn.Module")
     if issubclass(cls, Norm):
@@ -167,13 +164,12 @@ class Affine(Gained):
     def check(self, x: Tensor) -> None:
         """Raise ValueError where the last axis of x is not H, or no axis has the positions that it needs."""
         super().check(x)
+        name = type(self).__name__
         if x.shape[-1:] != (self.dim,):
             shown = f"has {x.shape[-1]}" if x.dim() else "is missing: x has no"
-            raise ValueError(f"{type(self).__name__}({self.dim}): the last axis {shown} features")
+            raise ValueError(f"{name}({self.dim}): the last axis {shown} features")
         if self.needs_positions and x.dim() < 3:
-            raise ValueError(
-                f"{type(self).__name__}: x {tuple(x.shape)} has no positions between batch and features"
-            )
+            raise ValueError(f"{name}: x {tuple(x.shape)} has no positions between batch and features")
 
 
 def gain_less_one(*shape: int, gain: bool) -> nn.Parameter:

@@ -147,10 +147,8 @@ def saves_and_loads(make_norm: MakeNorm) -> None:
 
 
 def uses_its_parameters(make_norm: MakeNorm) -> None:
-    """Every parameter gets a gradient: DistributedDataParallel needs it.
-
-    Off their initial values: one of them may be 0, and stop what comes of another.
-    """
+    """Every parameter gets a gradient: DistributedDataParallel needs it."""
+    # Off their initial values: one of them may be 0, and stop what comes of another.
     norm = _perturbed(make_norm(H, site="check"))
     z = norm(_rows(norm, 4, torch.float32))
     if z.requires_grad:

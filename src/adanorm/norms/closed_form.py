@@ -1,7 +1,4 @@
-"""The paper's family of norms: its definition, and kernels that compute it faster where they can.
-
-H features; x, y, z and their gradients are (..., H).
-"""
+"""The paper's family of norms, (..., H) of H features: its definition, and kernels that are faster."""
 
 import math
 from collections.abc import Callable

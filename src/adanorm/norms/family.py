@@ -16,6 +16,8 @@ from adanorm.norms.backends import Backend
 from adanorm.norms.base import Gained, Norm, check_choice, check_positive, gain_less_one, upcast
 from adanorm.norms.closed_form import Member, Numerics, closed_form, definition
 
+Dim = int | Sequence[int]  # features, or the sizes of several last axes
+
 
 class NoNorm(nn.Identity, Norm):
     """Return x itself: the paper's "w/o Norm"."""
@@ -23,7 +25,7 @@ class NoNorm(nn.Identity, Norm):
     row_function = "x itself"
     takes_axes = True
 
-    def __init__(self, dim: int | Sequence[int]) -> None:
+    def __init__(self, dim: Dim) -> None:
         super().__init__()
 
 
@@ -40,7 +42,7 @@ class LayerNorm(nn.LayerNorm, Gained):
 
     def __init__(
         self,
-        dim: int | Sequence[int],
+        dim: Dim,
         *,
         eps: float = 1e-5,
         gain: bool = True,
@@ -97,10 +99,7 @@ class TopK(nn.LayerNorm, Norm):
 
 
 class ClosedFormNorm(Norm):
-    """One member of the family: see closed_form for what tells members apart, and for the backends.
-
-    `dim` may be the sizes of several last axes, as torch's `normalized_shape`: they are one row.
-    """
+    """A member of the family (see closed_form); `dim` may be sizes of several last axes, which make a row."""
 
     has_kernels = True
     takes_axes = True
@@ -110,12 +109,7 @@ class ClosedFormNorm(Norm):
     detach_variance: bool = False
 
     def __init__(
-        self,
-        dim: int | Sequence[int],
-        *,
-        eps: float = 1e-5,
-        numerics: Numerics = "paper",
-        backend: Backend = "auto",
+        self, dim: Dim, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
     ) -> None:
         super().__init__()
         check_positive(eps=eps)
@@ -196,10 +190,7 @@ class DetachVariance(ClosedFormNorm):
 
 
 class GradNorm(ClosedFormNorm):
-    """Return x + y with the gradient of y alone: `gradnorm` of the released code.
-
-    The value keeps the whole of x, and the gradient is LayerNorm's: the converse of DetachNorm.
-    """
+    """Return x + y with the gradient of y alone: `gradnorm` of the released code, DetachNorm's converse."""
 
     def _placed(self, x: Tensor, y: Tensor) -> Tensor:
         return x.detach() + y
@@ -235,7 +226,7 @@ class AdaNorm(ClosedFormNorm):
 
     def __init__(
         self,
-        dim: int | Sequence[int],
+        dim: Dim,
         *,
         k: float = 0.1,
         C: float = 1.0,

@@ -14,7 +14,7 @@ from adanorm.norms.base import Affine, check_choice, check_positive, upcast
 
 
 def masked_moments(
-    x: Tensor, dims: Sequence[int], rows: Tensor | None = None, *, synchronized: bool | None = False
+    x: Tensor, dims: Sequence[int], rows: Tensor | None, *, synchronized: bool | None = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, biased variance and count over `dims` (kept, of size 1) of the rows that count.
 
@@ -110,7 +110,7 @@ class BatchNorm(Affine):
             flat, self.weight, self.bias, None, None, training=True, momentum=0.0, eps=self._eps
         )
         variance = inverse_std.detach().pow(-2) - self._eps
-        self._move(mean, variance.clamp(min=0), len(flat) / (len(flat) - 1))
+        self._move(mean, variance.clamp(min=0), len(flat) / (len(flat) - 1), None)
         return z
 
     def _by_moments(self, x: Tensor, rows: Tensor | None) -> Tensor:
@@ -135,15 +135,13 @@ class BatchNorm(Affine):
         return ((broad - mean) * (variance + self._eps).rsqrt()).view(x.shape)
 
     @torch.no_grad()
-    def _move(
-        self, mean: Tensor, variance: Tensor, correction: float | Tensor, enough: Tensor | None = None
-    ) -> None:
+    def _move(self, mean: Tensor, variance: Tensor, factor: float | Tensor, enough: Tensor | None) -> None:
         """Move the running values, those that have `enough` rows or all, towards a batch's.
 
-        `correction` makes its variance the unbiased estimate. Positions past the last that is kept have none.
+        `factor` makes its variance the unbiased estimate. Positions past the last that is kept have none.
         """
         if self.unbiased:
-            variance = variance * correction
+            variance = variance * factor
         for kept, own in ((self.running_mean, mean), (self.running_var, variance)):
             running, new = kept[: len(own)], own[: len(kept)].to(kept.dtype)
             if enough is not None:
@@ -324,11 +322,7 @@ class GroupNorm(Affine):
 
 
 class InstanceNorm(GroupNorm):
-    """Return (x - mean)/sqrt(variance + eps), each feature's statistics over an example's positions.
-
-    Ulyanov et al. 2016; without gain and bias unless asked for. Raises ValueError for x (B, H),
-    which has no positions.
-    """
+    """Return (x - mean)/sqrt(variance + eps), statistics of an example's positions (Ulyanov et al. 2016)."""
 
     needs_positions = True
 
@@ -337,10 +331,7 @@ class InstanceNorm(GroupNorm):
 
 
 def synchronize(model: nn.Module) -> None:
-    """Have every norm over the batch take its statistics over all processes of a run.
-
-    Raises ValueError for one that cannot: on its share of a batch it would be another norm.
-    """
+    """Have norms over the batch take statistics over all processes; ValueError for one that cannot."""
     for name, module in model.named_modules():
         if getattr(module, "depends_on_batch", False):
             if getattr(module, "synchronized", None) is None:

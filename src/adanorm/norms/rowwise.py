@@ -84,10 +84,7 @@ class SimpleRmsNorm(RmsNorm):
 
 
 class PreAffineRmsNorm(RmsNorm):
-    """Return gain * u/sqrt(mean(u^2) + eps) with u = scale * x, scale and gain (H,) learned from 1.
-
-    Qiu et al. 2026, arXiv 2601.22966: what outliers among the features do can be learned in the scale.
-    """
+    """Return gain * u/sqrt(mean(u^2) + eps), u = scale * x, both learned from 1 (arXiv 2601.22966)."""
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__(dim, eps=eps)
@@ -99,10 +96,7 @@ class PreAffineRmsNorm(RmsNorm):
 
 
 class ScaleNorm(Affine):
-    """Return g * x/max(||x||, eps) with one gain g for all features, at first sqrt(H).
-
-    Nguyen & Salazar 2019, equation 5.
-    """
+    """Return g * x/max(||x||, eps), one gain g, at first sqrt(H) (Nguyen & Salazar 2019, equation 5)."""
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__(dim, gain=False, bias=False)
@@ -218,10 +212,7 @@ class DynamicTanh(Pointwise):
 
 
 class Derf(Pointwise):
-    """Return gain * erf(a x + s) + bias with one learned a and one learned s (Chen et al. 2025).
-
-    arXiv 2512.10938: a starts at `alpha`, 0.5, and s at 0. Raises ValueError unless alpha is above 0.
-    """
+    """Return gain * erf(a x + s) + bias, a learned from `alpha` and s from 0 (Chen et al. 2025)."""
 
     def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
         super().__init__(dim, function="erf", alpha=alpha)

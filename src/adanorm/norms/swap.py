@@ -15,6 +15,7 @@ from adanorm.norms.registry import NormChoice, NormFactory, norm_factory
 
 KINDS = ("layernorm", "rmsnorm")  # what a class's name has in it, in any library
 NAMES = ("weight", "bias")
+Tied = dict[int, nn.Parameter]  # what is put in, by the parameter that it is put in the place of
 CLOSE = 1e-3  # relative, of what a module gives to what its formula gives: an eps may differ
 # A norm and the one whose place it took have these in common: a hook stays, wherever it was registered.
 HOOKS = [name for name, value in vars(nn.Module()).items() if "hook" in name and "state_dict" not in name]
@@ -76,7 +77,7 @@ def swap(
         others = f"; none of {len(left) - 1} others can be swapped either" if len(left) > 1 else ""
         raise ValueError(f"{first}: {reason}{others}")
     made: dict[int, nn.Module] = {}  # a module at several sites stays one
-    tied: dict[int, nn.Parameter] = {}
+    tied: Tied = {}
     for name, module in chosen.items():
         if name not in left:
             if id(module) not in made:
@@ -116,13 +117,7 @@ def _factory(norm: str | type[nn.Module] | partial[nn.Module], params: Mapping[s
 
 
 def _in_place_of(
-    original: nn.Module,
-    make: NormFactory,
-    model: nn.Module,
-    site: str,
-    *,
-    keep: bool,
-    tied: dict[int, nn.Parameter],
+    original: nn.Module, make: NormFactory, model: nn.Module, site: str, *, keep: bool, tied: Tied
 ) -> nn.Module:
     shape = shape_of(original)
     assert shape is not None, "of a module that can be swapped"

@@ -35,10 +35,7 @@ class Recording:
 
 
 class RunFolder:
-    """The files of one run, or of an analysis, whose `rows` have another name.
-
-    The presence of result.json says that it has ended.
-    """
+    """The files of one run, or of an analysis with other `rows`; result.json says that it has ended."""
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
         self.path, self.rows = path, path / rows

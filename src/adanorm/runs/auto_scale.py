@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from adanorm.config.compose import compose_experiment, tasks_of_kind
+from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.paths import choices
 from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, editions_of, missing_files
@@ -19,8 +20,8 @@ def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "
     """
     experiment = compose_experiment(resolve_auto(settings))
     if kind and experiment.task.kind != kind:
-        known = ", ".join(tasks_of_kind(kind))
-        raise ValueError(f"task={experiment.task.name} {otherwise}: choose from {known}")
+        known = [task for task in choices("task") if cached_experiment([f"task={task}"]).task.kind == kind]
+        raise ValueError(f"task={experiment.task.name} {otherwise}: choose from {', '.join(known)}")
     return experiment
 
 

@@ -67,9 +67,7 @@ def execute(experiment: Experiment) -> None:
                 if record is not None:
                     message = f"{type(error).__name__}: {error}"
                     record.result = Result(status="failed", **facts, error=message)
-                raise RuntimeError(
-                    f"{experiment.task.name} {experiment.norm.name}: broke in training"
-                ) from error
+                raise RuntimeError(f"{facts['task']} {facts['norm']}: broke in training") from error
             if record is not None:
                 if experiment.updates is not None:
                     facts["dry_run"] = {"peak_memory": peak_memory(prepared.device)}
@@ -86,10 +84,7 @@ def _check_disk(folder: RunFolder, model: nn.Module) -> None:
 
 
 def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Resume a run from its checkpoint, and return what computed each of its starts; None if all alike.
-
-    Where commit, versions or machine are not those of the start before, a warning says which of them.
-    """
+    """Resume a run, warn of another machine or version, and return what computed each start, if unlike."""
     trainer.checkpoints.writers = [origin(environment)]
     trainer.resume(folder.checkpoint)
     writers = trainer.checkpoints.writers
@@ -179,15 +174,13 @@ def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -
     }
 
 
-def _finish(
-    folder: RunFolder, task: TrainingTask, run: str, facts: dict[str, Any], outcome: Outcome
-) -> Result:
+def _finish(folder: RunFolder, task: TrainingTask, run: str, facts: dict[str, Any], ended: Outcome) -> Result:
     """Write the outputs and the weights of a run that has ended, by its digest, and return its result."""
-    state, test = outcome.state, outcome.test
+    state, test = ended.state, ended.test
     if test and test.outputs:
         folder.write_outputs(test.outputs, task.counted(test.outputs))
-    if outcome.weights:
-        save_weights(folder.weights, outcome.weights, run)
+    if ended.weights:
+        save_weights(folder.weights, ended.weights, run)
     facts |= {"status": "diverged" if state.diverged else "done", "diverged": state.diverged}
     if test:
         facts |= {"valid": state.valid, "test": test.metrics, "signatures": test.signatures or None}

@@ -46,10 +46,7 @@ def measure(dry_run: Experiment) -> Probe:
 
 
 def batches_per_epoch(experiment: Experiment) -> int | None:
-    """Return how many batches an epoch of a run's data has; None where the data are not here.
-
-    The data of a dry run are a few batches, whatever the size of the run's own.
-    """
+    """Return how many batches an epoch of a run's own data has (no dry run); None where they are not here."""
     data = experiment.data
     source = None if experiment.own_data else SOURCES.get(data.source)
     if data.lacks() or (source is not None and missing_files(source, data)):

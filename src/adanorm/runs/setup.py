@@ -102,10 +102,7 @@ def free_bytes(path: Path) -> int:
 
 
 def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
-    """Return the task of a run, of that kind, and its model in evaluation mode with its best weights.
-
-    Raises ValueError where there are no weights here: they stay out of the committed records.
-    """
+    """Return a run's task, of that kind, and its trained model; ValueError where its weights are not here."""
     path = RunFolder(experiment.folder()).weights
     if not path.exists():
         raise ValueError(

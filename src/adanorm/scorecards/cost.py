@@ -34,11 +34,6 @@ class Cost(NamedTuple):
     kept_by_layernorm: int
 
 
-def costs(norms: Mapping[str, NormConfig], device: torch.device) -> list[Cost]:
-    """Return what each norm costs, forward and backward, at each shape."""
-    return [cost for rows, features in SHAPES for cost in costs_at(rows, features, norms, device)]
-
-
 def costs_at(rows: int, features: int, norms: Mapping[str, NormConfig], device: torch.device) -> list[Cost]:
     """Return what each norm costs, forward and backward, at one shape."""
     torch.manual_seed(0)
@@ -46,9 +41,8 @@ def costs_at(rows: int, features: int, norms: Mapping[str, NormConfig], device: 
     dz = torch.randn_like(x)
     own = [norm_factory(norm)(features, site="cost") for norm in norms.values()]
     modules: list[Any] = [module.to(device) for module in (LayerNorm(features), *own)]
-    seconds = np.array(
-        [[[_timed(norm, x, dz) for _ in range(TURN)] for norm in modules] for _ in range(WARM_UP + ROUNDS)]
-    )
+    rounds = range(WARM_UP + ROUNDS)
+    seconds = np.array([[[_timed(norm, x, dz) for _ in range(TURN)] for norm in modules] for _ in rounds])
     fastest = seconds[WARM_UP:].min(2)  # of each round, norm, and forward or backward
     ratios = np.quantile(fastest / fastest[:, :1], [0.25, 0.5, 0.75], axis=0)
     kept = [kept_bytes(partial(module, x)) // rows for module in modules]

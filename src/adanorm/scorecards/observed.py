@@ -13,7 +13,7 @@ from adanorm.config.sections import NormConfig
 from adanorm.norms import NORMS, norm_factory
 from adanorm.records.environment import describe
 from adanorm.runs.setup import choose_device
-from adanorm.scorecards.cost import Cost, costs
+from adanorm.scorecards.cost import SHAPES, Cost, costs_at
 
 B, T, H = 6, 5, 48
 # Standard deviations of the rows: the small one shows an eps, the squares of the large one show a bound.
@@ -23,13 +23,10 @@ TOLERANCE = 1e-9  # in units of the largest output
 
 
 class Observed(NamedTuple):
-    """What is seen of a norm before any score.
-
-    `changes` are by change and norm how far the output moves, in units of its root mean square.
-    """
+    """What is seen of a norm before any score."""
 
     alike: Sequence[str]  # the norms that compute the same
-    changes: Mapping[str, Mapping[str, float]]
+    changes: Mapping[str, Mapping[str, float]]  # by change and norm: the output's move over its own size
     tolerance: float  # up to which the output does not move
     costs: Sequence[Cost]
     environment: Mapping[str, Any]  # of this machine
@@ -55,16 +52,13 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
             for quantity in analysis.shown
         },
         tolerance=float(analysis.options["tolerance"]),
-        costs=costs(chosen, device),
+        costs=[cost for shape in SHAPES for cost in costs_at(*shape, chosen, device)],
         environment=describe(device=device, precision=run.precision, processes=1, threads=run.threads),
     )
 
 
 def computed_alike(norm: NormConfig, others: Mapping[str, NormConfig]) -> list[str]:
-    """Return the names of the others that compute what a norm does, to rounding; its own may be among them.
-
-    Those that live in a layer's weights do nothing at their site: they are like no other here.
-    """
+    """Return which others compute what a norm does, to rounding; none where it is in a layer's weights."""
     own = _behavior(norm)
     return [name for name, other in others.items() if own and _is_close(own, _behavior(other))]
 

@@ -26,33 +26,27 @@ ALIKE = "computes the same, so that only rounding differs"
 SMOKE = "synthetic data, a run of seconds: it shows that the norm trains, and no more"
 
 
-def card_page(card: Card) -> str:
-    """Return a scorecard as a page."""
-    return _filled("page.html", card, autoescape=True)
-
-
 def summary(card: Card) -> str:
     """Return a scorecard as Markdown in lines of at most 80 columns."""
     lines = []
-    for line in _filled("summary.md", card, autoescape=False).splitlines():
+    for line in card_page(card, "summary.md").splitlines():
         indent = " " * len(re.match(" *(- )?", line)[0])  # type: ignore[index]
         lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
     return "\n".join([*lines, ""])
 
 
-def _filled(template: str, card: Card, *, autoescape: bool) -> str:
-    """Return a template with what both show, in words."""
+def card_page(card: Card, template: str = "page.html") -> str:
+    """Return a scorecard as a page, or in another template."""
     trial, observed, scores = card.trial, card.observed, [*map(_score, card.scores)]
     norms, machine = [*map(_name, trial.norms)], observed.environment
     changes = {
         change: [_blind(moved[norm], observed.tolerance) for norm in trial.norms]
         for change, moved in observed.changes.items()
     }
-    closing = ((score["title"], verdict) for score in scores for verdict in score["verdicts"])
-    undecided = [
-        f"{n}, beside {v['other']}: it would take {v['closing']}." for n, v in closing if v["closing"]
-    ]
-    environment = Environment(autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)
+    pairs = ((score["title"], verdict) for score in scores for verdict in score["verdicts"])
+    undecided = [f"{n}, beside {v['other']}: it would take {v['closing']}." for n, v in pairs if v["closing"]]
+    is_html = template.endswith(".html")
+    environment = Environment(autoescape=is_html, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string((FOLDER / template).read_text("utf-8")).render(
         title=norms[0],
         verdicts=_headline(scores),

@@ -115,10 +115,8 @@ class Trial:
         return computed_alike(configs.pop(self.norm), configs)
 
     def _has_planned_seeds(self, column: Column) -> bool:
-        """Make the planned runs of a column where they fit the budget; return whether all are made.
-
-        The cheapest column comes first: a seed of it tells how fast this machine is.
-        """
+        """Make the planned runs of a column where they fit the budget; return whether all are made."""
+        # The cheapest column comes first: a seed of it tells how fast this machine is.
         for seeds in (1, None) if column == self.columns[0] else (None,):
             missing = self._missing(column, seeds)
             is_begun = seeds == 1 and not self.spent
@@ -145,10 +143,7 @@ class Trial:
         return self.seconds(runs) <= self.budget - self.spent
 
     def seconds(self, runs: Sequence[Run]) -> float:
-        """Return about how long runs take: as those on record of their task, else as declared.
-
-        What is declared is scaled by how slow this machine is in what is on record.
-        """
+        """Return about how long runs take: as on record, or as declared, at this machine's pace."""
         declared = {column.task: 3600 * column.hours for column in self.columns}
         records = self.records([Followed(task, self.norm, self.norm) for task in declared])
         recorded = {}
@@ -191,10 +186,7 @@ class Card(NamedTuple):
 
 
 def prepare(norm: str, against: tuple[str, ...], budget: float, runs: str, launch: Launch) -> Trial:
-    """Return a trial as far as it is, its columns chosen; nothing is written.
-
-    Raises ValueError for a norm that does not exist, and where the budget has room for nothing.
-    """
+    """Return a trial with its columns, nothing written; ValueError for no such norm or too small a budget."""
     norms = [norm, *against]
     composed = [compose_experiment([f"norm={name}"]) for name in norms]
     for run in composed:

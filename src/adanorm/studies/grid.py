@@ -36,11 +36,7 @@ StudyGrid: TypeAlias = dict[tuple[str, str], CellPlan]  # by the row's label and
 
 
 def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str] = ()) -> StudyGrid:
-    """Return what is run for every cell; nothing where the task is not in conf/task yet.
-
-    `settings` are overrides of every run, such as its logger. Raises ValueError, in one line that names
-    the row, for overrides that are none.
-    """
+    """Return what is run for every cell; `settings` are of every run. ValueError names a wrong row."""
     cells = [(label, task) for task in study.columns for label in study.rows]
     return {cell: CellPlan(_candidates(study, *cell, runs, settings)) for cell in cells}
 

@@ -21,10 +21,7 @@ def _pairs(rows: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    """Return a family of comparisons; raises ValueError for one that is there twice, in either direction.
-
-    The p-values of the others would be corrected for more comparisons than there are.
-    """
+    """Return a family; ValueError for a comparison that is there twice: p would be corrected for too many."""
     seen = set()
     for rows in family:
         one = frozenset(frozenset(pair) for pair in _pairs(rows))
@@ -36,7 +33,7 @@ def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, 
 
 # [a, b]: a's lead over b. [a, b, c, d]: by how much a's lead over b is above c's lead over d.
 Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
-
+Family = Annotated[tuple[Compared, ...], Field(min_length=1), AfterValidator(_compare_each_once)]
 Compares: TypeAlias = Literal["test", "top3", "last_train_loss", "last_valid_loss", "memorized", "recovered"]
 
 
@@ -77,9 +74,7 @@ class Rule(Config):
     look on, so that all looks together err as one (verdicts.sequential).
     """
 
-    families: dict[
-        str, Annotated[tuple[Compared, ...], Field(min_length=1), AfterValidator(_compare_each_once)]
-    ]
+    families: dict[str, Family]
     quantities: dict[str, Compares] = Field(default_factory=dict)
     margins: dict[str, Margin] = Field(default_factory=dict)
     beyond_margin: bool = False

@@ -93,11 +93,9 @@ class Study(Config):
         for label, row in self.rows.items() if self.over is not None else ():
             if row.at is None:
                 raise ValueError(f"row {label!r}: lacks `at`, its {self.over}")
-            other = places.setdefault((row.norm, row.at, row.panel), label)
-            if other != label:
-                raise ValueError(
-                    f"rows {other!r} and {label!r}: one norm at {self.over} {row.at:g}: give each a panel"
-                )
+            if (other := places.setdefault((row.norm, row.at, row.panel), label)) != label:
+                at = f"{self.over} {row.at:g}"
+                raise ValueError(f"rows {other!r} and {label!r}: one norm at {at}: give each a panel")
         return self
 
     @model_validator(mode="after")
@@ -110,11 +108,10 @@ class Study(Config):
 
     @model_validator(mode="after")
     def _no_row_is_tried_more_often(self) -> Study:
-        counts = {len(self.budget_of(label)) for label in self.rows}
+        counts = sorted({len(self.budget_of(label)) for label in self.rows})
         if len(counts) > 1:
-            raise ValueError(
-                f"rows with budgets of {', '.join(map(str, sorted(counts)))} settings: give each as many"
-            )
+            sizes = ", ".join(map(str, counts))
+            raise ValueError(f"rows with budgets of {sizes} settings: give each as many")
         return self
 
     def budget_of(self, label: str) -> tuple[str, ...]:
@@ -139,11 +136,7 @@ class Study(Config):
 
 
 def load_study(name: str) -> Study:
-    """Return the study conf/study/<name>.yaml, or that of a path that ends in .yaml.
-
-    Raises ValueError for an unknown study, for a key or value it cannot have, and for a column
-    that is neither a task of conf/task nor one of the paper's, built or not.
-    """
+    """Return the study of conf/study or of a .yaml file; ValueError for a key, value or name that is none."""
     file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
     if not file.is_file():
         check_known("study", [name], choices("study"), ", or name a .yaml file of your own")

@@ -78,10 +78,7 @@ class CharLm(TrainingTask):
         return found
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return bits and nats a byte; every byte of the split is scored once.
-
-        The split is read as `evaluation_streams` streams, each with an empty memory at its start.
-        """
+        """Return bits and nats a byte, each byte scored once; every evaluation stream has its own memory."""
         read: SegmentConfig = getattr(self._segments, split)
         text, before = self.corpus.splits[split], self.corpus.before(split)
         device = next(model.parameters()).device

@@ -38,10 +38,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Return the state that save wrote, on a device, or None if there is none.
-
-    Raises BrokenError, naming the file, where it is not what was written.
-    """
+    """Return the state that save wrote, on a device; None without a file, BrokenError for a broken one."""
     if not path.exists():
         return None
     verify(path)
@@ -113,10 +110,7 @@ class RunCheckpoints:
         self._kept_before = kept
 
     def latest(self, path: Path) -> dict[str, Any] | None:
-        """Return the latest checkpoint at `path` that is whole, on every process the first one's.
-
-        None if there is none. One that is broken is named in a line and removed.
-        """
+        """Return the latest whole checkpoint, the first process's, or None; removes broken ones."""
         world, device, latest, chosen = self._context.world, self._context.device, None, None
         for file in (path, _before(path)) if world.is_main else ():
             try:
@@ -143,10 +137,7 @@ def _before(path: Path) -> Path:
 
 
 def _load_with_kept(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Return a run's checkpoint, None if there is none.
-
-    Raises BrokenError, naming the file, where it or weights that it names are gone or not what was written.
-    """
+    """Return a run's checkpoint; None without one, BrokenError where it or weights it names are broken."""
     saved = load(path, device)
     if saved is None:
         return None
@@ -168,10 +159,7 @@ def save_weights(path: Path, weights: Mapping[str, Tensor], run: str) -> None:
 
 
 def load_weights(path: Path, run: str) -> dict[str, Tensor]:
-    """Return the weights that save_weights wrote of a run, on the CPU.
-
-    Raises BrokenError, naming the file, where it is not what was written, or is of another run.
-    """
+    """Return a run's weights, on the CPU; raises BrokenError for a broken file and for another run's."""
     content = path.read_bytes()
     try:
         written = json.loads(_header(content)["__metadata__"][KEY])

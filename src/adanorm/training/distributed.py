@@ -43,10 +43,7 @@ _LEFT: list[Any] = []
 
 @contextmanager
 def init_distributed(device: torch.device) -> Iterator[World]:
-    """Join the processes that torchrun started, if it did, for the duration of a block.
-
-    Within it this process ends, with exit code 2 and one line, soon after another of the run on this machine.
-    """
+    """Join torchrun's processes, if any, for a block; this one exits with 2 soon after another here ends."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return

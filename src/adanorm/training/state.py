@@ -31,10 +31,7 @@ class ComputeContext(NamedTuple):
 
 
 def set_tf32(precision: str) -> None:
-    """Let CUDA's products and convolutions round their factors to TF32 under `tf32`, and under nothing else.
-
-    PyTorch's default is another for each: off for products, on for convolutions.
-    """
+    """Let CUDA round factors to TF32 under `tf32` alone; by PyTorch's default, convolutions do."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
 

@@ -56,10 +56,7 @@ def statistics(call: Call, tolerance: float) -> dict[str, Tensor]:
 
 
 def _of_the_theorem(norm: nn.Module, x: Tensor, dz: Tensor) -> tuple[Tensor, Tensor, Member] | None:
-    """Return g (N, H), sigma (N,) and the norm's member of the family; None where the theorem is silent.
-
-    It speaks of the family, and of LayerNorm with g = gain * dl/dz.
-    """
+    """Return g (N, H), sigma (N,) and the member of a norm that theorem 1 speaks of; None for another."""
     if not isinstance(norm, LayerNorm | ClosedFormNorm) or len(norm.normalized_shape) > 1:
         return None
     if getattr(norm, "phi_gradient", False):

@@ -26,10 +26,8 @@ def observe(step: Step) -> Values:
 
     units, found = row_means(step, variances)
     sites = [site for site in step.sites if site in found]
-    if len(sites) < 2:
-        raise ValueError(
-            f"layer-gradients: a gradient reaches {len(sites)} norms of this model, two are needed"
-        )
+    if (count := len(sites)) < 2:
+        raise ValueError(f"layer-gradients: a gradient reaches {count} norms of this model, two are needed")
     first, last = found[sites[0]], found[sites[-1]]
     # The loop's gradients are of the sum over units until it divides them.
     leaves, enters = math.sqrt(first["before"]) / units, math.sqrt(last["after"]) / units

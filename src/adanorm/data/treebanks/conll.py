@@ -68,10 +68,7 @@ def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
-    """Return the trees of CoNLL-X, CoNLL-U (tags of the column `upos` or `xpos`) or `word tag head [label]`.
-
-    Raises ValueError naming file, sentence and reason where it is no such file or holds no tree.
-    """
+    """Return the trees of CoNLL-X, CoNLL-U or `word tag head [label]`; ValueError names file and sentence."""
 
     def checked(lines: Sequence[str]) -> Tree | None:
         lines = [line.rstrip() for line in lines if line.strip()]
@@ -167,10 +164,7 @@ def _whole_numbers(heads: Sequence[str]) -> tuple[int, ...]:
 
 
 def read_sample(path: Path, fold: int | None = None, hashing: packed.Hashing | None = None) -> Trees:
-    """Return the sample of the Penn Treebank, split by file number: 1-159, 160-179, 180-199; or a fold of it.
-
-    The zip is read in place. Raises ValueError where a split has no file.
-    """
+    """Return the Penn Treebank's sample, split by file number (1-159, 160-179, 180-199), or a fold of it."""
     count = 199
     valid, test = [*range(160, 180)], range(180, 200)
     if fold is not None:  # its 40 files are the test, the 20 behind them validate

@@ -93,10 +93,7 @@ class Vocabulary:
         return Sentences(np.array(words), np.array(tags), starts)
 
     def gold(self, trees: Sequence[Tree]) -> tuple[Numbers, Numbers]:
-        """Return the heads of trees as positions and their label numbers from 1, (P,) each.
-
-        Without labels every number is 1. Labels that training has not seen count as the first.
-        """
+        """Return heads as positions and label numbers from 1, (P,) each; an unknown label is the first."""
         heads, labels = list[int](), list[int]()
         numbers = {label: number for number, label in enumerate(self.labels, 1)}
         for tree in trees:

@@ -28,7 +28,7 @@ Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # of the runs' fol
 def figures() -> dict[str, Draw]:
     """Return by name what draws each figure; it gives None where there are no records yet."""
     drawing: dict[str, Draw] = {
-        "answer": lambda runs: answer_figure("answer", task_answers(question(), runs=runs)),
+        "answer": lambda runs: answer_figure(task_answers(question(), runs=runs)),
         "league": lambda runs: league_figure("league", task_leagues(runs)),
     }
     for name, study in load_studies().items():

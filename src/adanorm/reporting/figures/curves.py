@@ -149,9 +149,7 @@ def _scale(axes: Axes) -> bool:
     return is_steep
 
 
-def _enlarge(
-    axes: Axes, means: Mapping[str, Mapping[float, float]], look: Mapping[str, style.NormStyle]
-) -> None:
+def _enlarge(axes: Axes, means: dict[str, dict[float, float]], look: dict[str, style.NormStyle]) -> None:
     """Draw the last values of most norms once more, larger, where a few norms far above squeeze them."""
     last = sorted(mean[max(mean)] for mean in means.values())
     below = max(range(1, len(last)), key=lambda n: last[n] - last[n - 1], default=0)

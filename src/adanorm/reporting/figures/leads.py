@@ -32,7 +32,7 @@ def _interval_handles() -> dict[str, style.Handle]:
 
 
 @style.figure_style()
-def answer_figure(name: str, answers: Sequence[TaskAnswer]) -> style.NamedFigure | None:
+def answer_figure(answers: Sequence[TaskAnswer]) -> style.NamedFigure | None:
     """Return one row per data set with an answer, each on an axis of its own; None where none has one."""
     shown = [(one, one.comparison) for one in answers if one.comparison is not None]
     if not shown:
@@ -47,7 +47,7 @@ def answer_figure(name: str, answers: Sequence[TaskAnswer]) -> style.NamedFigure
     style.legend_below(figure, {**_interval_handles(), "the paper's lead": style.PAPER})
     seeds = listed([f"{comparison.seeds} ({title(one.task)})" for one, comparison in shown])
     caption = f"AdaNorm's lead over LayerNorm, in the unit of each score, over {seeds} shared seeds."
-    return style.NamedFigure(name, caption, figure)
+    return style.NamedFigure("answer", caption, figure)
 
 
 def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
@@ -84,10 +84,7 @@ def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
 def evidence_accrual(
     name: str, claim: Claim, evidence: Mapping[str, Evidence], scale: str
 ) -> style.NamedFigure | None:
-    """Return effect and interval over seeds, one panel per task.
-
-    None where no task has two shared seeds, or all are of another scale, whose figure shows them.
-    """
+    """Return effect and interval over seeds, one panel per task; None where none has two of this scale."""
     by_task = {task: evidence_by_seeds(claim, of_task) for task, of_task in evidence.items()}
     looks = {task: pairs for task, pairs in by_task.items() if pairs}
     if all(pairs[-1].scale != scale for pairs in looks.values()):

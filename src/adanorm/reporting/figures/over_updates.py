@@ -20,10 +20,7 @@ Rows: TypeAlias = Sequence[Mapping[str, Any]]  # the observations of a norm, ove
 
 @style.figure_style()
 def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.NamedFigure | None:
-    """Return each norm's mean over places and seeds by update; None where no record has ended.
-
-    A quantity recorded with its ends, as `loss_low` and `loss_high` beside `loss`, is the band between them.
-    """
+    """Return each norm's means by update, or bands from `_low` to `_high`; None where no record has ended."""
     ended = {norm: [r for r in grid[norm, task] if analysis_results([r])] for norm in analysis.norms}
     rows = {
         norm: [row for record in records for row in reader.record(record.folder()).rows("rows.jsonl")]

@@ -27,10 +27,7 @@ Points: TypeAlias = dict[str, dict[float, tuple[StudyRow, Cell | None]]]  # by n
 
 @style.figure_style()
 def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
-    """Return the test scores of a study's rows on the tasks that have runs; None where none has.
-
-    Rows of several norms under the same settings stand together.
-    """
+    """Return the scores of a study's rows, norms of one setting together; None where no task has runs."""
     study, tasks = table.study, tasks_with_runs(table)
     ended = {address: cell for address, cell in table.cells.items() if cell and cell.results}
     if not tasks:

@@ -75,10 +75,7 @@ def validation_label(table: Table, task: str) -> str:
 
 
 def validation_table(table: Table) -> list[list[str]]:
-    """Return each norm's mean validation scores, the best evaluation's and the level, below their header.
-
-    Nothing where no run has a curve.
-    """
+    """Return norms' mean validation scores, best and level, below their header; nothing without a curve."""
     shown: dict[str, dict[str, str]] = {}
     for task in tasks_with_runs(table):
         for norm, cell in table.column(task).items():

@@ -65,10 +65,7 @@ class Table:
         return next((p.runs[0] for (_, column), p in self.grid.items() if column == task and p.runs), None)
 
     def tries(self) -> dict[tuple[str, str], dict[str, Tried]]:
-        """Return what was tried, by row and setting of the budget and then by task.
-
-        Settings without a run that has ended are left out.
-        """
+        """Return what was tried, by row and setting and then by task, where a run has ended."""
         tries: dict[tuple[str, str], dict[str, Tried]] = {}
         for row, task in product(self.study.rows, self.study.columns if self.study.tries else ()):
             for candidate in self.grid[row, task].candidates:
