@@ -1,11 +1,16 @@
 """The notebook for a borrowed GPU, executed as whoever opens it would."""
 
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from adanorm.cli.command import dispatch
 from adanorm.config.paths import PROJECT
+from adanorm.records.contribution import read
 from adanorm.records.environment import commit
 
 REFUSED = [
@@ -39,13 +44,18 @@ def executed(path: Path) -> str:
 
 
 @pytest.mark.skipif(commit() is None, reason="no git checkout here, of which a notebook is")
-def test_a_notebook_trains_and_started_again_keeps_what_is_finished(tmp_path: Path) -> None:
-    path = tmp_path / "a.ipynb"
-    make = ["notebook", "task=gaussian", "norm=adanorm", "scale=smoke", f"repo={PROJECT}", f"output={path}"]
-    assert dispatch([*make, "seeds=2"]) == 0
-    assert "gaussian adanorm smoke seed 2: test loss" in executed(path)
-    assert dispatch([*make, "seeds=1,2"]) == 0
+def test_a_notebook_goes_on_with_what_was_cut_off_and_ends_in_a_file(tmp_path: Path) -> None:
+    path, run = tmp_path / "a.ipynb", ["task=gaussian", "norm=adanorm"]
+    killed = ["tests.killed", f"{tmp_path}/log", "rename to checkpoint.pt", "2", "run", *run, "scale=smoke"]
+    kept = f"runs={tmp_path}/adanorm-gaussian-adanorm"
+    done = subprocess.run([sys.executable, "-m", *killed, f"{kept}-smoke"], cwd=PROJECT, check=False)
+    assert done.returncode == -signal.SIGKILL, "after one of its two epochs"
+    make = ["notebook", *run, f"repo={PROJECT}", f"output={path}"]
+    assert dispatch([*make, "scale=smoke", "seeds=1,2"]) == 0
     printed = executed(path)
-    assert "gaussian adanorm smoke seed 1: test loss" in printed
-    assert printed.count("already completed") == 1
+    assert re.findall(r"^ +([12]) +(?:8|16) ", printed, re.MULTILINE) == ["2", "1", "2"]
     assert "nothing to send" in printed
+    assert dispatch(["run", *run, "scale=mini", f"{kept}-mini"]) == 0
+    assert dispatch([*make, "scale=mini"]) == 0
+    assert "already completed" in executed(path)
+    assert len(read((tmp_path / "adanorm-gaussian-adanorm-mini.jsonl.gz").read_bytes()).records) == 1
