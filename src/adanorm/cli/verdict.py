@@ -120,7 +120,7 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, given: Mapping[str,
         what = f"{counted(len(scores), 'name')}, where 2 to {MOST_NAMES} are compared"
         raise ValueError(f"{file}, row {max(first.values())}, column name: {what}")
     base = given["against"] or next(iter(scores))
-    check_known("name", [base], scores)
+    check_known(f"name of {task or file}", [base], scores)
     sign, better = (1 if given["better"] == "higher" else -1), given["better"]
     made = partial(league_by_plan, plan=given["plan"]) if given["plan"] else league
     signed = {name: {seed: sign * score for seed, score in of.items()} for name, of in scores.items()}
@@ -133,11 +133,14 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, given: Mapping[str,
     )
     lines = hanging("", f"{task or file}: {about} (Holm)")
     digits = max(one.digits for one in table.pairs.values() if one)
-    texts = {name: mean_text(of, digits, sign) for name, of in table.scores.items()}
-    width, longest = (max(map(len, side)) for side in (texts, texts.values()))
-    for name, text in texts.items():
-        columns = f"{name:<{width}}  {text:>{longest}}  {len(scores[name]):>5}  {table.letters[name]}"
-        lines += hanging("  ", columns)
+    cells = [
+        (n, mean_text(of, digits, sign), str(len(of)), table.letters[n]) for n, of in table.scores.items()
+    ]
+    cells.insert(0, ("name", "mean ± deviation", "seeds", "group"))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for cell in cells:
+        columns = "  ".join(f"{text:{width}}" for text, width in zip(cell, widths, strict=True))
+        lines += hanging("  ", columns.rstrip())
     for name in table.scores:
         lines += _answer(table, name, base) if name != base else []
     every = set[int]().union(*scores.values())

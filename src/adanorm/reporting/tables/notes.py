@@ -1,6 +1,5 @@
 """What the reader of a table must know, a paragraph each: its scores, its settings, its study's rule."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
@@ -232,8 +231,7 @@ def _decision(decision: Decision) -> str:
     if comparison is None:
         why = ", ".join(f"{_name(row)} {setback}" for row, setback in decision.not_compared.items())
         return f"{task} not compared ({why})" if why else f"{task} no scores to compare"
-    digits = max(2, 1 - math.floor(math.log10(comparison.margin)))
-    gap, low, high = (f"{value:+.{digits}f}" for value in (comparison.gap, *comparison.interval))
+    gap, low, high = (f"{value:+.{comparison.digits}f}" for value in (comparison.gap, *comparison.interval))
     return f"{task} {gap} [{low}, {high}] p {comparison.family_p:.3f} *{decision.answer}*"
 
 
